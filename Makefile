@@ -1,0 +1,51 @@
+# Everything the project needs is installed into its own virtual environment from the project's own files.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+OUT ?= out/demo
+
+.PHONY: help demo test check format bench figures clean
+help:
+	@echo "make demo    install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
+	@echo "make test    install, then run the tests"
+	@echo "make check   lint, formatting, types, layers"
+	@echo "make bench   speed ratios (minutes; close other programs)"
+	@echo "make figures regenerate the picture of the README"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet -c constraints.txt -e ".[viz]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@ $(VENV)/.run
+
+demo: $(VENV)/.run
+	$(BIN)/matrixrl demo --out $(OUT) --overwrite
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-disable-gc -s
+
+figures: $(VENV)/.run
+	$(BIN)/matrixrl demo --out out/figures --overwrite
+	cp out/figures/regret.png docs/images/demo.png
+
+clean:
+	rm -rf $(VENV) out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

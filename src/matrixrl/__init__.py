@@ -1,0 +1,86 @@
+"""matrixrl: reinforcement learning that explores with a proof and learns from few episodes.
+
+The names below are the public surface; everything else is reached through its module. They are imported when
+first used, so that ``import matrixrl`` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from matrixrl.envs.registry import register_all as _register_all
+
+if TYPE_CHECKING:
+    from matrixrl.agents import MatrixRL, MatrixRLSettings
+    from matrixrl.envs import make
+    from matrixrl.errors import (
+        CheckpointError,
+        InvalidInput,
+        MatrixRLError,
+        ProtocolError,
+    )
+    from matrixrl.features import Features, one_hot, tensor_product
+    from matrixrl.mdp import FiniteMDP, MDPEnv, Task, evaluate, from_gymnasium, solve
+    from matrixrl.records import Episode, History
+    from matrixrl.run import RunResult, run_seeds
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CheckpointError": "errors",
+    "Episode": "records",
+    "Features": "features",
+    "FiniteMDP": "mdp",
+    "History": "records",
+    "InvalidInput": "errors",
+    "MDPEnv": "mdp",
+    "MatrixRL": "agents",
+    "MatrixRLError": "errors",
+    "MatrixRLSettings": "agents",
+    "ProtocolError": "errors",
+    "RunResult": "run",
+    "Task": "mdp",
+    "evaluate": "mdp",
+    "from_gymnasium": "mdp",
+    "make": "envs",
+    "one_hot": "features",
+    "run_seeds": "run",
+    "solve": "mdp",
+    "tensor_product": "features",
+}
+
+__all__ = [
+    "CheckpointError",
+    "Episode",
+    "Features",
+    "FiniteMDP",
+    "History",
+    "InvalidInput",
+    "MDPEnv",
+    "MatrixRL",
+    "MatrixRLError",
+    "MatrixRLSettings",
+    "ProtocolError",
+    "RunResult",
+    "Task",
+    "evaluate",
+    "from_gymnasium",
+    "make",
+    "one_hot",
+    "run_seeds",
+    "solve",
+    "tensor_product",
+]
+
+_register_all()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"matrixrl.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'matrixrl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,113 @@
+"""Checkpoints: one file of plain arrays and a JSON header; no pickle, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from matrixrl.errors import CheckpointError
+
+__all__ = ["FORMAT_VERSION", "read_checkpoint", "write_checkpoint"]
+
+FORMAT_NAME = "matrixrl-agent"
+FORMAT_VERSION = 1
+_HEADER = "header"
+_HEADER_LIMIT = 1 << 20
+_KINDS = "fiub"  # floats, integers, booleans: nothing that could carry code
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write the file beside its final place, flush it to disk, then rename: never half a checkpoint."""
+    target = Path(path)
+    text = json.dumps({"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}, allow_nan=False)
+    members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise CheckpointError(f"cannot write {target}: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            np.savez(file, **members)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)  # noqa: PTH105  # the atomic rename
+    except OSError as error:
+        raise CheckpointError(f"cannot write {target}: {error.strerror}") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return header and arrays, or refuse with the reason.
+
+    Nothing is unpickled, nothing is decompressed, and no array may claim more memory than the file has bytes.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise CheckpointError(f"{source} is not a file; give the path that save was given")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            header = _read_header(archive, source)
+            names = [n.removesuffix(".npy") for n in archive.namelist() if n != f"{_HEADER}.npy"]
+            return header, {name: _read_array(archive, name, source) for name in names}
+    except zipfile.BadZipFile as error:
+        raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
+    except (OSError, EOFError, UnicodeDecodeError, NotImplementedError) as error:
+        raise CheckpointError(f"{source} cannot be read ({error})") from error
+
+
+def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
+    if f"{_HEADER}.npy" not in archive.namelist():
+        raise CheckpointError(f"{source} is not a matrixrl checkpoint: it has no header")
+    raw = _read_array(archive, _HEADER, source)
+    if raw.ndim != 1 or raw.dtype != np.uint8 or raw.size > _HEADER_LIMIT:
+        raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
+    try:
+        header = json.loads(raw.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{source} has a damaged header ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
+        raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header says otherwise")
+    version = header.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise CheckpointError(f"{source} has no valid format version; got {version!r}")
+    if version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{source} has format {version}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"
+        )
+    return header
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, source: Path) -> NDArray[Any]:
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise CheckpointError(f"{source}: {name} is compressed, which matrixrl never writes")
+    with archive.open(info) as member:
+        try:
+            major, minor = npy.read_magic(member)
+            reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[major, minor]
+            shape, fortran, dtype = reader(member)
+        except (ValueError, KeyError) as error:
+            raise CheckpointError(f"{source}: {name} is not an array ({error})") from error
+        if dtype.kind not in _KINDS or dtype.hasobject or fortran:
+            raise CheckpointError(f"{source}: {name} has type {dtype}, which matrixrl never writes")
+        size = dtype.itemsize
+        for n in shape:
+            size *= int(n)
+        if size > info.file_size:
+            raise CheckpointError(f"{source}: {name} claims {size} bytes, the file holds fewer")
+        data = member.read()
+    if len(data) != size:
+        raise CheckpointError(f"{source}: {name} has {len(data)} bytes, its header says {size}")
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()

@@ -1,0 +1,154 @@
+"""From what a user hands over (environment, MDP, task) to what an agent needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from matrixrl.checks import fail, shaped
+from matrixrl.features import Features, Phi, Psi
+from matrixrl.features.bundle import as_phi, as_psi
+from matrixrl.mdp import FiniteMDP, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
+from matrixrl.records import FloatArray
+
+__all__ = ["Problem", "read_problem", "reattach"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem as the agent sees it, and the world behind it.
+
+    Attributes:
+        task: what the agent may know.
+        features: φ and ψ.
+        env: where `learn` plays, or None for ask and tell.
+        mdp: the known MDP, only ever used to measure regret, or None.
+        n_observed: how many states can be observed (the end state of a converted environment cannot).
+    """
+
+    task: Task
+    features: Features
+    env: gym.Env[Any, Any] | None
+    mdp: FiniteMDP | None
+    n_observed: int
+
+
+def read_problem(
+    given: object,
+    *,
+    phi: Phi | FloatArray | None = None,
+    psi: Psi | FloatArray | None = None,
+    psi_pinv: bool = False,
+    reward: FloatArray | None = None,
+    horizon: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+) -> Problem:
+    """Return the problem behind a Gymnasium environment, a `FiniteMDP` or a `Task`."""
+    env: gym.Env[Any, Any] | None = None
+    mdp: FiniteMDP | None = None
+    overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
+    if isinstance(given, FiniteMDP):
+        env, mdp, task = MDPEnv(given), given, given.task
+        _refuse_overrides(overrides, "a FiniteMDP")
+    elif isinstance(given, Task):
+        task = given
+        _refuse_overrides(overrides, "a Task")
+    elif isinstance(given, gym.Env):
+        env, mdp = given, known_mdp(given)
+        if mdp is not None:
+            task = mdp.task
+            _refuse_overrides(overrides, "an environment of matrixrl")
+        elif hasattr(given.unwrapped, "P") and reward is None:
+            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
+            task = mdp.task
+        else:
+            task = _task_without_table(given, reward, horizon, reward_range)
+    else:
+        fail(
+            "problem",
+            "must be a Gymnasium environment, a FiniteMDP or a Task",
+            type(given).__name__,
+            "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
+        )
+    default = task.features
+    features = Features(as_phi(phi, default.phi), as_psi(psi, default.psi, pseudo=psi_pinv))
+    features.check(task.n_states, task.n_actions)
+    observed = task.n_states
+    if env is not None and isinstance(env.observation_space, spaces.Discrete):
+        observed = int(env.observation_space.n)
+    return Problem(task, features, env, mdp, observed)
+
+
+def reattach(saved: Problem, has_table: bool, env: gym.Env[Any, Any] | FiniteMDP) -> Problem:
+    """Return the saved problem with a world to play in, refusing a world that is another problem.
+
+    Args:
+        saved: task and features of the checkpoint.
+        has_table: whether the saved agent's world had a known MDP.
+        env: the world.
+    """
+    task = saved.task
+    if isinstance(env, FiniteMDP) or known_mdp(env) is not None:
+        found = read_problem(env)
+    else:
+        reward = None if has_table else task.reward[:-1]
+        found = read_problem(
+            env, reward=reward, horizon=task.horizon, reward_range=task.reward_range
+        )
+    same = (
+        found.task.horizon == task.horizon
+        and found.task.end_state == task.end_state
+        and found.task.reward_range == task.reward_range
+        and np.array_equal(found.task.reward, task.reward)
+    )
+    if not same:
+        fail(
+            "env",
+            "must be the problem that the checkpoint was saved from",
+            "other states, actions, horizon or rewards",
+            "Make the environment with the same settings.",
+        )
+    return replace(found, task=task, features=saved.features)
+
+
+def _refuse_overrides(overrides: dict[str, object], what: str) -> None:
+    for name, value in overrides.items():
+        if value is not None:
+            fail(name, f"cannot be changed on {what}, which has its own", value, "Build it with that value.")
+
+
+def _task_without_table(
+    env: gym.Env[Any, Any],
+    reward: FloatArray | None,
+    horizon: int | None,
+    reward_range: tuple[float, float] | None,
+) -> Task:
+    """Return the task of an environment that hides its transitions: one more state stands for the end."""
+    states, actions = env.observation_space, env.action_space
+    if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
+        fail(
+            "env",
+            "must have discrete states and actions",
+            f"{states} and {actions}",
+            "Discretise it, or build a FiniteMDP.",
+        )
+    if reward is None:
+        fail(
+            "reward",
+            "must be given for an environment without a transition table",
+            None,
+            f"Pass reward=array of shape ({states.n}, {actions.n}): MatrixRL takes rewards as known.",
+        )
+    shape = (int(states.n), int(actions.n))
+    known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
+    return Task(
+        reward=np.vstack([known, np.zeros((1, shape[1]))]),
+        horizon=horizon_of(env, horizon),
+        reward_range=(0.0, 1.0) if reward_range is None else reward_range,
+        start=0,
+        end_state=shape[0],
+    )

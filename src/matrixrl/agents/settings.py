@@ -1,0 +1,104 @@
+"""The settings of MatrixRL, by the same names in Python and on the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from matrixrl.checks import choice, integer, number
+from matrixrl.core import RADII, SETS, ConstantRadius, Radius, SelfNormalisedRadius, TheoremRadius
+from matrixrl.errors import InvalidInput
+
+__all__ = ["PRESETS", "MatrixRLSettings"]
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "guaranteed": {"set": "normalised", "radius": "self-normalised", "exploration": 1.0},
+    "practical": {"set": "normalised", "radius": "constant", "exploration": 0.3},
+}
+"""`guaranteed` keeps every proof; `practical` was tuned once over the whole suite (docs/presets.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRLSettings:
+    """How MatrixRL explores.
+
+    Attributes:
+        preset: "guaranteed" (the default: exploration 1, every proof holds) or "practical" (tuned).
+        set: confidence set, "normalised" (ours) or "frobenius" (the paper's).
+        radius: "self-normalised", "theorem" or "constant".
+        exploration: multiplies √β; below 1 the guarantee is off.
+        delta: the probability with which the guarantee may fail.
+        n_episodes: N, if known in advance; only the theorem's radius uses it.
+        c: the absolute constant of the theorem's radius.
+        beta: β of the constant radius, in units of C_ψ'².
+        c_core: C_M, if known; else it is bounded from the features.
+    """
+
+    preset: str = "guaranteed"
+    set: str = "normalised"
+    radius: str = "self-normalised"
+    exploration: float = 1.0
+    delta: float = 0.05
+    n_episodes: int | None = None
+    c: float = 1.0
+    beta: float = 1.0
+    c_core: float | None = None
+
+    def __post_init__(self) -> None:
+        choice("preset", self.preset, PRESETS)
+        choice("set", self.set, SETS)
+        choice("radius", self.radius, RADII)
+        positive = {"low": 0.0, "high": math.inf, "open_ends": True}
+        number("exploration", self.exploration, low=0.0, remedy="1 keeps the guarantee.")
+        number("delta", self.delta, low=0.0, high=1.0, open_ends=True, remedy="Try 0.05.")
+        number("c", self.c, **positive, remedy="The paper leaves it open; 1 is the default.")  # type: ignore[arg-type]
+        number("beta", self.beta, low=0.0, remedy="Give the β of the constant radius.")
+        if self.n_episodes is not None:
+            integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")
+        if self.c_core is not None:
+            number("c_core", self.c_core, **positive, remedy="Give C_M with ‖M*‖_F² <= C_M·d.")  # type: ignore[arg-type]
+
+    @classmethod
+    def resolve(cls, given: Mapping[str, Any]) -> MatrixRLSettings:
+        """Start from the preset and let every explicit setting win; None means not given.
+
+        >>> MatrixRLSettings.resolve({"preset": "guaranteed", "radius": "theorem"}).radius
+        'theorem'
+        """
+        chosen = {key: value for key, value in given.items() if value is not None}
+        names = [f.name for f in fields(cls)]
+        for key in chosen:
+            choice("agent setting", key, names)
+        preset = choice("preset", chosen.get("preset", "guaranteed"), PRESETS)
+        return cls(**{**PRESETS[preset], **chosen, "preset": preset})
+
+    def make_radius(self) -> Radius:
+        """Return the radius object that these settings name."""
+        if self.radius == "theorem":
+            return TheoremRadius(c=self.c)
+        if self.radius == "constant":
+            return ConstantRadius(beta=self.beta)
+        return SelfNormalisedRadius()
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for these settings, else why not."""
+        if self.exploration < 1.0:
+            return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
+        proven = self.make_radius().guarantee
+        return True if proven is True else str(proven)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MatrixRLSettings:
+        """Rebuild settings that `as_dict` returned; every field must be there and none other."""
+        names = {f.name for f in fields(cls)}
+        if set(data) != names:
+            odd = sorted(set(data) ^ names)
+            raise InvalidInput(f"settings must be those of this version; got a difference in {odd}.")
+        return cls(**data)

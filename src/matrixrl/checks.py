@@ -1,0 +1,153 @@
+"""Validation with one voice: the argument, the rule, what came, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.errors import InvalidInput, UnknownName
+from matrixrl.tolerances import PROBABILITY
+
+__all__ = [
+    "choice",
+    "distributions",
+    "fail",
+    "finite",
+    "index",
+    "integer",
+    "number",
+    "shaped",
+    "show_where",
+    "within",
+]
+
+
+def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
+    """Raise the library's one form of complaint.
+
+    >>> fail("horizon", "must be at least 1", 0, "Give the number of steps in an episode.")
+    Traceback (most recent call last):
+    matrixrl.errors.InvalidInput: horizon must be at least 1; got 0. Give the number of steps in an episode.
+    """
+    raise InvalidInput(f"{argument} {rule}; got {received}. {remedy}")
+
+
+def integer(argument: str, value: object, *, low: int, remedy: str) -> int:
+    """Return `value` as an int that is at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        fail(argument, "must be a whole number", repr(value), remedy)
+    if int(value) < low:
+        fail(argument, f"must be at least {low}", int(value), remedy)
+    return int(value)
+
+
+def number(
+    argument: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_ends: bool = False,
+    remedy: str,
+) -> float:
+    """Return `value` as a finite float in [low, high], or (low, high) with `open_ends`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        fail(argument, "must be a number", repr(value), remedy)
+    x = float(value)
+    inside = low < x < high if open_ends else low <= x <= high
+    if not math.isfinite(x) or not inside:
+        brackets = "()" if open_ends else "[]"
+        fail(argument, f"must be finite and in {brackets[0]}{low:g}, {high:g}{brackets[1]}", x, remedy)
+    return x
+
+
+def index(argument: str, value: object, *, size: int, remedy: str) -> int:
+    """Return `value` as an int in 0 … size-1; numpy integers and 0-d arrays are welcome."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        fail(argument, "must be a whole number", repr(value), remedy)
+    i = int(value)
+    if not 0 <= i < size:
+        fail(argument, f"must be in 0 … {size - 1}", i, remedy)
+    return i
+
+
+def choice(argument: str, value: object, options: Iterable[str]) -> str:
+    """Return `value` if it is one of `options`, else name the nearest of them.
+
+    >>> choice("set", "normalized", ["frobenius", "normalised"])
+    Traceback (most recent call last):
+    matrixrl.errors.UnknownName: set must be one of frobenius, normalised; got 'normalized'.
+    Did you mean 'normalised'?
+    """
+    names = list(options)
+    if value in names:
+        return str(value)
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else "Pick one of those names."
+    raise UnknownName(f"{argument} must be one of {', '.join(names)}; got {value!r}. {hint}")
+
+
+def shaped(
+    argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str
+) -> NDArray[np.float64]:
+    """Return `value` as a finite float64 array of `shape`, where None admits any size of at least 1."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{argument} must be an array of numbers; got {type(value).__name__} ({error}). {remedy}"
+        ) from error
+    wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+    fits = array.ndim == len(shape) and all(
+        have >= 1 if want is None else have == want
+        for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        fail(argument, f"must have shape {wanted}", f"shape {array.shape}", remedy)
+    return finite(argument, array)
+
+
+def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `array`, refusing NaN and infinity with the place of the first one."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        fail(argument, "must be finite", show_where(array, bad), "Remove or replace those entries.")
+    return array
+
+
+def within(
+    argument: str, array: NDArray[np.float64], low: float, high: float, *, remedy: str
+) -> NDArray[np.float64]:
+    """Return `array` if every entry lies in [low, high]."""
+    bad = (array < low) | (array > high)
+    if bad.any():
+        fail(argument, f"must lie in [{low:g}, {high:g}]", show_where(array, bad), remedy)
+    return array
+
+
+def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `rows` if every row along the last axis is a probability distribution."""
+    negative = rows < -PROBABILITY
+    if negative.any():
+        fail(argument, "must not be negative", show_where(rows, negative), "Probabilities are >= 0.")
+    sums = rows.sum(axis=-1)
+    off = np.abs(sums - 1.0) > PROBABILITY
+    if off.any():
+        fail(argument, "rows must sum to one", f"sum {show_where(sums, off)}", "Normalise each row.")
+    return rows
+
+
+def show_where(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
+    """Say the value and place of the first offender and how many there are."""
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    count = int(bad.sum())
+    others = "" if count == 1 else f" and {count - 1} more"
+    where = f" at {list(place)}" if place else ""
+    return f"{array[place]:.6g}{where}{others}"

@@ -1,0 +1,125 @@
+"""Radii √β_n of the confidence sets, each stating what is proven about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from matrixrl.core.regularity import Regularity
+from matrixrl.records import FloatArray
+
+__all__ = [
+    "RADII",
+    "ConstantRadius",
+    "Radius",
+    "RadiusInputs",
+    "SelfNormalisedRadius",
+    "TheoremRadius",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusInputs:
+    """What a radius may depend on.
+
+    Attributes:
+        regularity: constants of the features.
+        horizon: H.
+        episode: n, counted from 1, of the episode that is planned.
+        n_episodes: N where it is known in advance, else None.
+        delta: the probability with which the guarantee may fail.
+        logdet: (B,) ln det A_n.
+    """
+
+    regularity: Regularity
+    horizon: int
+    episode: int
+    n_episodes: int | None
+    delta: float
+    logdet: FloatArray
+
+
+class Radius(Protocol):
+    """√β_n as a function of what is known at episode n."""
+
+    name: str
+    summary: str
+    guarantee: Literal[True] | str
+    """True if `summary` is proven for the constants in use, else why not."""
+
+    def __call__(self, inputs: RadiusInputs) -> FloatArray:
+        """Return √β_n of every replica: (B,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TheoremRadius:
+    r"""Theorems 1 and 2: \(\beta = c\,(C_M + C_\psi'^2) \ln(N H C_\phi)\, d\), at least 1 as the proof asks.
+
+    Without N in advance the running n stands for it, as in the last display of the proof.
+    """
+
+    c: float = 1.0
+    name: str = "theorem"
+    summary: str = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
+
+    @property
+    def guarantee(self) -> str:
+        """The paper does not say which c (erratum E5)."""
+        return f"the theorem holds for some absolute constant c that the paper does not give; c = {self.c:g}"
+
+    def __call__(self, inputs: RadiusInputs) -> FloatArray:
+        """Return √β_n: (B,)."""
+        k = inputs.regularity
+        steps = inputs.horizon * (inputs.episode if inputs.n_episodes is None else inputs.n_episodes)
+        logarithm = math.log(max(steps * k.c_phi, 1.0))
+        beta = self.c * (k.c_core + k.c_psi_inv**2) * logarithm * k.d
+        return np.full(inputs.logdet.shape, math.sqrt(max(beta, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class SelfNormalisedRadius:
+    r"""\(\sqrt{\beta_n} = \|M^*\| + L\sqrt{2\ln(1/\delta) + \ln\det A_n}\), at all n at once.
+
+    With probability 1 − δ it bounds the operator norm of A^{1/2}(M* − M_n) for every n, if the features embed P
+    (docs/proofs.md): the method of mixtures, uniform over directions by a Hoeffding lemma in Hilbert space.
+    """
+
+    name: str = "self-normalised"
+    summary: str = "‖M*‖ + L·√(2 ln(1/δ) + ln det A_n); proven for all n at once if P = φᵀM*ψ"
+    guarantee: Literal[True] = True
+
+    def __call__(self, inputs: RadiusInputs) -> FloatArray:
+        """Return √β_n: (B,)."""
+        k = inputs.regularity
+        noise: FloatArray = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.logdet)
+        return k.core_norm + k.noise_scale * noise
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantRadius:
+    """A tuned number, the same at every episode: no guarantee.
+
+    It is counted in units of C_ψ'², the size of the noise, so that the same number means the same exploration
+    whatever the scale of ψ (one-hot ψ: C_ψ' = 1).
+    """
+
+    beta: float = 1.0
+    name: str = "constant"
+    summary: str = "β·C_ψ'² with β as given; tuned, nothing is proven"
+    guarantee: str = "the constant radius is tuned: nothing is proven about it"
+
+    def __call__(self, inputs: RadiusInputs) -> FloatArray:
+        """Return √β: (B,)."""
+        return np.full(inputs.logdet.shape, inputs.regularity.c_psi_inv * math.sqrt(self.beta))
+
+
+RADII: dict[str, type[TheoremRadius] | type[SelfNormalisedRadius] | type[ConstantRadius]] = {
+    "theorem": TheoremRadius,
+    "self-normalised": SelfNormalisedRadius,
+    "constant": ConstantRadius,
+}
+"""Every radius by the name used in Python and on the command line."""

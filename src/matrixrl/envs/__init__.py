@@ -1,0 +1,20 @@
+"""Gymnasium environments with a known optimum, registered as ``matrixrl/…-v0``."""
+
+from matrixrl.envs.combination_lock import CombinationLock
+from matrixrl.envs.deep_sea import DeepSea
+from matrixrl.envs.four_rooms import FourRooms
+from matrixrl.envs.linear_mdp import LinearMDP
+from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, register_all
+from matrixrl.envs.river_swim import RiverSwim
+
+__all__ = [
+    "ENVIRONMENTS",
+    "CombinationLock",
+    "DeepSea",
+    "EnvEntry",
+    "FourRooms",
+    "LinearMDP",
+    "RiverSwim",
+    "make",
+    "register_all",
+]

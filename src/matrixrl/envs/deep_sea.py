@@ -1,0 +1,59 @@
+"""DeepSea: one path in 2^size leads to the treasure, and every step towards it costs a little."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matrixrl.checks import integer
+from matrixrl.mdp import FiniteMDP, MDPEnv
+from matrixrl.seeding import generator
+
+__all__ = ["DeepSea"]
+
+
+class DeepSea(MDPEnv):
+    """A diver sinks one row a step and moves left or right; the treasure is at the right of the last row.
+
+    Which action means right differs from cell to cell. Moving right costs 0.01/size; moving right in the
+    treasure's cell earns 1. After the last row the diver is back at the surface (a longer horizon is several
+    dives).
+
+    Args:
+        size: rows and columns, so n_states = size².
+        horizon: steps in an episode; one dive (`size`) by default.
+        seed: of the assignment of actions.
+    """
+
+    def __init__(
+        self,
+        size: int = 10,
+        horizon: int | None = None,
+        *,
+        seed: int = 0,
+        render_mode: str | None = None,
+    ) -> None:
+        n = integer("size", size, low=2, remedy="Try 10.")
+        self.size = n
+        right = generator(seed, "problem").integers(0, 2, size=(n, n))
+        cost = 0.01 / n
+        table = np.zeros((n * n, 2, n * n))
+        reward = np.zeros((n * n, 2))
+        for row in range(n):
+            for column in range(n):
+                s = row * n + column
+                for a in range(2):
+                    goes_right = a == right[row, column]
+                    target = min(column + 1, n - 1) if goes_right else max(column - 1, 0)
+                    table[s, a, 0 if row == n - 1 else (row + 1) * n + target] = 1.0
+                    reward[s, a] = -cost if goes_right else 0.0
+        treasure = n * n - 1
+        reward[treasure, right[n - 1, n - 1]] = 1.0
+        mdp = FiniteMDP(table, reward, n if horizon is None else horizon, reward_range=(-cost, 1.0))
+        super().__init__(mdp, render_mode=render_mode)
+
+    def picture(self, state: int) -> str:
+        """Draw the sea with the diver."""
+        cells = [["." for _ in range(self.size)] for _ in range(self.size)]
+        cells[-1][-1] = "$"
+        cells[state // self.size][state % self.size] = "D"
+        return "\n".join("".join(row) for row in cells)

@@ -1,0 +1,71 @@
+"""FourRooms: a grid of four rooms joined by doors, a slippery floor, and a goal in the far corner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matrixrl.checks import integer, number
+from matrixrl.mdp import FiniteMDP, MDPEnv
+
+__all__ = ["FourRooms"]
+
+_MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
+
+
+class FourRooms(MDPEnv):
+    """Four rooms of a square grid; start in the upper left corner, goal in the lower right one.
+
+    A move succeeds with probability 1 − slip and goes in each of the two sideways directions with slip/2; walls
+    stop it. The goal keeps whoever reaches it and earns 1 a step.
+
+    Args:
+        size: side of the grid without its outer walls; odd, at least 5. n_states is the number of free cells.
+        horizon: steps in an episode; four times the side by default.
+        slip: probability of going sideways.
+    """
+
+    def __init__(
+        self,
+        size: int = 9,
+        horizon: int | None = None,
+        *,
+        slip: float = 0.1,
+        render_mode: str | None = None,
+    ) -> None:
+        n = integer("size", size, low=5, remedy="Try 9.")
+        n += 1 - n % 2  # the walls need a middle line
+        slip = number("slip", slip, low=0.0, high=1.0, remedy="A probability.")
+        self._walls = _walls(n)
+        self._cells = [(int(r), int(c)) for r, c in np.argwhere(~self._walls)]
+        number_of = {cell: i for i, cell in enumerate(self._cells)}
+        states = len(self._cells)
+        goal = number_of[n - 1, n - 1]
+        table = np.zeros((states, 4, states))
+        reward = np.zeros((states, 4))
+        reward[goal] = 1.0
+        for s, (row, column) in enumerate(self._cells):
+            for a in range(4):
+                if s == goal:
+                    table[s, a, s] = 1.0
+                    continue
+                for turn, probability in ((0, 1.0 - slip), (1, slip / 2), (3, slip / 2)):
+                    dr, dc = _MOVES[(a + turn) % 4]
+                    table[s, a, number_of.get((row + dr, column + dc), s)] += probability
+        mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon)
+        super().__init__(mdp, render_mode=render_mode)
+
+    def picture(self, state: int) -> str:
+        """Draw the rooms with the walker."""
+        cells = np.where(self._walls, "#", ".")
+        cells[-1, -1] = "G"
+        cells[self._cells[state]] = "W"
+        return "\n".join("".join(row) for row in cells)
+
+
+def _walls(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    middle = n // 2
+    walls = np.zeros((n, n), dtype=np.bool_)
+    walls[middle, :] = walls[:, middle] = True
+    near, far = middle // 2, middle + 1 + (n - middle - 1) // 2
+    walls[middle, near] = walls[middle, far] = walls[near, middle] = walls[far, middle] = False
+    return walls

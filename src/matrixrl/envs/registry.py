@@ -1,0 +1,105 @@
+"""Names of environments: short ones for the command line, Gymnasium ids for everybody."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from matrixrl.checks import choice
+from matrixrl.envs.combination_lock import CombinationLock
+from matrixrl.envs.deep_sea import DeepSea
+from matrixrl.envs.four_rooms import FourRooms
+from matrixrl.envs.linear_mdp import LinearMDP
+from matrixrl.envs.river_swim import RiverSwim
+from matrixrl.errors import InvalidInput, UnknownName
+from matrixrl.mdp import MDPEnv, from_gymnasium
+
+__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "register_all"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvEntry:
+    """One environment of ours: short name, Gymnasium id, class."""
+
+    name: str
+    id: str
+    env_class: type[MDPEnv]
+
+    @property
+    def summary(self) -> str:
+        """The first line of the class's documentation."""
+        return (inspect.getdoc(self.env_class) or "").partition("\n")[0]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The settings and their defaults."""
+        signature = inspect.signature(self.env_class)
+        return {k: p.default for k, p in signature.parameters.items() if k != "render_mode"}
+
+
+ENVIRONMENTS: dict[str, EnvEntry] = {
+    name: EnvEntry(name, f"matrixrl/{env_class.__name__}-v0", env_class)
+    for name, env_class in (
+        ("river-swim", RiverSwim),
+        ("deep-sea", DeepSea),
+        ("combination-lock", CombinationLock),
+        ("four-rooms", FourRooms),
+        ("linear-mdp", LinearMDP),
+    )
+}
+"""Our environments by short name."""
+
+
+def register_all() -> None:
+    """Register the environments with Gymnasium; calling it again changes nothing."""
+    for entry in ENVIRONMENTS.values():
+        if entry.id not in gym.registry:
+            path = f"{entry.env_class.__module__}:{entry.env_class.__name__}"
+            gym.register(id=entry.id, entry_point=path)
+
+
+def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
+    """Return an environment by short name, by registered id, or as ``gym:ID`` from Gymnasium.
+
+    For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; their
+    transition table is turned into an `MDPEnv` with an absorbing end state.
+
+    >>> make("river-swim", n_states=4, horizon=20).unwrapped.mdp.horizon
+    20
+    >>> make("gym:FrozenLake-v1", horizon=15).unwrapped.mdp.n_states
+    17
+    """
+    if name.startswith("gym:"):
+        return _from_gym(name.removeprefix("gym:"), settings)
+    by_id = {entry.id: entry for entry in ENVIRONMENTS.values()}
+    entry = by_id.get(name) or ENVIRONMENTS[
+        choice("environment", name, [*ENVIRONMENTS, *by_id, *_gym_hint(name)])
+    ]
+    for key in settings:
+        choice(f"{entry.name} setting", key, entry.parameters)
+    register_all()
+    return gym.make(entry.id, disable_env_checker=True, **settings)
+
+
+def _gym_hint(name: str) -> list[str]:
+    """Let a bare Gymnasium id be answered with the prefix that it needs."""
+    if name in gym.registry:
+        raise UnknownName(f"environment must be one of ours; got {name!r}. Did you mean 'gym:{name}'?")
+    return []
+
+
+def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
+    own = dict(settings)
+    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
+    try:
+        env: gym.Env[Any, Any] = gym.make(env_id, **own)
+    except gym.error.UnregisteredEnv as error:
+        names = sorted(i for i in gym.registry if not i.startswith("matrixrl/"))
+        choice("environment", env_id, names)
+        raise UnknownName(f"environment {env_id!r} is not known to Gymnasium ({error}).") from error
+    except (gym.error.Error, TypeError) as error:
+        raise InvalidInput(f"environment gym:{env_id} cannot be made: {error}") from error
+    return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))

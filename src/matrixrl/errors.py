@@ -1,0 +1,41 @@
+"""One family of errors: every failure a user can cause is a `MatrixRLError`."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CheckpointError",
+    "InvalidInput",
+    "MatrixRLError",
+    "MissingExtra",
+    "OutputExists",
+    "ProtocolError",
+    "UnknownName",
+]
+
+
+class MatrixRLError(Exception):
+    """The root of every error that this library raises on purpose."""
+
+
+class InvalidInput(MatrixRLError, ValueError):
+    """An argument breaks a stated rule; nothing was changed."""
+
+
+class UnknownName(InvalidInput):
+    """A name (environment, agent, setting) is not one that exists."""
+
+
+class ProtocolError(MatrixRLError, RuntimeError):
+    """The calls of the agent protocol came in an order that has no meaning."""
+
+
+class CheckpointError(MatrixRLError):
+    """A saved file is truncated, foreign, newer than this library, or inconsistent."""
+
+
+class MissingExtra(MatrixRLError, ImportError):
+    """A feature needs an optional package that is not installed."""
+
+
+class OutputExists(MatrixRLError):
+    """The output directory already holds a run, and overwriting was not asked for."""

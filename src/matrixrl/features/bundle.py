@@ -1,0 +1,67 @@
+"""φ and ψ of one problem, checked against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matrixrl.checks import fail
+from matrixrl.features.phi import OneHotPhi, Phi, TablePhi
+from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+
+if TYPE_CHECKING:
+    from matrixrl.records import FloatArray
+
+__all__ = ["Features", "one_hot"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The two feature maps of the model P(s'|s,a) = φ(s,a)ᵀ M* ψ(s') (Assumption 1).
+
+    >>> features = one_hot(n_states=3, n_actions=2)
+    >>> features.phi.d, features.psi.d_psi
+    (6, 3)
+    """
+
+    phi: Phi
+    psi: Psi
+
+    def __post_init__(self) -> None:
+        if self.phi.n_states != self.psi.n_states:
+            fail(
+                "psi",
+                f"must have one row for each of the {self.phi.n_states} states of phi",
+                f"{self.psi.n_states} rows",
+                "Give phi and psi for the same states, the end state included.",
+            )
+
+    def check(self, n_states: int, n_actions: int) -> Features:
+        """Return itself if it covers a problem of that size."""
+        if self.phi.n_states != n_states or self.phi.n_actions != n_actions:
+            fail(
+                "phi",
+                f"must cover {n_states} states and {n_actions} actions",
+                f"{self.phi.n_states} and {self.phi.n_actions}",
+                "Give phi of shape (n_states, n_actions, d); an end state counts as a state.",
+            )
+        return self
+
+
+def one_hot(n_states: int, n_actions: int) -> Features:
+    """Return the tabular features: one for each pair, one for each next state."""
+    return Features(OneHotPhi(n_states, n_actions), OneHotPsi(n_states))
+
+
+def as_phi(value: Phi | FloatArray | None, default: Phi) -> Phi:
+    """Accept a feature map, an (S, A, d) array, or None for the default."""
+    if value is None:
+        return default
+    return value if isinstance(value, Phi) else TablePhi(value)
+
+
+def as_psi(value: Psi | FloatArray | None, default: Psi, *, pseudo: bool) -> Psi:
+    """Accept a feature map, an (S, d_psi) array, or None for the default."""
+    if value is None:
+        return default
+    return value if isinstance(value, Psi) else TablePsi(value, pseudo=pseudo)

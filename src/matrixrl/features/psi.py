@@ -1,0 +1,157 @@
+"""ψ: features of next states, with K_ψ = ΨᵀΨ and u = Ψᵀ1."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from matrixrl.checks import integer, shaped
+from matrixrl.linalg import GramInverse
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["OneHotPsi", "Psi", "TablePsi"]
+
+
+class Psi(ABC):
+    """A feature map of next states; B replicas, S states, d_psi features.
+
+    Attributes:
+        total: (d_psi,) u = Ψᵀ1, in which every transition has the value one.
+        dual_norm: C_ψ', the largest ‖K_ψ⁻¹ψ(s)‖₂ (Assumption 2).
+        noise_scale: the radius of a ball that holds every K_ψ⁻¹ψ(s): the sub-Gaussian size of the noise.
+    """
+
+    n_states: int
+    d_psi: int
+    total: FloatArray
+    dual_norm: float
+    noise_scale: float
+
+    @property
+    @abstractmethod
+    def table(self) -> FloatArray:
+        """(S, d_psi) the features of every state."""
+
+    @abstractmethod
+    def project(self, values: FloatArray) -> FloatArray:
+        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
+
+    @abstractmethod
+    def solve_gram(self, moments: FloatArray) -> FloatArray:
+        """Return X K_ψ⁻¹ for X of shape (…, d_psi)."""
+
+    @abstractmethod
+    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
+        """Add Σ φψᵀ in place: cross_moment (B, d, d_psi), rows (B, k, d), next_states (B, k)."""
+
+    @abstractmethod
+    def accumulate_at(
+        self,
+        cross_moment: FloatArray,
+        features: IntArray,
+        next_states: IntArray,
+        weights: FloatArray,
+    ) -> None:
+        """Add Σ φψᵀ in place where φ is one-hot at `features` (B, k), times `weights` (B, k)."""
+
+
+class TablePsi(Psi):
+    """Features given as an array.
+
+    Args:
+        table: (S, d_psi).
+        pseudo: work on the span of the features when their columns are linearly dependent.
+
+    Raises:
+        InvalidInput: K_ψ is singular and `pseudo` is False.
+
+    >>> psi = TablePsi([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> psi.total
+    array([2., 3.])
+    """
+
+    def __init__(self, table: object, *, pseudo: bool = False) -> None:
+        array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
+        self.n_states, self.d_psi = array.shape
+        self._table = np.ascontiguousarray(array)
+        self.pseudo = pseudo
+        self.gram = array.T @ array
+        self._inverse = GramInverse(self.gram, pseudo=pseudo).matrix
+        self.total = array.sum(axis=0)
+        dual = array @ self._inverse
+        self.dual_norm = float(np.linalg.norm(dual, axis=1).max())
+        about_mean = float(np.linalg.norm(dual - dual.mean(axis=0), axis=1).max())
+        self.noise_scale = min(self.dual_norm, about_mean)
+
+    @property
+    def table(self) -> FloatArray:
+        """(S, d_psi) the features of every state."""
+        return self._table
+
+    def project(self, values: FloatArray) -> FloatArray:
+        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
+        return values @ self._table
+
+    def solve_gram(self, moments: FloatArray) -> FloatArray:
+        """Return X K_ψ⁻¹."""
+        return moments @ self._inverse
+
+    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
+        """Add Σ φψᵀ in place."""
+        cross_moment += rows.transpose(0, 2, 1) @ self._table[next_states]
+
+    def accumulate_at(
+        self,
+        cross_moment: FloatArray,
+        features: IntArray,
+        next_states: IntArray,
+        weights: FloatArray,
+    ) -> None:
+        """Add Σ φψᵀ in place where φ is one-hot."""
+        replica = np.arange(len(cross_moment))[:, None]
+        np.add.at(cross_moment, (replica, features), self._table[next_states] * weights[:, :, None])
+
+
+class OneHotPsi(Psi):
+    """One feature for each state: Ψ = I, K_ψ = I, C_ψ' = 1.
+
+    >>> OneHotPsi(3).project(np.array([[1.0, 2.0, 3.0]]))
+    array([[1., 2., 3.]])
+    """
+
+    def __init__(self, n_states: int) -> None:
+        self.n_states = integer("n_states", n_states, low=1, remedy="Give the number of states.")
+        self.d_psi = self.n_states
+        self.total = np.ones(self.n_states)
+        self.dual_norm = 1.0
+        self.noise_scale = float(np.sqrt(1.0 - 1.0 / self.n_states))
+
+    @property
+    def table(self) -> FloatArray:
+        """(S, d_psi) the features of every state."""
+        return np.eye(self.n_states)
+
+    def project(self, values: FloatArray) -> FloatArray:
+        """Return v = ΨᵀV = V."""
+        return values
+
+    def solve_gram(self, moments: FloatArray) -> FloatArray:
+        """Return X K_ψ⁻¹ = X."""
+        return moments
+
+    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
+        """Add Σ φψᵀ in place."""
+        replica = np.arange(len(cross_moment))[:, None]
+        np.add.at(cross_moment.swapaxes(1, 2), (replica, next_states), rows)
+
+    def accumulate_at(
+        self,
+        cross_moment: FloatArray,
+        features: IntArray,
+        next_states: IntArray,
+        weights: FloatArray,
+    ) -> None:
+        """Count transitions in place."""
+        replica = np.arange(len(cross_moment))[:, None]
+        np.add.at(cross_moment, (replica, features, next_states), weights)

@@ -1,0 +1,15 @@
+"""Linear algebra of regularised least squares, batched over replicas: A_n, its inverse, widths."""
+
+from matrixrl.linalg.design import DesignMatrix
+from matrixrl.linalg.gram import GramInverse
+from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, PairDesign
+from matrixrl.linalg.products import squared_row_norms
+
+__all__ = [
+    "DensePairs",
+    "DesignMatrix",
+    "DiagonalPairs",
+    "GramInverse",
+    "PairDesign",
+    "squared_row_norms",
+]

@@ -1,0 +1,62 @@
+"""Live progress in the terminal: bar, rate, time left."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+
+__all__ = ["EpisodeProgress"]
+
+
+class EpisodeProgress:
+    """A progress bar over episodes, drawn on standard error so that standard output stays clean.
+
+    Args:
+        label: what is running.
+        total: episodes to come.
+        console: where to draw; standard error by default. Nothing is drawn where it is not a terminal.
+        visible: False draws nothing at all.
+    """
+
+    def __init__(
+        self, label: str, total: int, *, console: Console | None = None, visible: bool = True
+    ) -> None:
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True) if console is None else console,
+            disable=not visible,
+            transient=True,
+            refresh_per_second=8,
+        )
+        self._task: TaskID = self._progress.add_task(label, total=total, rate="", note="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def advance(self, note: str = "") -> None:
+        """Count one more finished episode."""
+        if self._progress.disable:
+            return
+        task = self._progress.tasks[0]
+        rate = "" if task.speed is None else f"{task.speed:,.0f}/s"
+        self._progress.update(self._task, advance=1, rate=rate, note=note)

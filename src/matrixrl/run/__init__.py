@@ -1,0 +1,7 @@
+"""Environment × agent → episodes, for many seeds at once, with exact regret."""
+
+from matrixrl.run.files import OutputDirectory
+from matrixrl.run.results import RunResult
+from matrixrl.run.simulation import Simulation, run_seeds
+
+__all__ = ["OutputDirectory", "RunResult", "Simulation", "run_seeds"]

@@ -1,0 +1,133 @@
+"""What a run of many seeds leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from matrixrl.records import BoolArray, FloatArray
+
+__all__ = ["RunResult"]
+
+_CURVE_POINTS = 200
+_ROUNDING = 1e-9  # optimism is judged up to the rounding of values
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """N episodes of K seeds, in the environment's own unit.
+
+    Attributes:
+        env: name of the environment.
+        env_settings: how it was made.
+        agent: name of the agent.
+        settings: every setting of the agent, resolved.
+        horizon: H.
+        sizes: n_states, n_actions, d, d_psi.
+        seeds: the K seeds.
+        optimal_value: V*(s0).
+        regret: (K, N) exact regret of each episode.
+        returns: (K, N) realised sums of (expected) rewards.
+        upper: (K, N) optimistic value of the start at each plan.
+        alarms: (K, N) whether the misspecification alarm was on.
+        settings_guarantee: True if the bound is proven for these settings, else why not.
+        seconds: wall time of the episodes.
+        interrupted: whether it was stopped before all episodes were played.
+    """
+
+    env: str
+    env_settings: dict[str, Any]
+    agent: str
+    settings: dict[str, Any]
+    horizon: int
+    sizes: dict[str, int]
+    seeds: list[int]
+    optimal_value: float
+    regret: FloatArray
+    returns: FloatArray
+    upper: FloatArray
+    alarms: BoolArray
+    settings_guarantee: Literal[True] | str
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def n_episodes(self) -> int:
+        """How many episodes each seed finished."""
+        return int(self.regret.shape[1])
+
+    @property
+    def cumulative_regret(self) -> FloatArray:
+        """(K, N) YW19 (1) for each seed."""
+        return np.cumsum(self.regret, axis=1)
+
+    @property
+    def final_regret(self) -> FloatArray:
+        """(K,) total regret of each seed."""
+        return self.regret.sum(axis=1)
+
+    @property
+    def optimistic_share(self) -> float:
+        """The share of episodes in which the optimistic value was at least V*(s0)."""
+        if self.n_episodes == 0:
+            return float("nan")
+        slack = _ROUNDING * max(1.0, abs(self.optimal_value))
+        return float((self.upper >= self.optimal_value - slack).mean())
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the bound is proven for this run, else why not."""
+        if self.alarms.any():
+            seeds = int(self.alarms.any(axis=1).sum())
+            return (
+                f"misspecification alarm on {seeds} of {len(self.seeds)} seeds: the features cannot represent "
+                "P (or the event of probability δ happened)"
+            )
+        return self.settings_guarantee
+
+    def alarm_list(self) -> list[dict[str, int]]:
+        """Return one entry for each seed that raised the alarm."""
+        return [
+            {
+                "seed": seed,
+                "first_episode": int(np.argmax(row)) + 1,
+                "episodes": int(row.sum()),
+            }
+            for seed, row in zip(self.seeds, self.alarms, strict=True)
+            if row.any()
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary that ``matrixrl run --json`` prints."""
+        final = self.final_regret
+        n = self.n_episodes
+        points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)) if n else []
+        mean_curve = self.cumulative_regret.mean(axis=0)
+        return {
+            "env": self.env,
+            "env_settings": self.env_settings,
+            "agent": self.agent,
+            "settings": self.settings,
+            **self.sizes,
+            "n_episodes": n,
+            "horizon": self.horizon,
+            "seeds": self.seeds,
+            "optimal_value": self.optimal_value,
+            "regret": {
+                "mean": float(final.mean()),
+                "std": float(final.std(ddof=1)) if len(final) > 1 else 0.0,
+                "per_seed": [float(x) for x in final],
+            },
+            "regret_curve": {
+                "episode": [int(i) for i in points],
+                "mean": [float(mean_curve[i - 1]) for i in points],
+            },
+            "return_mean": float(self.returns.mean()) if n else None,
+            "optimistic_share": self.optimistic_share if n else None,
+            "guarantee": self.guarantee,
+            "alarms": self.alarm_list(),
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+        }

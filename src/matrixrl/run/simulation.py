@@ -1,0 +1,214 @@
+"""Many seeds of one agent on one known MDP, simulated side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding as gym_seeding
+from threadpoolctl import threadpool_limits
+
+from matrixrl.agents import AGENTS, MatrixRLEngine, MatrixRLSettings
+from matrixrl.checks import choice, fail, integer
+from matrixrl.envs import make
+from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
+from matrixrl.progress import EpisodeProgress
+from matrixrl.records import BoolArray, FloatArray
+from matrixrl.run.results import RunResult
+from matrixrl.seeding import seed_list, stream_seed
+
+__all__ = ["Simulation", "run_seeds"]
+
+
+class Simulation:
+    """Independent replicas of one agent, one for each seed, advancing episode by episode.
+
+    Every replica plays exactly as `MatrixRL(env, seed=seed).learn(...)` would; running them together only
+    turns matrix-vector products into matrix-matrix products.
+
+    Args:
+        env: a short name, a Gymnasium environment with a known MDP, or a `FiniteMDP`.
+        env_settings: for an environment given by name.
+        agent: name of the agent.
+        settings: of the agent; `n_episodes` is filled in.
+        n_episodes: N.
+        seeds: one for each replica.
+    """
+
+    def __init__(
+        self,
+        env: str | gym.Env[Any, Any] | FiniteMDP,
+        *,
+        n_episodes: int,
+        seeds: Sequence[int],
+        agent: str = "matrix-rl",
+        settings: dict[str, Any] | None = None,
+        env_settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
+        self.seeds = _checked_seeds(seeds)
+        self.agent = choice("agent", agent, AGENTS)
+        self.env_settings = dict(env_settings or {})
+        self.env_name, self.mdp = _world(env, self.env_settings)
+        chosen = {"n_episodes": self.total, **(settings or {})}
+        self.settings = MatrixRLSettings.resolve(chosen)
+        self.engine = MatrixRLEngine(
+            self.mdp.task, self.mdp.task.features, self.settings, self.seeds
+        )
+        self.judge = Judge(self.mdp)
+        shape = (len(self.seeds), self.total)
+        self.regret: FloatArray = np.zeros(shape)
+        self.returns: FloatArray = np.zeros(shape)
+        self.upper: FloatArray = np.zeros(shape)
+        self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
+        self.done = 0
+        self.seconds = 0.0
+        self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
+        self._replica = np.arange(len(self.seeds))
+
+    def run(
+        self,
+        *,
+        progress: bool = False,
+        callback: Callable[[int], bool | None] | None = None,
+        blas_threads: int | None = 1,
+        label: str | None = None,
+    ) -> RunResult:
+        """Play all episodes that are left and return the result.
+
+        An interrupt passes through; `result` then holds the episodes that were finished.
+
+        Args:
+            progress: draw a live bar on standard error.
+            callback: called with the number of finished episodes; returning False stops.
+            blas_threads: threads of the linear algebra; None leaves them alone.
+            label: what the bar is called.
+        """
+        threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
+        title = label or f"{self.agent} on {self.env_name}"
+        total = self.total - self.done
+        with threads, EpisodeProgress(title, total, visible=progress) as bar:
+            running = float(self.regret[:, : self.done].sum(axis=1).mean())
+            while self.done < self.total:
+                self.step()
+                running += float(self.regret[:, self.done - 1].mean())
+                bar.advance(f"regret {running:,.1f}")
+                if callback is not None and callback(self.done) is False:
+                    break
+        return self.result()
+
+    def step(self) -> None:
+        """Play one episode in every replica."""
+        started = time.perf_counter()
+        task, engine = self.mdp.task, self.engine
+        plan = engine.plan()
+        n_replicas, horizon = len(self.seeds), task.horizon
+        uniforms = np.stack([stream.random(horizon + 1) for stream in self._streams])
+        states = np.empty((n_replicas, horizon + 1), dtype=np.int64)
+        actions = np.empty((n_replicas, horizon), dtype=np.int64)
+        states[:, 0] = [draw_start(task.start, u) for u in uniforms[:, 0]]
+        for h in range(horizon):
+            actions[:, h] = plan.policy[self._replica, h, states[:, h]]
+            states[:, h + 1] = self.mdp.transitions.sample(
+                states[:, h], actions[:, h], uniforms[:, h + 1]
+            )
+        before, after = states[:, :-1], states[:, 1:]
+        weights = np.ones(before.shape)
+        if task.end_state is not None:  # steps after the end were not taken
+            weights = (before != task.end_state).astype(np.float64)
+        engine.update(before, actions, after, weights)
+        n = self.done
+        self.regret[:, n] = self.judge.regret(plan.policy)
+        self.returns[:, n] = (task.reward[before, actions] * weights).sum(axis=1)
+        self.upper[:, n] = engine.upper(plan)
+        self.alarms[:, n] = plan.empty > 0
+        self.done = n + 1
+        self.seconds += time.perf_counter() - started
+
+    def result(self) -> RunResult:
+        """Return what was played so far."""
+        n = self.done
+        features = self.engine.features
+        return RunResult(
+            env=self.env_name,
+            env_settings=self.env_settings,
+            agent=self.agent,
+            settings=self.settings.as_dict(),
+            horizon=self.mdp.horizon,
+            sizes={
+                "n_states": self.mdp.n_states,
+                "n_actions": self.mdp.n_actions,
+                "d": features.phi.d,
+                "d_psi": features.psi.d_psi,
+            },
+            seeds=self.seeds,
+            optimal_value=self.judge.optimal_value,
+            regret=self.regret[:, :n].copy(),
+            returns=self.returns[:, :n].copy(),
+            upper=self.upper[:, :n].copy(),
+            alarms=self.alarms[:, :n].copy(),
+            settings_guarantee=self.settings.guarantee,
+            seconds=self.seconds,
+            interrupted=n < self.total,
+        )
+
+
+def run_seeds(
+    env: str | gym.Env[Any, Any] | FiniteMDP,
+    *,
+    n_episodes: int,
+    seeds: int | Sequence[int] = 8,
+    progress: bool = False,
+    blas_threads: int | None = 1,
+    env_settings: dict[str, Any] | None = None,
+    agent: str = "matrix-rl",
+    **settings: Any,
+) -> RunResult:
+    """Run many seeds of an agent on a known MDP and return regret, returns and bounds.
+
+    Args:
+        env: a short name ("river-swim", "gym:FrozenLake-v1"), an environment with a known MDP, a `FiniteMDP`.
+        n_episodes: N.
+        seeds: how many (they are 0, 1, 2, …), or the list of them.
+        progress: draw a live bar.
+        blas_threads: threads of the linear algebra; None leaves them alone.
+        env_settings: for an environment given by name.
+        agent: name of the agent.
+        settings: of the agent (preset, set, radius, exploration, …).
+
+    >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
+    >>> result.regret.shape, result.settings["exploration"]
+    ((4, 20), 0.3)
+    """
+    chosen = seed_list(0, seeds) if isinstance(seeds, int) else seeds
+    simulation = Simulation(
+        env,
+        n_episodes=n_episodes,
+        seeds=chosen,
+        agent=agent,
+        settings=settings,
+        env_settings=env_settings,
+    )
+    return simulation.run(progress=progress, blas_threads=blas_threads)
+
+
+def _checked_seeds(seeds: Sequence[int]) -> list[int]:
+    checked = [integer("seeds", s, low=0, remedy="Seeds are whole numbers.") for s in seeds]
+    if not checked:
+        fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
+    if len(set(checked)) < len(checked):
+        fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
+    return checked
+
+
+def _world(env: str | gym.Env[Any, Any] | FiniteMDP, settings: dict[str, Any]) -> tuple[str, FiniteMDP]:
+    if isinstance(env, str):
+        return env, from_gymnasium(make(env, **settings))
+    if isinstance(env, FiniteMDP):
+        return "FiniteMDP", env
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    return name, from_gymnasium(env)

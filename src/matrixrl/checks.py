@@ -62,7 +62,12 @@ def number(
     inside = low < x < high if open_ends else low <= x <= high
     if not math.isfinite(x) or not inside:
         brackets = "()" if open_ends else "[]"
-        fail(argument, f"must be finite and in {brackets[0]}{low:g}, {high:g}{brackets[1]}", x, remedy)
+        fail(
+            argument,
+            f"must be finite and in {brackets[0]}{low:g}, {high:g}{brackets[1]}",
+            x,
+            remedy,
+        )
     return x
 
 
@@ -94,9 +99,7 @@ def choice(argument: str, value: object, options: Iterable[str]) -> str:
     raise UnknownName(f"{argument} must be one of {', '.join(names)}; got {value!r}. {hint}")
 
 
-def shaped(
-    argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str
-) -> NDArray[np.float64]:
+def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
     """Return `value` as a finite float64 array of `shape`, where None admits any size of at least 1."""
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -106,8 +109,7 @@ def shaped(
         ) from error
     wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
     fits = array.ndim == len(shape) and all(
-        have >= 1 if want is None else have == want
-        for have, want in zip(array.shape, shape, strict=True)
+        have >= 1 if want is None else have == want for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits:
         fail(argument, f"must have shape {wanted}", f"shape {array.shape}", remedy)

@@ -6,8 +6,15 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 __all__ = ["EpisodeProgress"]
 
@@ -22,9 +29,8 @@ class EpisodeProgress:
         visible: False draws nothing at all.
     """
 
-    def __init__(
-        self, label: str, total: int, *, console: Console | None = None, visible: bool = True
-    ) -> None:
+    def __init__(self, label: str, total: int, *, console: Console | None = None, visible: bool = True) -> None:
+        terminal = Console(stderr=True) if console is None else console
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -34,8 +40,8 @@ class EpisodeProgress:
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True) if console is None else console,
-            disable=not visible,
+            console=terminal,
+            disable=not (visible and terminal.is_terminal),
             transient=True,
             refresh_per_second=8,
         )

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents.settings import MatrixRLSettings
-from matrixrl.core import RadiusInputs, SelfNormalisedRadius, core_matrix, optimistic_plan, regularity
+from matrixrl.core import (
+    RadiusInputs,
+    SelfNormalisedRadius,
+    core_matrix,
+    optimistic_plan,
+    regularity,
+)
 from matrixrl.core.sets import SETS
 from matrixrl.features import Features
 from matrixrl.mdp import Task
@@ -30,9 +36,7 @@ class MatrixRLEngine:
         seeds: one seed for each replica.
     """
 
-    def __init__(
-        self, task: Task, features: Features, settings: MatrixRLSettings, seeds: Sequence[int]
-    ) -> None:
+    def __init__(self, task: Task, features: Features, settings: MatrixRLSettings, seeds: Sequence[int]) -> None:
         self.task = task
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings
@@ -97,18 +101,13 @@ class MatrixRLEngine:
 
     def upper(self, plan: Plan) -> FloatArray:
         """Return the optimistic value of the start in the environment's unit: (B,)."""
-        own: Any = self.task.to_own_unit(plan.values[:, 0] @ self.task.start)
-        return np.asarray(own, dtype=np.float64)
+        return self.task.to_own_unit(plan.values[:, 0] @ self.task.start)
 
-    def update(
-        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray
-    ) -> None:
+    def update(self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray) -> None:
         """Learn from one episode (lines 11, 12): all (B, k); weight 0 marks a step not taken."""
         pairs = self.features.phi.pairs(states, actions)
         self.design.update(pairs, weights)
-        self.features.phi.accumulate(
-            self.cross_moment, self.features.psi, pairs, next_states, weights
-        )
+        self.features.phi.accumulate(self.cross_moment, self.features.psi, pairs, next_states, weights)
         self.episode += 1
 
     def arrays(self) -> dict[str, FloatArray]:

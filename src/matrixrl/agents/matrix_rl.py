@@ -128,9 +128,7 @@ class MatrixRL:
         episode = self._unfinished("act")
         return episode.planned_action(self._state("obs", obs))
 
-    def observe(
-        self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False
-    ) -> None:
+    def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Tell what happened; the action need not be the one that was advised."""
         episode = self._unfinished("observe")
         state = self._state("obs", obs)
@@ -189,7 +187,8 @@ class MatrixRL:
     @property
     def policy(self) -> IntArray:
         """(H, S) the actions that `predict` gives."""
-        return self.advice.policy[0]
+        policy: IntArray = self.advice.policy[0]
+        return policy
 
     @property
     def advice(self) -> Plan:
@@ -230,9 +229,7 @@ class MatrixRL:
         write_snapshot(self, path)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], env: gym.Env[Any, Any] | FiniteMDP | None = None
-    ) -> Self:
+    def load(cls, path: str | os.PathLike[str], env: gym.Env[Any, Any] | FiniteMDP | None = None) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,9 +97,7 @@ def reattach(saved: Problem, has_table: bool, env: gym.Env[Any, Any] | FiniteMDP
         found = read_problem(env)
     else:
         reward = None if has_table else task.reward[:-1]
-        found = read_problem(
-            env, reward=reward, horizon=task.horizon, reward_range=task.reward_range
-        )
+        found = read_problem(env, reward=reward, horizon=task.horizon, reward_range=task.reward_range)
     same = (
         found.task.horizon == task.horizon
         and found.task.end_state == task.end_state
@@ -115,10 +114,15 @@ def reattach(saved: Problem, has_table: bool, env: gym.Env[Any, Any] | FiniteMDP
     return replace(found, task=task, features=saved.features)
 
 
-def _refuse_overrides(overrides: dict[str, object], what: str) -> None:
+def _refuse_overrides(overrides: Mapping[str, object], what: str) -> None:
     for name, value in overrides.items():
         if value is not None:
-            fail(name, f"cannot be changed on {what}, which has its own", value, "Build it with that value.")
+            fail(
+                name,
+                f"cannot be changed on {what}, which has its own",
+                value,
+                "Build it with that value.",
+            )
 
 
 def _task_without_table(

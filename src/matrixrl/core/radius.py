@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -42,29 +43,33 @@ class RadiusInputs:
     logdet: FloatArray
 
 
-class Radius(Protocol):
+class Radius(ABC):
     """√β_n as a function of what is known at episode n."""
 
-    name: str
-    summary: str
-    guarantee: Literal[True] | str
-    """True if `summary` is proven for the constants in use, else why not."""
+    name: ClassVar[str]
+    summary: ClassVar[str]
 
+    @property
+    @abstractmethod
+    def guarantee(self) -> Literal[True] | str:
+        """True if `summary` is proven for the constants in use, else why not."""
+
+    @abstractmethod
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n of every replica: (B,)."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class TheoremRadius:
+class TheoremRadius(Radius):
     r"""Theorems 1 and 2: \(\beta = c\,(C_M + C_\psi'^2) \ln(N H C_\phi)\, d\), at least 1 as the proof asks.
 
     Without N in advance the running n stands for it, as in the last display of the proof.
     """
 
-    c: float = 1.0
-    name: str = "theorem"
-    summary: str = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
+    name = "theorem"
+    summary = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
+
+    def __init__(self, c: float = 1.0) -> None:
+        self.c = c
 
     @property
     def guarantee(self) -> str:
@@ -80,17 +85,20 @@ class TheoremRadius:
         return np.full(inputs.logdet.shape, math.sqrt(max(beta, 1.0)))
 
 
-@dataclass(frozen=True, slots=True)
-class SelfNormalisedRadius:
+class SelfNormalisedRadius(Radius):
     r"""\(\sqrt{\beta_n} = \|M^*\| + L\sqrt{2\ln(1/\delta) + \ln\det A_n}\), at all n at once.
 
     With probability 1 − δ it bounds the operator norm of A^{1/2}(M* − M_n) for every n, if the features embed P
     (docs/proofs.md): the method of mixtures, uniform over directions by a Hoeffding lemma in Hilbert space.
     """
 
-    name: str = "self-normalised"
-    summary: str = "‖M*‖ + L·√(2 ln(1/δ) + ln det A_n); proven for all n at once if P = φᵀM*ψ"
-    guarantee: Literal[True] = True
+    name = "self-normalised"
+    summary = "‖M*‖ + L·√(2 ln(1/δ) + ln det A_n); proven for all n at once if P = φᵀM*ψ"
+
+    @property
+    def guarantee(self) -> Literal[True]:
+        """Proven with its constants."""
+        return True
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n: (B,)."""
@@ -99,27 +107,28 @@ class SelfNormalisedRadius:
         return k.core_norm + k.noise_scale * noise
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantRadius:
+class ConstantRadius(Radius):
     """A tuned number, the same at every episode: no guarantee.
 
     It is counted in units of C_ψ'², the size of the noise, so that the same number means the same exploration
     whatever the scale of ψ (one-hot ψ: C_ψ' = 1).
     """
 
-    beta: float = 1.0
-    name: str = "constant"
-    summary: str = "β·C_ψ'² with β as given; tuned, nothing is proven"
-    guarantee: str = "the constant radius is tuned: nothing is proven about it"
+    name = "constant"
+    summary = "β·C_ψ'² with β as given; tuned, nothing is proven"
+
+    def __init__(self, beta: float = 1.0) -> None:
+        self.beta = beta
+
+    @property
+    def guarantee(self) -> str:
+        """None."""
+        return "the constant radius is tuned: nothing is proven about it"
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β: (B,)."""
         return np.full(inputs.logdet.shape, inputs.regularity.c_psi_inv * math.sqrt(self.beta))
 
 
-RADII: dict[str, type[TheoremRadius] | type[SelfNormalisedRadius] | type[ConstantRadius]] = {
-    "theorem": TheoremRadius,
-    "self-normalised": SelfNormalisedRadius,
-    "constant": ConstantRadius,
-}
+RADII: dict[str, type[Radius]] = {r.name: r for r in (TheoremRadius, SelfNormalisedRadius, ConstantRadius)}
 """Every radius by the name used in Python and on the command line."""

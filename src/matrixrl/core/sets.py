@@ -2,7 +2,7 @@ r"""Confidence sets around M_n, as the largest value that a member can give to a
 
 Every set here answers in one form, which is what makes planning fast: for v = Ψᵀ V,
 
-.. math:: \max_{M} \phi^\top M v = \text{shift} + \phi^\top M_n\, \text{direction} + \text{scale} \cdot \text{reach}
+.. math:: \max_M \phi^\top M v = \text{shift} + \phi^\top M_n \text{direction} + \text{scale}\cdot\text{reach}
 
 where shift, direction and scale depend on v only (`split`, once a stage) and reach on the pair only (`reach`,
 once a plan).
@@ -56,7 +56,11 @@ class ConfidenceSet(Protocol):
     """Whether members give probabilities, so that the bound may be clipped to [min V, max V]."""
 
     def reach(
-        self, width_sq: FloatArray, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
+        self,
+        width_sq: FloatArray,
+        radius: FloatArray,
+        alarm_radius: FloatArray,
+        slack: FloatArray | None,
     ) -> Reach:
         """Return the pair's part of the bound.
 
@@ -98,13 +102,13 @@ class FrobeniusBall:
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, ‖v‖₂)."""
-        return Split(np.zeros(len(v)), v, np.sqrt(np.einsum("bi,bi->b", v, v)))
+        return Split(np.zeros(len(v)), v, np.sqrt(np.vecdot(v, v)))
 
 
 class NormalisedBall:
     r"""The Frobenius ball cut with {φᵀMu = 1}, u = Ψᵀ1: only models that are probabilities (design 4.1).
 
-    With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\) and \(\epsilon = 1 - \phi^\top M_n u\) the maximum is
+    With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\) it is
 
     .. math:: \phi^\top M_n v + \alpha\epsilon + \|v_\perp\| \sqrt{\beta w^2 - \epsilon^2/\|u\|^2}
             = \alpha + \phi^\top M_n v_\perp + \|v_\perp\| \sqrt{\beta w^2 - \epsilon^2/\|u\|^2}.
@@ -123,7 +127,11 @@ class NormalisedBall:
         self._u_sq = float(total @ total)
 
     def reach(
-        self, width_sq: FloatArray, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
+        self,
+        width_sq: FloatArray,
+        radius: FloatArray,
+        alarm_radius: FloatArray,
+        slack: FloatArray | None,
     ) -> Reach:
         """Return √(βw² − ε²/‖u‖²), and where it does not exist."""
         assert slack is not None
@@ -141,7 +149,7 @@ class NormalisedBall:
         """Return (α, v⊥, ‖v⊥‖₂)."""
         alpha = (v @ self._u) / self._u_sq
         perpendicular = v - alpha[:, None] * self._u
-        return Split(alpha, perpendicular, np.sqrt(np.einsum("bi,bi->b", perpendicular, perpendicular)))
+        return Split(alpha, perpendicular, np.sqrt(np.vecdot(perpendicular, perpendicular)))
 
 
 SETS: dict[str, type[FrobeniusBall] | type[NormalisedBall]] = {

@@ -47,9 +47,7 @@ class CombinationLock(MDPEnv):
         table[n - 1] = np.eye(n)[n - 1]
         reward = np.zeros((n, buttons))
         reward[n - 1] = 1.0
-        super().__init__(
-            FiniteMDP(table, reward, 2 * n if horizon is None else horizon), render_mode=render_mode
-        )
+        super().__init__(FiniteMDP(table, reward, 2 * n if horizon is None else horizon), render_mode=render_mode)
 
     def picture(self, state: int) -> str:
         """Draw the lock: notches turned and notches left."""

@@ -75,9 +75,7 @@ def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
     if name.startswith("gym:"):
         return _from_gym(name.removeprefix("gym:"), settings)
     by_id = {entry.id: entry for entry in ENVIRONMENTS.values()}
-    entry = by_id.get(name) or ENVIRONMENTS[
-        choice("environment", name, [*ENVIRONMENTS, *by_id, *_gym_hint(name)])
-    ]
+    entry = by_id.get(name) or ENVIRONMENTS[choice("environment", name, [*ENVIRONMENTS, *by_id, *_gym_hint(name)])]
     for key in settings:
         choice(f"{entry.name} setting", key, entry.parameters)
     register_all()

@@ -23,9 +23,7 @@ class RiverSwim(MDPEnv):
         horizon: steps in an episode; four for each state by default.
     """
 
-    def __init__(
-        self, n_states: int = 6, horizon: int | None = None, *, render_mode: str | None = None
-    ) -> None:
+    def __init__(self, n_states: int = 6, horizon: int | None = None, *, render_mode: str | None = None) -> None:
         n = integer("n_states", n_states, low=2, remedy="A river has two ends.")
         table = np.zeros((n, 2, n))
         reward = np.zeros((n, 2))
@@ -36,9 +34,7 @@ class RiverSwim(MDPEnv):
         for s in range(1, n - 1):
             table[s, 1, s - 1 : s + 2] = 0.1, 0.6, 0.3
         reward[0, 0], reward[n - 1, 1] = 0.005, 1.0
-        super().__init__(
-            FiniteMDP(table, reward, 4 * n if horizon is None else horizon), render_mode=render_mode
-        )
+        super().__init__(FiniteMDP(table, reward, 4 * n if horizon is None else horizon), render_mode=render_mode)
 
     def picture(self, state: int) -> str:
         """Draw the river with the swimmer."""

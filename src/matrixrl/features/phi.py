@@ -80,9 +80,7 @@ class TablePhi(Phi):
     """
 
     def __init__(self, table: object) -> None:
-        array = shaped(
-            "phi", table, (None, None, None), remedy="Give one vector of d numbers for each (s, a)."
-        )
+        array = shaped("phi", table, (None, None, None), remedy="Give one vector of d numbers for each (s, a).")
         self.n_states, self.n_actions, self.d = array.shape
         self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.d)
 
@@ -168,7 +166,8 @@ class OneHotPhi(Phi):
 
     def rows(self, pairs: IntArray) -> FloatArray:
         """Return the features of some pairs."""
-        return (np.asarray(pairs)[..., None] == np.arange(self.d)).astype(np.float64)
+        chosen: FloatArray = (np.asarray(pairs)[..., None] == np.arange(self.d)).astype(np.float64)
+        return chosen
 
     def accumulate(
         self,

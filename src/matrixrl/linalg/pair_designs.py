@@ -142,7 +142,8 @@ class DiagonalPairs:
     @property
     def logdet(self) -> FloatArray:
         """(B,) ln det A_n."""
-        return np.log1p(self.counts).sum(axis=1)
+        logdet: FloatArray = np.log1p(self.counts).sum(axis=1)
+        return logdet
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
         """Count the visited pairs (B, k)."""

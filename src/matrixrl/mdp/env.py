@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +11,7 @@ from gymnasium import spaces
 from matrixrl.checks import choice, index
 from matrixrl.errors import ProtocolError
 from matrixrl.mdp.finite import FiniteMDP
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["MDPEnv", "draw_start"]
 
@@ -33,7 +33,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     (0, False)
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
 
     def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
         if render_mode is not None:
@@ -54,7 +54,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         """Start an episode; `seed` restarts the random stream."""
         super().reset(seed=seed, options=options)
         self._uniforms = self.np_random.random(self.horizon + 1)
-        self._state = draw_start(self.mdp.task.start, self._uniforms[0])
+        self._state = int(draw_start(self.mdp.task.start, self._uniforms[:1])[0])
         self._stage = 0
         self._last = None
         return np.int64(self._state), {"stage": 0}
@@ -68,7 +68,9 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         self._stage += 1
         self._state = int(
             self.mdp.transitions.sample(
-                np.array([self._state]), np.array([a]), self._uniforms[self._stage : self._stage + 1]
+                np.array([self._state]),
+                np.array([a]),
+                self._uniforms[self._stage : self._stage + 1],
             )[0]
         )
         self._last = (a, reward)
@@ -78,7 +80,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
             self._stage = self.horizon
         return np.int64(self._state), reward, terminated, truncated, {"stage": self._stage}
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return a text picture of the current state, in render mode "ansi"."""
         if self.render_mode is None:
             gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
@@ -91,7 +93,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         return f"state {state} of {self.mdp.n_states}"
 
 
-def draw_start(start: FloatArray, uniform: float) -> int:
-    """Return the first state that a uniform number selects."""
+def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Return the first states that uniform numbers select: (k,) → (k,)."""
     cdf = np.cumsum(start)
-    return int(np.searchsorted(cdf / cdf[-1], uniform, side="right"))
+    return np.searchsorted(cdf / cdf[-1], uniforms, side="right")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
 from matrixrl.features import Features, one_hot
 from matrixrl.mdp.transitions import DenseTransitions, SparseTransitions, Transitions
 from matrixrl.records import FloatArray
+from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["FiniteMDP", "Task"]
 
 
-@dataclass(frozen=True)
 class Task:
     """What an agent may know of a problem: everything but P.
 
@@ -24,7 +24,7 @@ class Task:
         reward: (S, A) expected rewards, in the environment's own unit.
         horizon: H, the number of steps of an episode.
         reward_range: (low, high), declared; the proofs work with (r - low) / (high - low) in [0, 1].
-        start: a state, or a distribution (S,) of first states.
+        start: a state, or a distribution (S,) of first states; kept as a distribution.
         end_state: the absorbing state that stands for "terminated", if episodes can end early.
         features: φ and ψ; one-hot by default.
 
@@ -33,25 +33,24 @@ class Task:
     (2, 2, (2, 2))
     """
 
-    reward: FloatArray
-    horizon: int
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    start: Any = 0
-    end_state: int | None = None
-    features: Features = field(default=None)  # type: ignore[assignment]  # filled in below
-
-    def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        reward = shaped("reward", self.reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
-        n_states, n_actions = reward.shape
-        set_(self, "reward", reward)
-        set_(self, "horizon", integer("horizon", self.horizon, low=1, remedy="Steps per episode."))
-        set_(self, "reward_range", _checked_range(self.reward_range))
-        low, high = self.reward_range
-        within("reward", reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
-        set_(self, "start", _checked_start(self.start, n_states))
-        if self.end_state is not None:
-            set_(self, "end_state", index("end_state", self.end_state, size=n_states, remedy="A state."))
+    def __init__(
+        self,
+        reward: ArrayLike,
+        horizon: int,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: ArrayLike = 0,
+        end_state: int | None = None,
+        features: Features | None = None,
+    ) -> None:
+        self.reward = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
+        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        self.reward_range = low, high = _checked_range(reward_range)
+        within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
+        self.start = _checked_start(start, self.n_states)
+        self.end_state = None
+        if end_state is not None:
+            self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
             if not low <= 0.0 <= high:
                 fail(
                     "reward_range",
@@ -59,9 +58,8 @@ class Task:
                     self.reward_range,
                     "Declare a range that contains 0.",
                 )
-        if self.features is None:
-            set_(self, "features", one_hot(n_states, n_actions))
-        self.features.check(n_states, n_actions)
+        given = one_hot(self.n_states, self.n_actions) if features is None else features
+        self.features = given.check(self.n_states, self.n_actions)
 
     @property
     def n_states(self) -> int:
@@ -84,12 +82,12 @@ class Task:
         mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
         return mapped
 
-    def to_own_unit(self, value: FloatArray | float) -> FloatArray | float:
-        """Map the value of a whole episode from unit reward to the environment's unit."""
-        return value * self.unit + self.horizon * self.reward_range[0]
+    def to_own_unit(self, values: FloatArray) -> FloatArray:
+        """Map values of whole episodes from unit reward to the environment's unit."""
+        own: FloatArray = values * self.unit + self.horizon * self.reward_range[0]
+        return own
 
 
-@dataclass(frozen=True)
 class FiniteMDP:
     """A known finite episodic MDP: the world that experiments run in and regret is measured against.
 
@@ -106,43 +104,42 @@ class FiniteMDP:
     (2, 1, 4)
     """
 
-    transitions: Any
-    reward: Any
-    horizon: int
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    start: Any = 0
-    end_state: int | None = None
-    features: Features | None = None
-    task: Task = field(init=False)
-
-    def __post_init__(self) -> None:
-        task = Task(
-            reward=self.reward,
-            horizon=self.horizon,
-            reward_range=self.reward_range,
-            start=self.start,
-            end_state=self.end_state,
-            features=self.features,  # type: ignore[arg-type]  # None asks for one-hot
+    def __init__(
+        self,
+        transitions: Any,
+        reward: ArrayLike,
+        horizon: int,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: ArrayLike = 0,
+        end_state: int | None = None,
+        features: Features | None = None,
+    ) -> None:
+        self.task = Task(
+            reward,
+            horizon,
+            reward_range=reward_range,
+            start=start,
+            end_state=end_state,
+            features=features,
         )
-        given = self.transitions
-        if isinstance(given, Transitions):
-            transitions: Transitions = given
-        elif sparse.issparse(given):
-            transitions = SparseTransitions(given, task.n_actions)
+        if isinstance(transitions, Transitions):
+            self.transitions = transitions
+        elif sparse.issparse(transitions):
+            self.transitions = SparseTransitions(transitions, self.n_actions)
         else:
-            transitions = DenseTransitions(given)
-        have = (transitions.n_states, transitions.n_actions)
-        if have != (task.n_states, task.n_actions):
+            self.transitions = DenseTransitions(transitions)
+        have = (self.transitions.n_states, self.transitions.n_actions)
+        if have != (self.n_states, self.n_actions):
             fail(
                 "reward",
                 f"must have shape (S, A) = {have}, as P says",
-                f"shape {(task.n_states, task.n_actions)}",
+                f"shape {(self.n_states, self.n_actions)}",
                 "Give reward[s, a].",
             )
-        for name in ("reward", "horizon", "reward_range", "start", "end_state", "features"):
-            object.__setattr__(self, name, getattr(task, name))
-        object.__setattr__(self, "transitions", transitions)
-        object.__setattr__(self, "task", task)
+        end = self.task.end_state
+        if end is not None:
+            self._check_end(end)
 
     @property
     def n_states(self) -> int:
@@ -154,15 +151,34 @@ class FiniteMDP:
         """A."""
         return self.task.n_actions
 
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.task.horizon
+
+    @property
+    def features(self) -> Features:
+        """φ and ψ."""
+        return self.task.features
+
+    def _check_end(self, end: int) -> None:
+        actions = np.arange(self.n_actions)
+        stays = self.transitions.rows(np.full(self.n_actions, end), actions)[:, end]
+        if (np.abs(stays - 1.0) > PROBABILITY).any() or (self.task.reward[end] != 0.0).any():
+            fail(
+                "end_state",
+                "must be absorbing and earn 0",
+                f"state {end}, which stays with probability {stays.min():g}",
+                "Let every action of the end state lead back to it, with reward 0.",
+            )
+
 
 def _checked_range(value: object) -> tuple[float, float]:
     remedy = "Give reward_range=(low, high) with low < high."
-    try:
-        low, high = value  # type: ignore[misc]
-    except (TypeError, ValueError):
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
         fail("reward_range", "must be a pair of numbers", repr(value), remedy)
-    low = number("reward_range low", low, remedy=remedy)
-    high = number("reward_range high", high, remedy=remedy)
+    low = number("reward_range low", value[0], remedy=remedy)
+    high = number("reward_range high", value[1], remedy=remedy)
     if not low < high:
         fail("reward_range", "must have low < high", (low, high), remedy)
     return low, high

@@ -46,8 +46,12 @@ def tabular(
     """Return a random MDP with one-hot φ, so that M* is P itself (times a rotation if asked).
 
     Args:
+        n_states: S.
+        n_actions: A.
+        horizon: H.
         n_successors: how many next states each pair can reach; all of them by default.
         orthonormal: use a random rotation of the one-hot ψ, which keeps K_ψ = I but is dense.
+        seed: of the problem.
     """
     n_states, n_actions = _sizes(n_states, n_actions)
     reach = n_states if n_successors is None else n_successors
@@ -83,16 +87,19 @@ def low_rank(
     distribution over states, and the expected reward is linear in φ.
 
     Args:
+        n_states: S.
+        n_actions: A.
+        d: number of features φ.
+        horizon: H.
         d_psi: number of next-state features; d by default.
         concentration: of the Dirichlet law of φ; below 1, pairs differ more.
         orthonormal: transform ψ so that K_ψ = I (and M* with it; P stays the same).
+        seed: of the problem.
     """
     n_states, n_actions = _sizes(n_states, n_actions)
     d = integer("d", d, low=1, remedy="Give the number of features.")
     wide = integer("d_psi", d if d_psi is None else d_psi, low=1, remedy="Give the number of features.")
-    spread = number(
-        "concentration", concentration, low=0.0, high=1e6, open_ends=True, remedy="Try 1.0."
-    )
+    spread = number("concentration", concentration, low=0.0, high=1e6, open_ends=True, remedy="Try 1.0.")
     rng = generator(seed, "problem")
     phi = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
     core = rng.dirichlet(np.ones(wide), size=d)

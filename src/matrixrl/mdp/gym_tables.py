@@ -47,12 +47,13 @@ def from_gymnasium(
     the table marks as terminated leads there. The reward of a pair is its expected reward.
 
     Args:
+        env: the environment; one of ours gives back the MDP it carries.
         horizon: steps in an episode; the environment's time limit by default.
         reward_range: declared range of rewards; by default the smallest range with 0 that holds them all.
         features: for n_states + 1 states; one-hot by default.
 
     >>> mdp = from_gymnasium(gym.make("FrozenLake-v1"), horizon=20)
-    >>> mdp.n_states, mdp.end_state
+    >>> mdp.n_states, mdp.task.end_state
     (17, 16)
     """
     carried = known_mdp(env)

@@ -32,6 +32,6 @@ class Judge:
 
     def regret(self, policies: IntArray) -> FloatArray:
         """Return the exact regret of one episode under each policy: (B, H, S) → (B,)."""
-        start_values = evaluate_batch(self.mdp, policies)[:, 0] @ self.mdp.task.start
+        start_values: FloatArray = evaluate_batch(self.mdp, policies)[:, 0] @ self.mdp.task.start
         # V^π <= V* exactly; rounding may say otherwise by 1e-15.
         return np.maximum(self.optimal_value - start_values, 0.0)

@@ -72,16 +72,18 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
     if chosen.size and (chosen.min() < 0 or chosen.max() >= mdp.n_actions):
         bounds = f"{chosen.min()} … {chosen.max()}"
         fail("policy", f"must hold actions 0 … {mdp.n_actions - 1}", bounds, "Give policy[h, s].")
-    return evaluate_batch(mdp, chosen[None])[0]
+    values: FloatArray = evaluate_batch(mdp, chosen[None])[0]
+    return values
 
 
 def evaluate_batch(mdp: FiniteMDP, policies: IntArray) -> FloatArray:
     """Return V^π of B policies at once: (B, H, S) → (B, H+1, S)."""
     n_replicas, horizon, n_states = policies.shape
     pairs = policies.astype(np.int64) * n_states + np.arange(n_states)
-    rewards = np.ascontiguousarray(mdp.task.reward.T).ravel()[pairs]
+    rewards = mdp.task.reward.T.ravel()[pairs]
+    pairs += (np.arange(n_replicas) * mdp.n_actions * n_states)[:, None, None]
     values = np.zeros((n_replicas, horizon + 1, n_states))
     for h in reversed(range(horizon)):
-        expected = mdp.transitions.expect(values[:, h + 1]).reshape(n_replicas, -1)
-        np.add(rewards[:, h], np.take_along_axis(expected, pairs[:, h], axis=1), out=values[:, h])
+        expected = mdp.transitions.expect(values[:, h + 1]).ravel()
+        np.add(rewards[:, h], expected[pairs[:, h]], out=values[:, h])
     return values

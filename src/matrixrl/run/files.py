@@ -80,9 +80,7 @@ def _dump_json(path: Path, data: Any) -> None:
 def _dump_episodes(path: Path, results: Mapping[str, RunResult]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            ["run", "seed", "episode", "return", "regret", "cumulative_regret", "upper", "alarm"]
-        )
+        writer.writerow(["run", "seed", "episode", "return", "regret", "cumulative_regret", "upper", "alarm"])
         for label, result in results.items():
             columns = (result.returns, result.regret, result.cumulative_regret, result.upper)
             for k, seed in enumerate(result.seeds):

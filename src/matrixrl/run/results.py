@@ -66,7 +66,8 @@ class RunResult:
     @property
     def final_regret(self) -> FloatArray:
         """(K,) total regret of each seed."""
-        return self.regret.sum(axis=1)
+        total: FloatArray = self.regret.sum(axis=1)
+        return total
 
     @property
     def optimistic_share(self) -> float:
@@ -103,7 +104,7 @@ class RunResult:
         """Return the summary that ``matrixrl run --json`` prints."""
         final = self.final_regret
         n = self.n_episodes
-        points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)) if n else []
+        points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)).tolist() if n else []
         mean_curve = self.cumulative_regret.mean(axis=0)
         return {
             "env": self.env,
@@ -121,7 +122,7 @@ class RunResult:
                 "per_seed": [float(x) for x in final],
             },
             "regret_curve": {
-                "episode": [int(i) for i in points],
+                "episode": points,
                 "mean": [float(mean_curve[i - 1]) for i in points],
             },
             "return_mean": float(self.returns.mean()) if n else None,

@@ -56,9 +56,7 @@ class Simulation:
         self.env_name, self.mdp = _world(env, self.env_settings)
         chosen = {"n_episodes": self.total, **(settings or {})}
         self.settings = MatrixRLSettings.resolve(chosen)
-        self.engine = MatrixRLEngine(
-            self.mdp.task, self.mdp.task.features, self.settings, self.seeds
-        )
+        self.engine = MatrixRLEngine(self.mdp.task, self.mdp.task.features, self.settings, self.seeds)
         self.judge = Judge(self.mdp)
         shape = (len(self.seeds), self.total)
         self.regret: FloatArray = np.zeros(shape)
@@ -110,12 +108,10 @@ class Simulation:
         uniforms = np.stack([stream.random(horizon + 1) for stream in self._streams])
         states = np.empty((n_replicas, horizon + 1), dtype=np.int64)
         actions = np.empty((n_replicas, horizon), dtype=np.int64)
-        states[:, 0] = [draw_start(task.start, u) for u in uniforms[:, 0]]
+        states[:, 0] = draw_start(task.start, uniforms[:, 0])
         for h in range(horizon):
             actions[:, h] = plan.policy[self._replica, h, states[:, h]]
-            states[:, h + 1] = self.mdp.transitions.sample(
-                states[:, h], actions[:, h], uniforms[:, h + 1]
-            )
+            states[:, h + 1] = self.mdp.transitions.sample(states[:, h], actions[:, h], uniforms[:, h + 1])
         before, after = states[:, :-1], states[:, 1:]
         weights = np.ones(before.shape)
         if task.end_state is not None:  # steps after the end were not taken

@@ -1,0 +1,52 @@
+"""``matrixrl list``: what there is, by the names that every command takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from matrixrl.agents import AGENTS, PRESETS
+from matrixrl.core import RADII, SETS
+from matrixrl.envs import ENVIRONMENTS
+
+__all__ = ["TOPICS", "print_listing"]
+
+TOPICS = ["envs", "agents", "sets", "radii", "presets"]
+
+
+def print_listing(console: Console, topics: Iterable[str]) -> None:
+    """Print one table for each topic."""
+    for topic in topics:
+        table = Table(title=topic, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table.add_column("name", style="bold cyan", no_wrap=True)
+        table.add_column("what it is")
+        for name, text in _rows(topic):
+            table.add_row(name, text)
+        console.print(table)
+        console.print()
+
+
+def _rows(topic: str) -> Iterable[tuple[str, str]]:
+    if topic == "envs":
+        for entry in ENVIRONMENTS.values():
+            shown = ", ".join(f"{k}={v}" for k, v in entry.parameters.items())
+            yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
+        yield (
+            "gym:ID",
+            "Any Gymnasium environment with a transition table, such as gym:FrozenLake-v1",
+        )
+    elif topic == "agents":
+        for name, agent in AGENTS.items():
+            yield name, (inspect.getdoc(agent) or "").partition("\n")[0]
+    elif topic == "sets":
+        for name, kind in SETS.items():
+            yield name, kind.summary
+    elif topic == "radii":
+        for name, radius in RADII.items():
+            yield name, radius.summary
+    else:
+        for name, settings in PRESETS.items():
+            yield name, ", ".join(f"{k}={v}" for k, v in settings.items())

@@ -1,0 +1,166 @@
+"""``matrixrl``: run, list, demo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import matrixrl
+from matrixrl.checks import choice, integer
+from matrixrl.cli.listing import TOPICS, print_listing
+from matrixrl.cli.parsing import parse_settings
+from matrixrl.cli.tables import print_notes, result_table
+from matrixrl.errors import MatrixRLError
+from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
+from matrixrl.run import OutputDirectory, RunResult, Simulation
+from matrixrl.seeding import seed_list
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="matrixrl",
+    help="Reinforcement learning that explores with a proof and learns from few episodes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")
+]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"matrixrl {matrixrl.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command("list")
+def list_command(
+    topic: Annotated[str | None, typer.Argument(help="envs, agents, sets, radii, presets")] = None,
+) -> None:
+    """List what there is: environments, agents, sets, radii, presets."""
+    topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
+    print_listing(Console(), topics)
+
+
+@app.command("run")
+def run_command(
+    env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Environment setting key=value; repeat for more."),
+    ] = None,
+    agent: Annotated[str, typer.Option("--agent", help="Name of the agent.")] = "matrix-rl",
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option("--agent-set", help="Agent setting key=value; repeat for more."),
+    ] = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", help="Episodes of each seed.")] = 1000,
+    seeds: Annotated[int, typer.Option("--seeds", "-k", help="How many seeds.")] = 8,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
+    out: OutOption = None,
+    overwrite: OverwriteOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Run an agent on an environment with a known optimum and report its exact regret."""
+    settings = parse_settings("--agent-set", agent_set or [])
+    env_settings = parse_settings("--set", set_ or [])
+    simulation = Simulation(
+        env,
+        n_episodes=integer("--episodes", episodes, low=1, remedy="Ask for at least one episode."),
+        seeds=seed_list(seed, integer("--seeds", seeds, low=1, remedy="Ask for at least one seed.")),
+        agent=agent,
+        settings=settings,
+        env_settings=env_settings,
+    )
+    directory = _directory(out, overwrite)
+    interrupted = False
+    try:
+        result = simulation.run(progress=not as_json)
+    except KeyboardInterrupt:
+        interrupted, result = True, simulation.result()
+    label = " ".join([agent, *(agent_set or [])])
+    _finish({label: result}, directory, title=f"{agent} on {env}", as_json=as_json)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", help="Where table and picture go.")] = Path("out/demo"),
+    episodes: Annotated[int, typer.Option("--episodes", "-n")] = DEMO.n_episodes,
+    seeds: Annotated[int, typer.Option("--seeds", "-k")] = DEMO.n_seeds,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Watch MatrixRL learn RiverSwim with the paper's confidence set and with the normalised one."""
+    directory = _directory(out, overwrite)
+    results: dict[str, RunResult] = {}
+    interrupted = False
+    try:
+        for label, result in compare_settings(
+            DEMO.env,
+            DEMO.contenders,
+            n_episodes=episodes,
+            seeds=seed_list(0, seeds),
+            env_settings=DEMO.env_settings,
+            progress=True,
+        ):
+            results[label] = result
+    except KeyboardInterrupt:
+        interrupted = True
+    if results:
+        _finish(results, directory, title=DEMO.title, as_json=False)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
+    """Refuse early, before an hour of work, what cannot be written at the end."""
+    if out is None:
+        return None
+    require_matplotlib()
+    return OutputDirectory(out, overwrite=overwrite)
+
+
+def _finish(
+    results: dict[str, RunResult], directory: OutputDirectory | None, *, title: str, as_json: bool
+) -> None:
+    files: list[Path] = []
+    if directory is not None and any(r.n_episodes for r in results.values()):
+        files = directory.write_results(results)
+        files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
+    if as_json:
+        summary: Any = next(iter(results.values())).as_dict()
+        typer.echo(json.dumps(summary, allow_nan=False))
+        return
+    console = Console()
+    console.print(result_table(results))
+    print_notes(console, results)
+    for file in files:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user ends in one line on standard error."""
+    try:
+        app()
+    except MatrixRLError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)

@@ -100,9 +100,13 @@ def choice(argument: str, value: object, options: Iterable[str]) -> str:
 
 
 def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
-    """Return `value` as a finite float64 array of `shape`, where None admits any size of at least 1."""
+    """Return a float64 copy of `value` of `shape`, all finite; None admits any size of at least 1.
+
+    A copy, in C order: what the user does to the original later changes nothing, and the same numbers give
+    the same bits wherever they came from.
+    """
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.array(value, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{argument} must be an array of numbers; got {type(value).__name__} ({error}). {remedy}"

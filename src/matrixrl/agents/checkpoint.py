@@ -59,8 +59,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     try:
         with zipfile.ZipFile(source) as archive:
             header = _read_header(archive, source)
-            names = [n.removesuffix(".npy") for n in archive.namelist() if n != f"{_HEADER}.npy"]
-            return header, {name: _read_array(archive, name, source) for name in names}
+            names = [n for n in archive.namelist() if n != f"{_HEADER}.npy"]
+            return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
     except zipfile.BadZipFile as error:
         raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
     except (OSError, EOFError, UnicodeDecodeError, NotImplementedError) as error:
@@ -70,7 +70,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     if f"{_HEADER}.npy" not in archive.namelist():
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: it has no header")
-    raw = _read_array(archive, _HEADER, source)
+    raw = _read_array(archive, f"{_HEADER}.npy", source)
     if raw.ndim != 1 or raw.dtype != np.uint8 or raw.size > _HEADER_LIMIT:
         raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
     try:
@@ -90,7 +90,7 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, source: Path) -> NDArray[Any]:
-    info = archive.getinfo(f"{name}.npy")
+    info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
         raise CheckpointError(f"{source}: {name} is compressed, which matrixrl never writes")
     with archive.open(info) as member:

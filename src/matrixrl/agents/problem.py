@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from matrixrl.checks import fail, shaped
 from matrixrl.features import Features, Phi, Psi
-from matrixrl.features.bundle import as_phi, as_psi
+from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.mdp import FiniteMDP, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
 from matrixrl.records import FloatArray
 
@@ -76,8 +76,9 @@ def read_problem(
             "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
         )
     default = task.features
-    features = Features(as_phi(phi, default.phi), as_psi(psi, default.psi, pseudo=psi_pinv))
-    features.check(task.n_states, task.n_actions)
+    chosen_phi, chosen_psi = as_phi(phi, default.phi), as_psi(psi, default.psi, pseudo=psi_pinv)
+    check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
+    features = Features(chosen_phi, chosen_psi)
     observed = task.n_states
     if env is not None and isinstance(env.observation_space, spaces.Discrete):
         observed = int(env.observation_space.n)

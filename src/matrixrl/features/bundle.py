@@ -38,19 +38,31 @@ class Features:
 
     def check(self, n_states: int, n_actions: int) -> Features:
         """Return itself if it covers a problem of that size."""
-        if self.phi.n_states != n_states or self.phi.n_actions != n_actions:
-            fail(
-                "phi",
-                f"must cover {n_states} states and {n_actions} actions",
-                f"{self.phi.n_states} and {self.phi.n_actions}",
-                "Give phi of shape (n_states, n_actions, d); an end state counts as a state.",
-            )
+        check_sizes(self.phi, self.psi, n_states, n_actions)
         return self
 
 
 def one_hot(n_states: int, n_actions: int) -> Features:
     """Return the tabular features: one for each pair, one for each next state."""
     return Features(OneHotPhi(n_states, n_actions), OneHotPsi(n_states))
+
+
+def check_sizes(phi: Phi, psi: Psi, n_states: int, n_actions: int) -> None:
+    """Refuse feature maps of another problem, naming the one that is wrong."""
+    if phi.n_states != n_states or phi.n_actions != n_actions:
+        fail(
+            "phi",
+            f"must cover {n_states} states and {n_actions} actions",
+            f"{phi.n_states} and {phi.n_actions}",
+            "Give phi of shape (n_states, n_actions, d); an end state counts as a state.",
+        )
+    if psi.n_states != n_states:
+        fail(
+            "psi",
+            f"must cover {n_states} states",
+            psi.n_states,
+            "Give psi of shape (n_states, d_psi); an end state counts as a state.",
+        )
 
 
 def as_phi(value: Phi | FloatArray | None, default: Phi) -> Phi:

@@ -74,7 +74,7 @@ class TablePsi(Psi):
     def __init__(self, table: object, *, pseudo: bool = False) -> None:
         array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
         self.n_states, self.d_psi = array.shape
-        self._table = np.ascontiguousarray(array)
+        self._table = array
         self.pseudo = pseudo
         self.gram = array.T @ array
         self._inverse = GramInverse(self.gram, pseudo=pseudo).matrix

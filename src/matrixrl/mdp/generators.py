@@ -65,7 +65,7 @@ def tabular(
     psi: OneHotPsi | TablePsi = OneHotPsi(n_states)
     if orthonormal:
         rotation = np.linalg.qr(rng.standard_normal((n_states, n_states)))[0]
-        psi, core = TablePsi(rotation), core @ rotation.T
+        psi, core = TablePsi(rotation), core @ rotation
     features = Features(OneHotPhi(n_states, n_actions), psi)
     return EmbeddedMDP(FiniteMDP(table, reward, horizon, features=features), core)
 

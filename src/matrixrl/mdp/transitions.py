@@ -149,7 +149,7 @@ class FactoredTransitions(Transitions):
         right = shaped("factors", factors, (d, n_states), remedy="Give one row of S numbers per feature.")
         self.n_states, self.n_actions = n_states, n_actions
         self._phi = np.ascontiguousarray(left.transpose(1, 0, 2)).reshape(-1, d)
-        self._factors = np.ascontiguousarray(right)
+        self._factors = right
         self._is_mixture = all(
             (x >= 0).all() and np.allclose(x.sum(axis=-1), 1.0, rtol=0, atol=PROBABILITY)
             for x in (self._phi, self._factors)

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from matrixrl import CheckpointError, InvalidInput, MatrixRL, Task, make
+
+PROBLEMS = {
+    "one-hot": lambda: make("river-swim", n_states=5, horizon=9),
+    "dense features, downdates": lambda: make("linear-mdp", n_states=40, d=8, horizon=5),
+    "dense features, refactored": lambda: make("linear-mdp", n_states=40, d=3, horizon=5),
+    "end state": lambda: make("gym:FrozenLake-v1", horizon=12),
+    "a real Gymnasium environment": lambda: gym.make("FrozenLake-v1", max_episode_steps=12),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("settings", [{"preset": "practical"}, {"radius": "theorem", "n_episodes": 40}])
+def test_stop_save_load_go_on_is_bitwise_an_uninterrupted_run(name, settings, tmp_path):
+    whole = MatrixRL(PROBLEMS[name](), seed=9, **settings)
+    uninterrupted = whole.learn(40)
+    part = MatrixRL(PROBLEMS[name](), seed=9, **settings)
+    for stop in (13, 14, 13):
+        part.learn(stop)
+        part.save(tmp_path / "agent.npz")
+        part = MatrixRL.load(tmp_path / "agent.npz", env=PROBLEMS[name]())
+    for column in ("returns", "lengths", "upper", "alarms", "regret"):
+        np.testing.assert_array_equal(getattr(part.history, column), getattr(uninterrupted, column))
+    for key, array in whole.engine.arrays().items():
+        np.testing.assert_array_equal(part.engine.arrays()[key], array)
+    assert part.engine.random_states() == whole.engine.random_states()
+    after, before = part.problem.env.unwrapped, whole.problem.env.unwrapped
+    assert after.np_random.bit_generator.state == before.np_random.bit_generator.state
+    assert part.settings == whole.settings
+
+
+def test_a_save_in_the_middle_of_an_episode_goes_on_there(tmp_path):
+    """One decision a day, the process gone in between."""
+    steady = MatrixRL(Task(np.full((3, 2), 0.5), 4), seed=1)
+    nightly = MatrixRL(Task(np.full((3, 2), 0.5), 4), seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        steady.begin_episode()
+        nightly.begin_episode()
+        state = 0
+        for _ in range(4):
+            nightly.save(tmp_path / "a")
+            nightly = MatrixRL.load(tmp_path / "a")
+            action = steady.act(state)
+            assert nightly.act(state) == action
+            following = int(rng.integers(0, 3))
+            steady.observe(state, action, 0.5, following)
+            nightly.observe(state, action, 0.5, following)
+            state = following
+        assert steady.end_episode() == nightly.end_episode()
+    np.testing.assert_array_equal(steady.engine.cross_moment, nightly.engine.cross_moment)
+
+
+def test_a_loaded_agent_predicts_without_an_environment(tmp_path):
+    agent = MatrixRL(make("river-swim"), seed=0, preset="practical")
+    agent.learn(50)
+    agent.save(tmp_path / "a.npz")
+    loaded = MatrixRL.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(loaded.policy, agent.policy)
+    assert loaded.problem.env is None
+
+
+def test_another_environment_is_refused(tmp_path):
+    agent = MatrixRL(make("river-swim"), seed=0)
+    agent.learn(3)
+    agent.save(tmp_path / "a.npz")
+    for other in (make("river-swim", n_states=5), make("river-swim", horizon=9), make("deep-sea")):
+        with pytest.raises(InvalidInput, match="env must be the problem"):
+            MatrixRL.load(tmp_path / "a.npz", env=other)
+
+
+def test_saving_is_atomic_and_never_silent(tmp_path, monkeypatch):
+    agent = MatrixRL(make("river-swim"), seed=0)
+    agent.learn(3)
+    target = tmp_path / "a.npz"
+    agent.save(target)
+    before = target.read_bytes()
+    agent.learn(3)
+
+    def full_disk(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(CheckpointError, match="No space left"):
+        agent.save(target)
+    assert target.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+    with pytest.raises(CheckpointError, match="cannot write"):
+        agent.save(tmp_path / "missing" / "a.npz")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    agent = MatrixRL(make("linear-mdp", n_states=20, d=4, horizon=3), seed=0)
+    agent.learn(4)
+    agent.begin_episode()
+    agent.observe(0, 0, 0.5, 1)
+    agent.save(tmp_path / "good.npz")
+    return tmp_path / "good.npz"
+
+
+def rewrite(source, target, change):
+    """Copy a checkpoint with some of its members changed: {name: bytes or None}."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            data = change.get(name, old.read(name))
+            if data is not None:
+                new.writestr(name, data)
+        for name in change.keys() - set(old.namelist()):
+            new.writestr(name, change[name])
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+def header_of(source):
+    with zipfile.ZipFile(source) as archive:
+        return json.loads(np.load(io.BytesIO(archive.read("header.npy"))).tobytes())
+
+
+def with_header(source, target, **changes):
+    header = {**header_of(source), **changes}
+    text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode()
+    rewrite(source, target, {"header.npy": npy(np.frombuffer(text, dtype=np.uint8))})
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.95, 0.999])
+def test_truncated_files(saved, tmp_path, keep):
+    data = saved.read_bytes()
+    (tmp_path / "cut").write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(CheckpointError, match=r"truncated|not a matrixrl checkpoint"):
+        MatrixRL.load(tmp_path / "cut")
+
+
+def test_every_flipped_byte_is_refused_or_harmless(saved, tmp_path):
+    """Bit rot: CRC, headers and checks refuse it; where a byte does not matter the agent is the same."""
+    data = bytearray(saved.read_bytes())
+    truth = MatrixRL.load(saved)
+    for position in np.random.default_rng(0).integers(0, len(data), 150):
+        damaged = bytearray(data)
+        damaged[position] ^= 0xFF
+        (tmp_path / "rot").write_bytes(damaged)
+        try:
+            loaded = MatrixRL.load(tmp_path / "rot")
+        except CheckpointError:
+            continue
+        np.testing.assert_array_equal(loaded.engine.cross_moment, truth.engine.cross_moment)
+
+
+def test_foreign_files(tmp_path):
+    np.savez(tmp_path / "foreign.npz", a=np.zeros(3))
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
+    for name, words in [
+        ("foreign.npz", "no header"),
+        ("text", "not a matrixrl checkpoint"),
+        ("pickle", "not a matrixrl checkpoint"),
+        ("nothing", "is not a file"),
+        (".", "is not a file"),
+    ]:
+        with pytest.raises(CheckpointError, match=words):
+            MatrixRL.load(tmp_path / name)
+
+
+def test_newer_versions_say_upgrade(saved, tmp_path):
+    with_header(saved, tmp_path / "new", version=99)
+    with pytest.raises(CheckpointError, match="format 99, newer than"):
+        MatrixRL.load(tmp_path / "new")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (os.mkdir, ("pwned",))
+
+
+def test_pickles_are_never_opened(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hostile = npy(np.array([Bomb()], dtype=object))
+    for member in ("header.npy", "reward.npy", "learned_cross_moment.npy", "extra.npy"):
+        rewrite(saved, tmp_path / "hostile", {member: hostile})
+        with pytest.raises(CheckpointError, match="type object"):
+            MatrixRL.load(tmp_path / "hostile")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_arrays_that_claim_more_than_the_file_holds_are_refused_before_allocation(saved, tmp_path):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)})
+    rewrite(saved, tmp_path / "huge", {"reward.npy": buffer.getvalue()})
+    with pytest.raises(CheckpointError, match="claims"):
+        MatrixRL.load(tmp_path / "huge")
+
+
+def test_compressed_members_are_refused(saved, tmp_path):
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(tmp_path / "z", "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(CheckpointError, match="compressed"):
+        MatrixRL.load(tmp_path / "z")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agent": "kernel-matrix-rl"},
+        {"agent": ...},
+        {"settings": 5},
+        {"settings": {}},
+        {"settings": ...},
+        {"seed": "zero"},
+        {"seed": -1},
+        {"episode": 77},
+        {"episode": 3.5},
+        {"horizon": 0},
+        {"horizon": "long"},
+        {"reward_range": [0]},
+        {"reward_range": None},
+        {"end_state": 999},
+        {"n_observed": 10**9},
+        {"ties": []},
+        {"ties": [{"bit_generator": "MT19937"}]},
+        {"phi": "one-hot"},
+        {"psi": "one-hot"},
+        {"version": "one"},
+        {"version": 0},
+        {"format": "other"},
+    ],
+)
+def test_headers_that_do_not_fit_are_refused(saved, tmp_path, change):
+    with_header(saved, tmp_path / "odd", **change)
+    with pytest.raises(CheckpointError):
+        MatrixRL.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize(
+    ("member", "array"),
+    [
+        ("reward.npy", np.full((20, 5), np.nan)),
+        ("reward.npy", np.zeros((20, 4))),
+        ("reward.npy", np.full((20, 5), 7.0)),
+        ("reward.npy", np.zeros(3)),
+        ("start.npy", np.ones(20)),
+        ("phi.npy", np.zeros((20, 5))),
+        ("psi.npy", np.zeros((20, 4))),
+        ("learned_cross_moment.npy", np.zeros((1, 4, 5))),
+        ("learned_design.npy", np.zeros((1, 4, 4), dtype=np.float32)),
+        ("learned_width_sq.npy", np.full((1, 100), np.inf)),
+        ("history_returns.npy", np.zeros(3)),
+        ("plan_policy.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
+        ("plan_policy.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
+        ("steps.npy", np.array([[0, 0, 99]])),
+        ("steps.npy", np.array([[0.0, 0.0, 1.0]])),
+        ("rewards.npy", np.zeros(9)),
+        ("learned_refresh.npy", None),
+        ("steps.npy", None),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, member, array):
+    rewrite(saved, tmp_path / "odd", {member: None if array is None else npy(array)})
+    with pytest.raises(CheckpointError, match="cannot be restored"):
+        MatrixRL.load(tmp_path / "odd")

@@ -1,0 +1,144 @@
+"""The command as a user types it: a real process, its streams and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BASE = [sys.executable, "-m", "matrixrl"]
+
+
+def run(*args, **kwargs):
+    return subprocess.run([*BASE, *args], capture_output=True, text=True, timeout=120, check=False, **kwargs)
+
+
+def test_json_is_one_object_and_nothing_else():
+    done = run(
+        *["run", "river-swim", "--set", "n_states=4", "--set", "horizon=20", "--episodes", "40"],
+        *["--seeds", "3", "--seed", "5", "--agent-set", "preset=practical", "--json"],
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    summary = json.loads(done.stdout)
+    expected = {
+        "env", "agent", "settings", "n_episodes", "horizon", "seeds", "optimal_value", "regret",
+        "regret_curve", "return_mean", "guarantee", "alarms", "seconds",
+    }  # fmt: skip
+    assert expected <= set(summary)
+    assert summary["optimal_value"] == pytest.approx(8.271, abs=5e-4)
+    assert summary["seeds"] == [5, 6, 7]
+    assert set(summary["regret"]) == {"mean", "std", "per_seed"}
+    assert set(summary["regret_curve"]) == {"episode", "mean"}
+
+
+def test_the_same_command_gives_the_same_numbers():
+    args = ["run", "linear-mdp", "--episodes", "20", "--seeds", "2", "--json"]
+    one, two = (json.loads(run(*args).stdout) for _ in range(2))
+    one.pop("seconds"), two.pop("seconds")
+    assert one == two
+
+
+def test_table_csv_and_picture(tmp_path):
+    out = tmp_path / "run"
+    args = ["run", "gym:FrozenLake-v1", "--set", "horizon=10", "-n", "15", "-k", "2", "--out", str(out)]
+    done = run(*args)
+    assert done.returncode == 0, done.stderr
+    assert "gym:FrozenLake-v1" in done.stdout
+    assert "V*(s0)" in done.stdout
+    assert sorted(p.name for p in out.iterdir()) == ["episodes.csv", "regret.png", "result.json"]
+    assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
+    before = (out / "result.json").read_bytes()
+    again = run(*args)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+    assert (out / "result.json").read_bytes() == before
+    assert run(*args, "--overwrite").returncode == 0
+
+
+@pytest.mark.parametrize("topic", [None, "envs", "agents", "sets", "radii", "presets"])
+def test_list(topic):
+    done = run("list", *([topic] if topic else []))
+    assert done.returncode == 0
+    words = {
+        "envs": "matrixrl/RiverSwim-v0",
+        "agents": "matrix-rl",
+        "sets": "normalised",
+        "radii": "self-normalised",
+        "presets": "practical",
+    }
+    for name, word in words.items():
+        assert (word in done.stdout) or topic not in (None, name)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["run", "river-swin"], "Did you mean 'river-swim'"),
+        (["run", "FrozenLake-v1"], "Did you mean 'gym:FrozenLake-v1'"),
+        (["run", "gym:CartPole-v1"], "transition table"),
+        (["run", "river-swim", "--agent", "matrx-rl"], "Did you mean 'matrix-rl'"),
+        (["run", "river-swim", "--set", "n_state=3"], "Did you mean 'n_states'"),
+        (["run", "river-swim", "--set", "n_states"], "must be key=value"),
+        (["run", "river-swim", "--set", "n_states=3", "--set", "n_states=4"], "given once"),
+        (["run", "river-swim", "--set", "n_states=many"], "n_states must be a whole number"),
+        (["run", "river-swim", "--agent-set", "set=forbenius"], "Did you mean 'frobenius'"),
+        (["run", "river-swim", "--agent-set", "radius=theorm"], "Did you mean 'theorem'"),
+        (["run", "river-swim", "--agent-set", "exploration=lots"], "exploration must be a number"),
+        (["run", "river-swim", "--episodes", "0"], "--episodes must be at least 1"),
+        (["run", "river-swim", "--seeds", "0"], "--seeds must be at least 1"),
+        (["run", "river-swim", "--seed", "-3"], "seed must be at least 0"),
+        (["list", "env"], "Did you mean 'envs'"),
+    ],
+)
+def test_mistakes_end_in_one_line(args, words):
+    done = run(*args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_cleanly_with_what_was_played(tmp_path):
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        [*BASE, "run", "river-swim", "-n", "1000000", "-k", "2", "--json", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not out.exists() and time.monotonic() < deadline:  # made just before the first episode
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    summary = json.loads(stdout)
+    assert summary["interrupted"] is True
+    assert 0 < summary["n_episodes"] < 1_000_000
+    assert json.loads((out / "result.json").read_text()) == summary
+
+
+def test_version_and_help():
+    assert run("--version").stdout.startswith("matrixrl 0.")
+    assert "river-swim" in run("run", "--help").stdout
+
+
+def test_without_matplotlib_only_the_picture_is_refused(tmp_path):
+    """The minimal install: run works; --out says what to install, before any work."""
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert run("run", "river-swim", "-n", "3", "--json", env=env).returncode == 0
+    refused = run("run", "river-swim", "-n", "3", "--out", str(tmp_path / "o"), env=env)
+    assert refused.returncode == 2
+    assert "matrixrl[viz]" in refused.stderr
+    assert not (tmp_path / "o").exists()

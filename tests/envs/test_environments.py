@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import matrixrl
+from matrixrl import InvalidInput, make, solve
+from matrixrl.envs import ENVIRONMENTS
+from matrixrl.errors import ProtocolError, UnknownName
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+class TestEveryEnvironment:
+    """The same contract for each registered environment; new ones get it for free."""
+
+    def test_gymnasium_checker_has_nothing_to_say(self, name):
+        entry = ENVIRONMENTS[name]
+        env = gym.make(entry.id, render_mode="ansi")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_env(env.unwrapped)
+
+    def test_seeds_repeat_and_differ(self, name):
+        def rollout(seed):
+            env = make(name)
+            obs, _ = env.reset(seed=seed)
+            path = [int(obs)]
+            actions = np.random.default_rng(0)
+            for _ in range(env.unwrapped.horizon):
+                obs, reward, terminated, truncated, _ = env.step(int(actions.integers(env.action_space.n)))
+                path.append((int(obs), reward))
+                if terminated or truncated:
+                    break
+            return path, env.unwrapped.np_random.bit_generator.state
+
+        assert rollout(1) == rollout(1)
+        stochastic = any(
+            (0 < row.max() < 1)
+            for row in make(name).unwrapped.mdp.transitions.rows(np.arange(3), np.zeros(3, dtype=int))
+        )
+        if stochastic:
+            assert any(rollout(1)[0] != rollout(s)[0] for s in range(2, 6))
+
+    def test_the_episode_ends_at_the_horizon(self, name):
+        env = make(name)
+        env.reset(seed=0)
+        for step in range(env.unwrapped.horizon):
+            _, _, terminated, truncated, _ = env.step(0)
+            assert not terminated
+            assert truncated == (step == env.unwrapped.horizon - 1)
+        with pytest.raises(ProtocolError, match="call reset"):
+            env.unwrapped.step(0)
+
+    def test_ansi_picture(self, name):
+        env = gym.make(ENVIRONMENTS[name].id, render_mode="ansi")
+        env.reset(seed=0)
+        before = env.render()
+        env.step(0)
+        assert isinstance(before, str)
+        assert before.endswith("\n")
+        assert "reward" in env.render()
+
+    def test_bad_settings_and_actions(self, name):
+        with pytest.raises(UnknownName, match=f"{name} setting must be one of"):
+            make(name, hight=3)
+        with pytest.raises(InvalidInput, match="horizon must be at least 1"):
+            make(name, horizon=0)
+        env = make(name)
+        env.reset(seed=0)
+        with pytest.raises(InvalidInput, match="action must be in"):
+            env.unwrapped.step(99)
+        with pytest.raises(InvalidInput, match="render_mode"):
+            ENVIRONMENTS[name].env_class(render_mode="human")
+
+    def test_the_optimum_is_known_and_positive(self, name):
+        assert solve(make(name).unwrapped.mdp).start_value > 0
+
+
+def test_gym_make_works_after_importing_the_library():
+    assert matrixrl.__version__
+    env = gym.make("matrixrl/RiverSwim-v0", n_states=4, horizon=20)
+    assert env.unwrapped.mdp.n_states == 4
+
+
+def test_names():
+    assert make("matrixrl/DeepSea-v0", size=4).unwrapped.mdp.n_states == 16
+    with pytest.raises(UnknownName, match="Did you mean 'river-swim'"):
+        make("river-swmi")
+    with pytest.raises(UnknownName, match="Did you mean 'gym:FrozenLake-v1'"):
+        make("FrozenLake-v1")
+    with pytest.raises(UnknownName, match="Did you mean 'FrozenLake-v1'"):
+        make("gym:FrozenLak-v1")
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        make("gym:FrozenLake-v1", colour="blue")
+
+
+def test_deep_sea_rewards_one_path():
+    """Only always-right finds the treasure: value 1 − (size − 1)·0.01/size."""
+    mdp = make("deep-sea", size=6, seed=3).unwrapped.mdp
+    assert solve(mdp).start_value == pytest.approx(1 - 5 * 0.01 / 6)
+
+
+def test_combination_lock_value_by_hand():
+    """No slip: n − 1 turns, then one a step."""
+    mdp = make("combination-lock", n_states=5, horizon=9, slip=0.0).unwrapped.mdp
+    assert solve(mdp).start_value == pytest.approx(9 - 4)
+
+
+def test_four_rooms_value_by_hand():
+    """No slip on a 5×5 grid: eight steps to the far corner through the doors, then one a step."""
+    env = make("four-rooms", size=5, horizon=12, slip=0.0)
+    assert solve(env.unwrapped.mdp).start_value == pytest.approx(12 - 8)
+    assert env.unwrapped.picture(0).splitlines()[0].startswith("W")
+
+
+def test_linear_mdp_carries_its_core():
+    env = make("linear-mdp", n_states=20, d=3, d_psi=2).unwrapped
+    assert env.core.shape == (3, 2)
+    assert env.mdp.features.phi.d == 3

@@ -1,0 +1,119 @@
+"""Design 4.1: the ball cut with "probabilities sum to one", against a solver, and its alarm."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from matrixrl.core import FrobeniusBall, NormalisedBall
+from matrixrl.core.backup import optimistic_next_value, pair_reach
+from tolerances import ALGEBRA, SOLVER
+from worlds import WORLDS
+from worlds import ball_setting as setting
+
+
+def bounds(world, engine, v, radius, sign=1.0, kind=NormalisedBall):
+    ball = kind(world.features.psi.total)
+    core, size = engine.core(), np.array([radius])
+    reach = pair_reach(world.features, ball, core, engine.design.width_sq, size, size)
+    return optimistic_next_value(world.features, core, ball.split(v), reach, sign=sign).ravel(), reach
+
+
+def solve_for(phi, v, u, root, centre, radius, norm, sign):
+    m = cp.Variable(centre.shape)
+    problem = cp.Problem(
+        cp.Maximize(sign * (phi @ m @ v)), [cp.norm(root @ (m - centre), norm) <= radius, phi @ m @ u == 1]
+    )
+    problem.solve(solver=cp.CLARABEL)
+    return problem
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("norm", ["fro", 2])
+@pytest.mark.parametrize("name", ["tabular", "low rank", "low rank, orthonormal psi"])
+def test_maximum_equals_a_generic_convex_solver(name, norm, sign, rng):
+    world, engine, rows, root, v, _ = setting(name, rng)
+    radius = 1.6
+    ours, reach = bounds(world, engine, v, radius, sign)
+    assert reach.empty is None
+    for pair in (0, len(rows) // 2, len(rows) - 1):
+        found = solve_for(rows[pair], v[0], world.features.psi.total, root, engine.core()[0], radius, norm, sign)
+        assert found.status == "optimal"
+        assert sign * ours[pair] == pytest.approx(found.value, abs=SOLVER * max(1.0, abs(found.value)))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
+    world, engine, rows, root, v, _ = setting(name, rng)
+    radius = float(np.linalg.norm(root @ (world.core - engine.core()[0])))
+    ours, reach = bounds(world, engine, v, radius * (1 + ALGEBRA))
+    uncut, _ = bounds(world, engine, v, radius * (1 + ALGEBRA), kind=FrobeniusBall)
+    lower, _ = bounds(world, engine, v, radius * (1 + ALGEBRA), sign=-1.0)
+    truth = rows @ world.core @ v[0]
+    assert reach.empty is None  # M* is in the ball, so the cut is not empty
+    assert (ours <= uncut + ALGEBRA).all()
+    assert (truth <= ours + ALGEBRA).all()
+    assert (lower <= truth + ALGEBRA).all()
+
+
+def test_it_does_not_depend_on_the_centre_of_v(rng):
+    """Adding c·1 to V adds c to the bound: the set knows that P sums to one."""
+    world, engine, _, _, v, _ = setting("low rank", rng)
+    plain, _ = bounds(world, engine, v, 1.6)
+    shifted, _ = bounds(world, engine, v + 3.0 * world.features.psi.total, 1.6)
+    np.testing.assert_allclose(shifted, plain + 3.0, rtol=ALGEBRA)
+
+
+def test_an_empty_cut_is_what_the_solver_calls_infeasible(rng):
+    world, engine, rows, root, v, _ = setting("low rank", rng)
+    slack = 1.0 - rows @ engine.core()[0] @ world.features.psi.total
+    width = np.sqrt(engine.design.width_sq[0])
+    needed = np.abs(slack) / (np.linalg.norm(world.features.psi.total) * width)
+    pair = int(np.argmax(needed))
+    u = world.features.psi.total
+    for factor, empty in ((0.99, True), (1.01, False)):
+        radius = float(needed[pair] * factor)
+        ours, reach = bounds(world, engine, v, radius)
+        found = solve_for(rows[pair], v[0], u, root, engine.core()[0], radius, "fro", 1.0)
+        assert (reach.empty is not None and bool(reach.empty[0, pair])) is empty
+        assert (found.status in ("infeasible", "infeasible_inaccurate")) is empty
+        if empty:  # bounded by the uncut ball there
+            uncut, _ = bounds(world, engine, v, radius, kind=FrobeniusBall)
+            assert ours[pair] == pytest.approx(uncut[pair], rel=ALGEBRA)
+
+
+def test_a_shrunken_radius_uses_the_nearest_normalised_model_without_alarm(rng):
+    """Below the proven radius an empty cut says nothing about the features."""
+    world, engine, rows, root, v, _ = setting("low rank", rng)
+    ball = NormalisedBall(world.features.psi.total)
+    core, tiny, proven = engine.core(), np.array([1e-6]), np.array([5.0])
+    reach = pair_reach(world.features, ball, core, engine.design.width_sq, tiny, proven)
+    assert reach.empty is None
+    ours = optimistic_next_value(world.features, core, ball.split(v), reach).ravel()
+    u = world.features.psi.total
+    for pair, phi in enumerate(rows):
+        m = cp.Variable(world.core.shape)  # the nearest model whose probabilities sum to one
+        cp.Problem(cp.Minimize(cp.sum_squares(root @ (m - core[0]))), [phi @ m @ u == 1]).solve(solver=cp.CLARABEL)
+        assert ours[pair] == pytest.approx(phi @ m.value @ v[0], abs=1e-4)
+        if pair == 3:
+            break
+
+
+def test_wrong_features_raise_the_alarm(rng):
+    """Features that merge states with different futures, fed with much data, leave no probability model."""
+    from matrixrl import FiniteMDP, MatrixRL
+    from matrixrl.features import Features, OneHotPsi, TablePhi
+
+    table = np.zeros((4, 2, 4))
+    table[:, 0] = np.eye(4)[[1, 2, 3, 0]]
+    table[:, 1] = np.eye(4)[[0, 0, 0, 0]]
+    phi = np.zeros((4, 2, 2))
+    phi[:, 0, 0], phi[:, 1, 0], phi[:, 1, 1] = 1.0, 2.0, 1.0  # φ(s,1) = 2·φ(s,0) + e2: sums to one no more
+    phi[2:, 1, 1] = -1.0
+    features = Features(TablePhi(phi), OneHotPsi(4))
+    mdp = FiniteMDP(table, np.full((4, 2), 0.5), 8, features=features)
+    agent = MatrixRL(mdp, seed=0, c_core=1.0)
+    history = agent.learn(400)
+    assert history.alarms.any()
+    assert "alarm" in agent.guarantee

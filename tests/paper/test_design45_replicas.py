@@ -1,0 +1,56 @@
+"""Design 4.5: replicas run together are the runs of the same seeds one by one, and the agent's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from matrixrl import MatrixRL, make, run_seeds
+from matrixrl.core import RADII, SETS
+from matrixrl.envs import ENVIRONMENTS
+from tolerances import ALGEBRA
+
+SMALL = {
+    "river-swim": {"n_states": 5, "horizon": 12},
+    "deep-sea": {"size": 5},
+    "combination-lock": {"n_states": 5, "horizon": 9},
+    "four-rooms": {"size": 5, "horizon": 15},
+    "linear-mdp": {"n_states": 30, "d": 6, "horizon": 5},
+    "gym:FrozenLake-v1": {"horizon": 15},
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("radius", RADII)
+def test_batched_equals_looped(name, kind, radius):
+    settings = {"set": kind, "radius": radius, "exploration": 0.5}
+    seeds = [3, 1, 4]
+    together = run_seeds(name, n_episodes=60, seeds=seeds, env_settings=SMALL[name], **settings)
+    for i, seed in enumerate(seeds):
+        alone = run_seeds(name, n_episodes=60, seeds=[seed], env_settings=SMALL[name], **settings)
+        np.testing.assert_allclose(alone.regret[0], together.regret[i], atol=ALGEBRA)
+        np.testing.assert_allclose(alone.returns[0], together.returns[i], atol=ALGEBRA)
+        np.testing.assert_allclose(alone.upper[0], together.upper[i], atol=ALGEBRA)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_agent_on_the_gymnasium_environment_plays_the_same_episodes(name):
+    together = run_seeds(name, n_episodes=50, seeds=[7, 8], env_settings=SMALL[name], preset="practical")
+    for i, seed in enumerate([7, 8]):
+        agent = MatrixRL(make(name, **SMALL[name]), seed=seed, preset="practical", n_episodes=50)
+        history = agent.learn(50)
+        np.testing.assert_allclose(history.regret, together.regret[i], atol=ALGEBRA)
+        np.testing.assert_allclose(history.returns, together.returns[i], atol=ALGEBRA)
+
+
+def test_every_environment_of_ours_is_covered_here():
+    assert set(ENVIRONMENTS) <= set(SMALL)
+
+
+def test_replicas_share_no_data():
+    """Different seeds differ; adding a replica does not change the others."""
+    few = run_seeds("river-swim", n_episodes=40, seeds=[0, 1], preset="practical")
+    more = run_seeds("river-swim", n_episodes=40, seeds=[0, 1, 2, 3, 4], preset="practical")
+    np.testing.assert_allclose(few.regret, more.regret[:2], atol=ALGEBRA)
+    assert np.abs(more.returns[0] - more.returns[1]).max() > 0.1

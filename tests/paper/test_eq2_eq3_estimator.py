@@ -1,0 +1,69 @@
+"""YW19 (2) and (3): the estimate by three routes, and its unbiasedness by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tolerances import ALGEBRA, EXACT
+from worlds import WORLDS, engine_with_data
+
+
+def regression_data(world, seen, replica):
+    """Return the design rows φ and the targets K_ψ⁻¹ψ, step by step."""
+    phi, psi = world.features.phi.table, world.features.psi.table
+    gram_inverse = np.linalg.inv(psi.T @ psi)
+    x, y = [], []
+    for batch in seen:
+        for s, a, f in zip(batch.states[replica], batch.actions[replica], batch.following[replica], strict=True):
+            x.append(phi[s, a])
+            y.append(gram_inverse @ psi[f])
+    return np.array(x), np.array(y)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_incremental_estimate_is_the_direct_solve_and_the_ridge_minimiser(name, rng):
+    world = WORLDS[name](3)
+    engine, seen = engine_with_data(world, rng, episodes=30, n_replicas=2)
+    cores = engine.core()
+    for replica in range(2):
+        x, y = regression_data(world, seen, replica)
+        d = x.shape[1]
+        direct = np.linalg.solve(np.eye(d) + x.T @ x, x.T @ y)  # (2)
+        stacked = np.linalg.lstsq(
+            np.vstack([x, np.eye(d)]), np.vstack([y, np.zeros((d, y.shape[1]))]), rcond=None
+        )[0]  # (3) as plain least squares
+        gradient = x.T @ (x @ cores[replica] - y) + cores[replica]  # half the gradient of (3)
+        np.testing.assert_allclose(cores[replica], direct, atol=ALGEBRA)
+        np.testing.assert_allclose(cores[replica], stacked, atol=ALGEBRA)
+        assert np.abs(gradient).max() < ALGEBRA * len(x)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_regression_target_is_unbiased_by_enumeration(name):
+    world = WORLDS[name](5)
+    psi = world.features.psi.table
+    targets = psi @ np.linalg.inv(psi.T @ psi)
+    phi = world.features.phi.table
+    for s in range(world.mdp.n_states):
+        for a in range(world.mdp.n_actions):
+            row = world.mdp.transitions.rows(np.array([s]), np.array([a]))[0]
+            expected = sum(p * np.outer(phi[s, a], t) for p, t in zip(row, targets, strict=True))
+            np.testing.assert_allclose(expected, np.outer(phi[s, a], phi[s, a]) @ world.core, atol=EXACT)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_assumption_1_holds_for_generated_worlds(name):
+    world = WORLDS[name](7)
+    table = np.einsum("sai,ij,tj->sat", world.features.phi.table, world.core, world.features.psi.table)
+    states, actions = np.divmod(np.arange(world.mdp.n_states * world.mdp.n_actions), world.mdp.n_actions)
+    rows = world.mdp.transitions.rows(states, actions)
+    np.testing.assert_allclose(table.reshape(rows.shape), rows, atol=EXACT)
+
+
+def test_the_estimate_converges_to_the_core(rng):
+    world = WORLDS["low rank"](1)
+    engine, _ = engine_with_data(world, rng, episodes=20_000)
+    error = np.linalg.norm(engine.core()[0] - world.core)
+    early, _ = engine_with_data(world, rng, episodes=20)
+    assert error < 0.25 * np.linalg.norm(early.core()[0] - world.core)

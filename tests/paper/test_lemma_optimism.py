@@ -1,0 +1,76 @@
+"""Lemma (Optimism): if M* is in the set, Q_n >= Q* everywhere; on random MDPs with random data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrixrl.core import SETS, optimistic_plan
+from matrixrl.mdp import optimal_q, solve
+from tolerances import ALGEBRA
+from worlds import WORLDS, engine_with_data, phi_rows
+
+
+def distance(world, engine, order):
+    """‖A^{1/2}(M* − M_n)‖ from A itself: Frobenius (the paper's) or operator norm (self-normalised)."""
+    rows = phi_rows(world)
+    arrays = engine.design.arrays()
+    matrix = arrays["design"][0] if "design" in arrays else np.diag(1.0 + arrays["counts"][0])
+    assert matrix.shape == (rows.shape[1],) * 2
+    root = np.linalg.cholesky(matrix).T  # ‖A^{1/2}X‖ = ‖LᵀX‖ for both norms
+    return np.linalg.norm(root @ (world.core - engine.core()[0]), order)
+
+
+@pytest.mark.parametrize("order", ["fro", 2])
+@pytest.mark.parametrize("kind", SETS)
+@given(
+    name=st.sampled_from(sorted(WORLDS)),
+    seed=st.integers(0, 10_000),
+    episodes=st.integers(0, 25),
+)
+def test_values_are_optimistic_at_every_stage_state_and_action(kind, order, name, seed, episodes):
+    world = WORLDS[name](seed)
+    engine, _ = engine_with_data(world, np.random.default_rng(seed), episodes=episodes, set=kind)
+    radius = np.array([distance(world, engine, order) * (1 + 1e-9) + 1e-12])
+    task = world.mdp.task
+    plan = optimistic_plan(
+        world.features,
+        engine.set,
+        core=engine.core(),
+        width_sq=engine.design.width_sq,
+        radius=radius,
+        alarm_radius=radius,
+        unit_reward=task.unit_reward.T,
+        horizon=task.horizon,
+        priority=np.zeros((1, task.n_actions)),
+    )
+    assert plan.empty[0] == 0
+    best = solve(world.mdp)
+    assert (plan.values[0] >= best.values - ALGEBRA).all()
+    # The values the plan would give to every action, from one backup of its own V.
+    q_star = optimal_q(world.mdp)
+    for h in range(task.horizon):
+        backed_up = task.reward + world.mdp.transitions.expect(plan.values[:, h + 1])[0].T
+        assert (backed_up >= q_star[h] - ALGEBRA).all()
+
+
+def test_without_the_true_core_in_the_set_optimism_can_fail():
+    """The test above can fail: a radius of zero with little data is not optimistic."""
+    world = WORLDS["tabular"](0)
+    engine, _ = engine_with_data(world, np.random.default_rng(0), episodes=1, set="frobenius")
+    zero = np.array([0.0])
+    task = world.mdp.task
+    plan = optimistic_plan(
+        world.features,
+        engine.set,
+        core=engine.core(),
+        width_sq=engine.design.width_sq,
+        radius=zero,
+        alarm_radius=zero,
+        unit_reward=task.unit_reward.T,
+        horizon=task.horizon,
+        priority=np.zeros((1, task.n_actions)),
+    )
+    assert (plan.values[0] < solve(world.mdp).values - 0.1).any()

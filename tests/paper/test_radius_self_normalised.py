@@ -1,0 +1,86 @@
+"""The self-normalised radius: its lemma, its coverage at all n at once, and what it is made of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from matrixrl.core import regularity
+from matrixrl.mdp import low_rank, tabular
+from worlds import WORLDS, engine_with_data, random_batch
+
+
+@given(st.integers(0, 100_000), st.integers(1, 5), st.integers(2, 6), st.floats(0.05, 3.0), st.floats(0.0, 4.0))
+def test_hoeffding_lemma_in_hilbert_space(seed, dimension, atoms, size, start):
+    """E cosh‖f + X − EX‖ <= exp(C²/2) cosh‖f‖ for ‖X‖ <= C: the step of the supermartingale (docs/proofs.md)."""
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((atoms, dimension))
+    points *= size * rng.random((atoms, 1)) ** 0.25 / np.linalg.norm(points, axis=1, keepdims=True)
+    weights = rng.dirichlet(np.full(atoms, 0.5))
+    f = rng.standard_normal(dimension)
+    f *= start / np.linalg.norm(f)
+    moved = np.linalg.norm(f + points - weights @ points, axis=1)
+    assert weights @ np.cosh(moved) <= math.exp(size**2 / 2) * math.cosh(start) * (1 + 1e-12)
+
+
+def test_hoeffding_lemma_is_tight_for_two_opposite_points():
+    """The constant cannot be better than C: two points ±C, far from the start of the walk, small C."""
+    size = 1e-2
+    left = (math.cosh(5 + size) + math.cosh(5 - size)) / 2
+    assert left / math.cosh(5) == pytest.approx(math.exp(size**2 / 2), rel=1e-8)
+
+
+@pytest.mark.parametrize("make", [tabular, low_rank])
+def test_the_core_is_inside_at_all_n_as_often_as_promised(make):
+    """Coverage over 400 runs of 60 episodes, δ = 0.3, against 1 − δ.
+
+    The test fails by chance with probability below 1e-6 (binomial), if the claim were exactly tight.
+    """
+    world = make(n_states=6, n_actions=2, horizon=5, seed=2, **({"d": 3} if make is low_rank else {}))
+    runs, delta = 400, 0.3
+    rng = np.random.default_rng(0)
+    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta)
+    inside = np.ones(runs, dtype=bool)
+    for _ in range(60):
+        batch = random_batch(world, rng, runs, 5)
+        engine.update(batch.states, batch.actions, batch.following, batch.ones)
+        arrays = engine.design.arrays()
+        eye = np.eye(engine.features.phi.d)
+        matrix = arrays["design"] if "design" in arrays else (1 + arrays["counts"])[:, :, None] * eye
+        error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - engine.core())
+        radius, _ = engine.radii()
+        inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= radius
+    misses = int((~inside).sum())
+    assert binom.sf(misses - 1, runs, delta) > 1e-6
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_constants_are_valid_without_looking_at_p(name):
+    for seed in range(20):
+        world = WORLDS[name](seed)
+        constants = regularity(world.features)
+        targets = world.features.psi.table @ np.linalg.inv(world.features.psi.table.T @ world.features.psi.table)
+        assert np.linalg.norm(world.core) <= constants.core_norm * (1 + 1e-9)
+        assert np.linalg.norm(targets, axis=1).max() <= constants.c_psi_inv * (1 + 1e-9)
+        norms = (world.features.phi.table**2).sum(axis=-1)
+        assert norms.max() <= constants.c_phi * constants.d * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_e6_the_noise_is_bounded_by_twice_the_constant_and_its_variance_by_its_square(name):
+    """E6: ‖η‖₂ <= 2C_ψ' and E‖η‖² <= C_ψ'²; printed as ‖η‖² <= 2C_ψ'."""
+    world = WORLDS[name](4)
+    psi = world.features.psi.table
+    targets = psi @ np.linalg.inv(psi.T @ psi)
+    constant = regularity(world.features).c_psi_inv
+    for s in range(world.mdp.n_states):
+        for a in range(world.mdp.n_actions):
+            row = world.mdp.transitions.rows(np.array([s]), np.array([a]))[0]
+            noise = np.linalg.norm(targets - world.features.phi.table[s, a] @ world.core, axis=1)
+            assert noise[row > 1e-12].max() <= 2 * constant * (1 + 1e-9)
+            assert row @ noise**2 <= constant**2 * (1 + 1e-9)

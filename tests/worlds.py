@@ -1,0 +1,71 @@
+"""Small problems and data that many tests share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import sqrtm
+
+from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.mdp import EmbeddedMDP, low_rank, tabular
+
+WORLDS = {
+    "tabular": lambda seed: tabular(n_states=5, n_actions=3, horizon=4, seed=seed),
+    "tabular, rotated psi": lambda seed: tabular(n_states=5, n_actions=2, horizon=4, orthonormal=True, seed=seed),
+    "low rank": lambda seed: low_rank(n_states=12, n_actions=3, d=4, d_psi=3, horizon=4, seed=seed),
+    "low rank, orthonormal psi": lambda seed: low_rank(
+        n_states=12, n_actions=3, d=3, d_psi=4, horizon=4, orthonormal=True, seed=seed
+    ),
+}
+
+
+@dataclass
+class Batch:
+    """Random transitions of a world: states, actions, next states, all (B, k)."""
+
+    states: np.ndarray
+    actions: np.ndarray
+    following: np.ndarray
+
+    @property
+    def ones(self) -> np.ndarray:
+        return np.ones(self.states.shape)
+
+
+def random_batch(world: EmbeddedMDP, rng: np.random.Generator, n_replicas: int, k: int) -> Batch:
+    mdp = world.mdp
+    states = rng.integers(0, mdp.n_states, (n_replicas, k))
+    actions = rng.integers(0, mdp.n_actions, (n_replicas, k))
+    flat = mdp.transitions.sample(states.ravel(), actions.ravel(), rng.random(states.size))
+    return Batch(states, actions, flat.reshape(states.shape))
+
+
+def engine_with_data(
+    world: EmbeddedMDP, rng: np.random.Generator, *, episodes: int, n_replicas: int = 1, **settings: object
+) -> tuple[MatrixRLEngine, list[Batch]]:
+    engine = MatrixRLEngine(world.mdp.task, world.features, MatrixRLSettings.resolve(settings), range(n_replicas))
+    seen = []
+    for _ in range(episodes):
+        batch = random_batch(world, rng, n_replicas, world.mdp.horizon)
+        engine.update(batch.states, batch.actions, batch.following, batch.ones)
+        seen.append(batch)
+    return engine, seen
+
+
+def phi_rows(world: EmbeddedMDP) -> np.ndarray:
+    """(A·S, d), the pair order of the library, from the public (S, A, d) table."""
+    table = world.features.phi.table
+    return table.transpose(1, 0, 2).reshape(-1, table.shape[-1])
+
+
+def ball_setting(name, rng, episodes=6):
+    """Return a world with data: engine, φ rows, A_n^{1/2} from the data themselves, v = ΨᵀV, a radius."""
+    world = WORLDS[name](11)
+    engine, seen = engine_with_data(world, rng, episodes=episodes)
+    rows = phi_rows(world)
+    used = np.concatenate([rows[engine.features.phi.pairs(b.states[0], b.actions[0])] for b in seen])
+    root = np.real(sqrtm(np.eye(rows.shape[1]) + used.T @ used))
+    values = rng.random((1, world.mdp.n_states)) * 4
+    v = world.features.psi.project(values)
+    return world, engine, rows, root, v, 0.7

@@ -67,3 +67,28 @@ def test_the_estimate_converges_to_the_core(rng):
     error = np.linalg.norm(engine.core()[0] - world.core)
     early, _ = engine_with_data(world, rng, episodes=20)
     assert error < 0.25 * np.linalg.norm(early.core()[0] - world.core)
+
+
+@pytest.mark.parametrize("radius", ["theorem", "self-normalised", "constant"])
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 5.0])
+def test_a_ridge_is_a_scale_of_the_features(ridge, radius):
+    """λ with φ is 1 with φ/√λ: estimate, widths, radii, decisions (docs/proofs.md, section 3)."""
+    from matrixrl import MatrixRL, make
+
+    env = make("linear-mdp", n_states=30, d=6, horizon=4)
+    phi = env.unwrapped.mdp.features.phi.table
+    one = MatrixRL(env, seed=2, ridge=ridge, radius=radius)
+    two = MatrixRL(env, phi=phi / np.sqrt(ridge), seed=2, ridge=1.0, radius=radius)
+    np.testing.assert_allclose(one.learn(40).upper, two.learn(40).upper, rtol=1e-9)
+    np.testing.assert_allclose(one.engine.radii()[0], two.engine.radii()[0], rtol=1e-9)
+
+
+def test_a_ridge_with_one_hot_features_is_a_prior_count():
+    from matrixrl import MatrixRL, make
+
+    agent = MatrixRL(make("river-swim", n_states=4), seed=0, ridge=0.25)
+    agent.learn(20)
+    counts = agent.engine.design.counts
+    np.testing.assert_allclose(agent.engine.design.width_sq, 1 / (0.25 + counts))
+    np.testing.assert_allclose(agent.engine.design.logdet, np.log((0.25 + counts) / 0.25).sum(axis=1))
+    np.testing.assert_allclose(agent.engine.core()[0], agent.engine.cross_moment[0] / (0.25 + counts[0])[:, None])

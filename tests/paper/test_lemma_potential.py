@@ -35,7 +35,8 @@ def test_sum_of_widths_is_below_the_log_determinant_along_a_run(env, preset):
     simulation.engine = recorder
     simulation.run()
     horizon, d = env.mdp.horizon, env.mdp.features.phi.d
-    c_phi = env.mdp.features.phi.max_norm_sq / d
+    ridge = recorder.settings.ridge
+    c_phi = env.mdp.features.phi.max_norm_sq / (ridge * d)  # the lemma for features φ/√λ
     total = np.minimum(1.0, np.concatenate(recorder.played)).sum()
     logdet = recorder.design.logdet[0]
     assert total <= 2 * horizon * logdet
@@ -43,7 +44,7 @@ def test_sum_of_widths_is_below_the_log_determinant_along_a_run(env, preset):
 
     # The within-episode version: A_{n,h} takes in every step at once, and no factor H is lost.
     rows = env.mdp.features.phi.rows(np.concatenate(recorder.pairs))
-    inverse, fresh = np.eye(d), 0.0
+    inverse, fresh = np.eye(d) / ridge, 0.0
     for phi in rows:
         solved = inverse @ phi
         width_sq = float(phi @ solved)

@@ -41,10 +41,10 @@ class MatrixRLEngine:
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings
         self.seeds = list(seeds)
-        self.regularity = regularity(features, c_core=settings.c_core)
+        self.regularity = regularity(features, c_core=settings.c_core, ridge=settings.ridge)
         self.radius = settings.make_radius()
         self.set = SETS[settings.set](features.psi.total)
-        self.design = features.phi.design(len(self.seeds))
+        self.design = features.phi.design(len(self.seeds), settings.ridge)
         self.cross_moment = np.zeros((len(self.seeds), features.phi.d, features.psi.d_psi))
         self.episode = 0
         self._unit_reward = np.ascontiguousarray(task.unit_reward.T)

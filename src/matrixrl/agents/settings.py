@@ -15,7 +15,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "guaranteed": {"set": "normalised", "radius": "self-normalised", "exploration": 1.0},
-    "practical": {"set": "normalised", "radius": "constant", "exploration": 0.3},
+    "practical": {"set": "normalised", "radius": "constant", "exploration": 0.05, "ridge": 0.0025},
 }
 """`guaranteed` keeps every proof; `practical` was tuned once over the whole suite (docs/presets.md)."""
 
@@ -31,6 +31,7 @@ class MatrixRLSettings:
         exploration: multiplies √β; below 1 the guarantee is off.
         delta: the probability with which the guarantee may fail.
         n_episodes: N, if known in advance; only the theorem's radius uses it.
+        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper. Every proof holds for any λ.
         c: the absolute constant of the theorem's radius.
         beta: β of the constant radius, in units of C_ψ'².
         c_core: C_M, if known; else it is bounded from the features.
@@ -42,6 +43,7 @@ class MatrixRLSettings:
     exploration: float = 1.0
     delta: float = 0.05
     n_episodes: int | None = None
+    ridge: float = 1.0
     c: float = 1.0
     beta: float = 1.0
     c_core: float | None = None
@@ -54,6 +56,7 @@ class MatrixRLSettings:
         number("exploration", self.exploration, low=0.0, remedy="1 keeps the guarantee.")
         number("delta", self.delta, low=0.0, high=1.0, open_ends=True, remedy="Try 0.05.")
         number("c", self.c, **positive, remedy="The paper leaves it open; 1 is the default.")  # type: ignore[arg-type]
+        number("ridge", self.ridge, **positive, remedy="The paper has 1.")  # type: ignore[arg-type]
         number("beta", self.beta, low=0.0, remedy="Give the β of the constant radius.")
         if self.n_episodes is not None:
             integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")

@@ -32,7 +32,7 @@ class RadiusInputs:
         episode: n, counted from 1, of the episode that is planned.
         n_episodes: N where it is known in advance, else None.
         delta: the probability with which the guarantee may fail.
-        logdet: (B,) ln det A_n.
+        logdet: (B,) ln det(A_n / λ).
     """
 
     regularity: Regularity

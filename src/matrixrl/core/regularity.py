@@ -13,12 +13,15 @@ __all__ = ["Regularity", "regularity"]
 
 @dataclass(frozen=True, slots=True)
 class Regularity:
-    """What the radii need to know of the features.
+    """What the radii need to know of the features, as if they were scaled so that the ridge is 1.
+
+    A ridge λ with features φ is a ridge 1 with features φ/√λ and core √λM*, so that every formula of the paper
+    holds with λC_M for C_M and C_φ/λ for C_φ.
 
     Attributes:
         d: number of features φ.
-        c_core: C_M, with ‖M*‖_F² <= C_M d.
-        c_phi: C_φ, with ‖φ‖² <= C_φ d.
+        c_core: C_M, with λ‖M*‖_F² <= C_M d.
+        c_phi: C_φ, with ‖φ‖²/λ <= C_φ d.
         c_psi_inv: C_ψ', with ‖K_ψ⁻¹ψ(s)‖ <= C_ψ'.
         noise_scale: L <= C_ψ', the radius of a ball that holds every K_ψ⁻¹ψ(s).
         core_source: "given" by the user, or "bound" from the features.
@@ -33,11 +36,11 @@ class Regularity:
 
     @property
     def core_norm(self) -> float:
-        """An upper bound on ‖M*‖_F, and so on its operator norm."""
+        """An upper bound on √λ‖M*‖_F, and so on √λ times the operator norm."""
         return math.sqrt(self.c_core * self.d)
 
 
-def regularity(features: Features, *, c_core: float | None = None) -> Regularity:
+def regularity(features: Features, *, c_core: float | None = None, ridge: float = 1.0) -> Regularity:
     r"""Return the constants; C_M is bounded without knowing P unless it is given.
 
     Every φᵀM* is the mean of points K_ψ⁻¹ψ(s'), hence at most C_ψ' long. So for any weights w on pairs,
@@ -56,8 +59,8 @@ def regularity(features: Features, *, c_core: float | None = None) -> Regularity
         core = number("c_core", c_core, low=0.0, high=math.inf, open_ends=True, remedy=remedy)
     return Regularity(
         d=phi.d,
-        c_core=core,
-        c_phi=phi.max_norm_sq / phi.d,
+        c_core=ridge * core,
+        c_phi=phi.max_norm_sq / (ridge * phi.d),
         c_psi_inv=psi.dual_norm,
         noise_scale=psi.noise_scale,
         core_source="bound" if c_core is None else "given",

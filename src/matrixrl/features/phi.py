@@ -41,8 +41,8 @@ class Phi(ABC):
         """The largest squared norm of a feature vector."""
 
     @abstractmethod
-    def design(self, n_replicas: int) -> PairDesign:
-        """Return A_1 = I with the widths of all pairs."""
+    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+        """Return A_1 = λI with the widths of all pairs."""
 
     @abstractmethod
     def dot(self, weights: FloatArray) -> FloatArray:
@@ -94,9 +94,9 @@ class TablePhi(Phi):
         """The largest squared norm of a feature vector."""
         return float(np.einsum("pd,pd->p", self._rows, self._rows).max())
 
-    def design(self, n_replicas: int) -> PairDesign:
-        """Return A_1 = I with the widths of all pairs."""
-        return DensePairs(self._rows, n_replicas)
+    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+        """Return A_1 = λI with the widths of all pairs."""
+        return DensePairs(self._rows, n_replicas, ridge=ridge)
 
     def dot(self, weights: FloatArray) -> FloatArray:
         """Return φ(s,a)ᵀw for all pairs: (B, d) → (B, A, S)."""
@@ -156,9 +156,9 @@ class OneHotPhi(Phi):
         """The largest squared norm of a feature vector."""
         return 1.0
 
-    def design(self, n_replicas: int) -> PairDesign:
-        """Return A_1 = I with the widths of all pairs."""
-        return DiagonalPairs(self.d, n_replicas)
+    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+        """Return A_1 = λI with the widths of all pairs."""
+        return DiagonalPairs(self.d, n_replicas, ridge=ridge)
 
     def dot(self, weights: FloatArray) -> FloatArray:
         """Return φ(s,a)ᵀw for all pairs: (B, d) → (B, A, S)."""

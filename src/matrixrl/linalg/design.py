@@ -1,4 +1,4 @@
-"""The design matrix A_n = I + Σ φφᵀ of every replica: solve, rank-k update, log-determinant, widths."""
+"""The design matrix A_n = λI + Σ φφᵀ of every replica: solve, rank-k update, log-determinant, widths."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class DesignMatrix:
     Args:
         d: number of features.
         n_replicas: B.
+        ridge: λ, which is 1 in the paper.
+
+    Attributes:
+        matrix: (B, d, d) A_n.
+        inverse: (B, d, d) its inverse.
+        logdet: (B,) ln det(A_n / λ), which is ln det A_n in the paper.
 
     >>> design = DesignMatrix(d=2, n_replicas=1)
     >>> _ = design.update(np.array([[[1.0, 0.0]]]))
@@ -29,11 +35,13 @@ class DesignMatrix:
     True
     """
 
-    def __init__(self, d: int, n_replicas: int) -> None:
+    def __init__(self, d: int, n_replicas: int, *, ridge: float = 1.0) -> None:
         self.d = integer("d", d, low=1, remedy="Give at least one feature.")
         self.n_replicas = integer("n_replicas", n_replicas, low=1, remedy="Ask for one or more.")
-        self.matrix = np.tile(np.eye(self.d), (self.n_replicas, 1, 1))
-        self.inverse = self.matrix.copy()
+        self.ridge = ridge
+        identity = np.tile(np.eye(self.d), (self.n_replicas, 1, 1))
+        self.matrix = ridge * identity
+        self.inverse = identity / ridge
         self.logdet = np.zeros(self.n_replicas)
 
     def update(self, x: FloatArray) -> tuple[bool, FloatArray]:
@@ -63,7 +71,8 @@ class DesignMatrix:
         lower = np.linalg.cholesky(self.matrix)
         root: FloatArray = np.linalg.inv(lower).transpose(0, 2, 1)
         self.inverse = root @ root.transpose(0, 2, 1)
-        self.logdet = 2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+        scaled = np.diagonal(lower, axis1=1, axis2=2) / np.sqrt(self.ridge)
+        self.logdet = 2.0 * np.log(scaled).sum(axis=1)
         return root
 
     def solve(self, rhs: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ class PairDesign(Protocol):
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det A_n."""
+        """(B,) ln det(A_n / λ)."""
         ...
 
     @property
@@ -53,6 +53,7 @@ class DensePairs:
     Args:
         rows: (P, d) the features of all pairs.
         n_replicas: B.
+        ridge: λ.
         refresh_every: updates between two recomputations from a Cholesky factor; each records the `drift`.
 
     >>> pairs = DensePairs(np.eye(3), n_replicas=1)
@@ -61,18 +62,18 @@ class DensePairs:
     array([[0.33333333, 1.        , 1.        ]])
     """
 
-    def __init__(self, rows: FloatArray, n_replicas: int, *, refresh_every: int = 256) -> None:
+    def __init__(self, rows: FloatArray, n_replicas: int, *, ridge: float = 1.0, refresh_every: int = 256) -> None:
         self.rows = rows
         self.refresh_every = integer("refresh_every", refresh_every, low=1, remedy="Try 256.")
-        self.design = DesignMatrix(rows.shape[1], n_replicas)
-        norms = np.einsum("pd,pd->p", rows, rows)
+        self.design = DesignMatrix(rows.shape[1], n_replicas, ridge=ridge)
+        norms = np.einsum("pd,pd->p", rows, rows) / ridge
         self.width_sq = np.tile(norms, (n_replicas, 1))
         self._drift = 0.0
         self._since_refresh = 0
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det A_n."""
+        """(B,) ln det(A_n / λ)."""
         return self.design.logdet
 
     @property
@@ -124,7 +125,7 @@ class DensePairs:
 
 
 class DiagonalPairs:
-    """One-hot pairs: A_n is diagonal, 1 + visits, so widths are 1/√(1 + visits), exactly.
+    """One-hot pairs: A_n is diagonal, λ + visits, so widths are 1/√(λ + visits), exactly.
 
     >>> pairs = DiagonalPairs(n_pairs=2, n_replicas=1)
     >>> pairs.update(np.array([[1, 1, 1]]), np.ones((1, 3)))
@@ -134,21 +135,22 @@ class DiagonalPairs:
 
     drift = 0.0
 
-    def __init__(self, n_pairs: int, n_replicas: int) -> None:
+    def __init__(self, n_pairs: int, n_replicas: int, *, ridge: float = 1.0) -> None:
+        self.ridge = ridge
         self.counts = np.zeros((n_replicas, n_pairs))
-        self.width_sq = np.ones((n_replicas, n_pairs))
+        self.width_sq = 1.0 / (ridge + self.counts)
         self._replica = np.arange(n_replicas)[:, None]
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det A_n."""
-        logdet: FloatArray = np.log1p(self.counts).sum(axis=1)
+        """(B,) ln det(A_n / λ)."""
+        logdet: FloatArray = np.log1p(self.counts / self.ridge).sum(axis=1)
         return logdet
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
         """Count the visited pairs (B, k)."""
         np.add.at(self.counts, (self._replica, pairs), weights)
-        self.width_sq = 1.0 / (1.0 + self.counts)
+        self.width_sq = 1.0 / (self.ridge + self.counts)
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return A⁻¹ rhs, (B, d, m)."""
@@ -161,4 +163,4 @@ class DiagonalPairs:
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take back what `arrays` returned."""
         self.counts = arrays["counts"]
-        self.width_sq = 1.0 / (1.0 + self.counts)
+        self.width_sq = 1.0 / (self.ridge + self.counts)

@@ -178,7 +178,7 @@ def run_seeds(
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
     >>> result.regret.shape, result.settings["exploration"]
-    ((4, 20), 0.3)
+    ((4, 20), 0.05)
     """
     chosen = seed_list(0, seeds) if isinstance(seeds, int) else seeds
     simulation = Simulation(

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from matrixrl.run import Simulation
+from timing import seconds
+
+PRACTICAL = {"preset": "practical"}
+
+
+def test_32_replicas_against_32_runs(benchmark, report):
+    """RiverSwim-6, 300 episodes: together, and one by one through the same code."""
+
+    def play(seeds):
+        Simulation("river-swim", n_episodes=300, seeds=seeds, settings=PRACTICAL).run(blas_threads=None)
+
+    play([0])
+    together = min(seconds(lambda: play(list(range(32)))) for _ in range(3))
+    apart = sum(seconds(lambda s=s: play([s])) for s in range(32))
+    benchmark.pedantic(lambda: play(list(range(32))), rounds=1)
+    per_seed = {"s_per_1000_together": round(together / 32 / 0.3, 3), "alone": round(apart / 32 / 0.3, 3)}
+    report("throughput: 32 replicas at once / one by one, RiverSwim-6", apart / together, ">= 10", **per_seed)
+    assert apart / together >= 10
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [("river-swim", {}), ("linear-mdp", {"n_states": 200, "d": 20, "horizon": 10})],
+    ids=["one-hot", "dense"],
+)
+def test_cost_per_episode_is_flat(env, settings, benchmark, report):
+    simulation = Simulation(env, n_episodes=10_050, seeds=[0], settings=PRACTICAL, env_settings=settings)
+    times = np.array([seconds(simulation.step) for _ in range(10_000)])
+    early, late = (np.sort(t)[: len(t) * 9 // 10].mean() for t in (times[:1000], times[9000:]))
+    benchmark.pedantic(simulation.step, rounds=50)
+    shown = {"early_ms": round(early * 1e3, 3), "late_ms": round(late * 1e3, 3)}
+    report(f"episodes 9,001-10,000 / 1-1,000, {env}", late / early, "<= 1.1", **shown)
+    assert late / early <= 1.1
+
+
+def test_a_thousand_states_in_little_memory(report):
+    """S=1000, A=10, d=10, H=10, 1,000 episodes in a process of its own: peak memory and seconds."""
+    code = (
+        "import json, resource; from matrixrl import run_seeds; "
+        "r = run_seeds('linear-mdp', n_episodes=1000, seeds=1, "
+        "env_settings={'n_states': 1000, 'n_actions': 10, 'd': 10, 'horizon': 10}); "
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024; "
+        "print(json.dumps([peak, r.seconds, float(r.final_regret[0])]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    peak, taken, regret = json.loads(done.stdout)
+    shown = {"seconds_per_1000_episodes": round(taken, 2), "regret": round(regret, 2)}
+    report("peak memory in MB, S=1000 A=10 d=10 H=10, 1,000 episodes", peak, "< 600", **shown)
+    assert peak < 600

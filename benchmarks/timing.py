@@ -1,0 +1,19 @@
+"""Ratios taken in one run, alternating, so that a noisy machine cannot favour one side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def alternate(one: Callable[[], object], two: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Return the best time of each, measured in turns."""
+    one(), two()
+    pairs = [(seconds(one), seconds(two)) for _ in range(rounds)]
+    return min(a for a, _ in pairs), min(b for _, b in pairs)

@@ -64,7 +64,7 @@ def _cells(result: RunResult) -> list[str]:
     return [
         played,
         f"{final.mean():,.1f}{spread}",
-        f"{np.mean(tail):.3g}",
+        f"{np.mean(tail):.3f}",
         f"{100 * result.optimistic_share:.1f} %",
         f"{result.seconds:.1f} s",
     ]

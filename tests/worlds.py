@@ -8,6 +8,8 @@ import numpy as np
 from scipy.linalg import sqrtm
 
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.core import SetContext, form_belief
+from matrixrl.core.backup import next_value_bound
 from matrixrl.mdp import EmbeddedMDP, low_rank, tabular
 
 WORLDS = {
@@ -48,9 +50,37 @@ def engine_with_data(
     seen = []
     for _ in range(episodes):
         batch = random_batch(world, rng, n_replicas, world.mdp.horizon)
-        engine.update(batch.states, batch.actions, batch.following, batch.ones)
+        learn(engine, world, batch)
         seen.append(batch)
     return engine, seen
+
+
+def learn(engine: MatrixRLEngine, world: EmbeddedMDP, batch: Batch) -> None:
+    rewards = world.mdp.task.reward[batch.states, batch.actions]
+    engine.update(batch.states, batch.actions, batch.following, batch.ones, rewards)
+
+
+def set_context(world: EmbeddedMDP) -> SetContext:
+    psi = world.features.psi
+    return SetContext(psi.total, world.features.phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_columns)
+
+
+def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):
+    """Return our bounds on φᵀMv for all pairs (before any clip), and the belief they come from."""
+    size = np.array([[radius]])
+    belief = form_belief(
+        world.features,
+        kind(set_context(world)),
+        engine.design,
+        engine.core(),
+        size,
+        size if alarm_radius is None else np.array([[alarm_radius]]),
+    )
+    parts = [
+        next_value_bound(world.features, belief.core, member.split(v), reach, sign=sign).ravel()
+        for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
+    ]
+    return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief
 
 
 def phi_rows(world: EmbeddedMDP) -> np.ndarray:

@@ -128,9 +128,7 @@ def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     return array
 
 
-def within(
-    argument: str, array: NDArray[np.float64], low: float, high: float, *, remedy: str
-) -> NDArray[np.float64]:
+def within(argument: str, array: NDArray[np.float64], low: float, high: float, *, remedy: str) -> NDArray[np.float64]:
     """Return `array` if every entry lies in [low, high]."""
     bad = (array < low) | (array > high)
     if bad.any():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BoolArray", "Episode", "FloatArray", "History", "IntArray", "Plan"]
+__all__ = ["BoolArray", "Certificate", "Episode", "FloatArray", "History", "IntArray", "Plan"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
@@ -31,6 +32,38 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """How far from optimal a policy can still be, without a simulator (docs/proofs.md, section 6).
+
+    Attributes:
+        upper: V*(s0) is at most this.
+        lower: the policy's own value is at least this.
+        delta: both hold, at all times at once, with probability 1 − δ.
+        guarantee: True, or why the statement does not hold.
+    """
+
+    upper: float
+    lower: float
+    delta: float
+    guarantee: Literal[True] | str
+
+    @property
+    def gap(self) -> float:
+        """The policy is within this of the optimum."""
+        return self.upper - self.lower
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return upper, lower, gap, delta and guarantee as plain data."""
+        return {
+            "upper": self.upper,
+            "lower": self.lower,
+            "gap": self.gap,
+            "delta": self.delta,
+            "guarantee": self.guarantee,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     """One finished episode, as callbacks see it.
 
@@ -41,6 +74,7 @@ class Episode:
         regret: V*(s0) - V^pi(s0), or None where the MDP is not known.
         upper: the optimistic value of the start, an upper bound on V*(s0) while the guarantee holds.
         alarm: whether some pair's confidence set held no probability at this episode's plan.
+        certificate: of the policy that was played, if it was asked for.
     """
 
     index: int
@@ -49,6 +83,7 @@ class Episode:
     regret: float | None
     upper: float
     alarm: bool
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +96,15 @@ class History:
         upper: (N,) optimistic value of the start at each plan.
         alarms: (N,) whether the misspecification alarm was on.
         regret: (N,) exact regret of each episode, or None where the MDP is not known.
+        certified: (N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
     """
 
     returns: FloatArray
     lengths: IntArray
     upper: FloatArray
     alarms: BoolArray
-    regret: FloatArray | None = None
+    regret: FloatArray | None
+    certified: FloatArray
 
     @property
     def n_episodes(self) -> int:
@@ -91,6 +128,8 @@ class HistoryLog:
     upper: list[float] = field(default_factory=list)
     alarms: list[bool] = field(default_factory=list)
     regret: list[float] = field(default_factory=list)  # NaN where the MDP was not known
+    certified_lower: list[float] = field(default_factory=list)  # NaN where it was not asked for
+    certified_upper: list[float] = field(default_factory=list)
 
     def append(self, episode: Episode) -> None:
         """Add one finished episode."""
@@ -98,7 +137,10 @@ class HistoryLog:
         self.lengths.append(episode.length)
         self.upper.append(episode.upper)
         self.alarms.append(episode.alarm)
-        self.regret.append(float("nan") if episode.regret is None else episode.regret)
+        self.regret.append(math.nan if episode.regret is None else episode.regret)
+        shown = episode.certificate
+        self.certified_lower.append(math.nan if shown is None else shown.lower)
+        self.certified_upper.append(math.nan if shown is None else shown.upper)
 
     def freeze(self) -> History:
         """Return the arrays; `regret` only if every episode has it."""
@@ -109,4 +151,5 @@ class HistoryLog:
             upper=np.array(self.upper, dtype=np.float64),
             alarms=np.array(self.alarms, dtype=np.bool_),
             regret=None if np.isnan(regret).any() else regret,
+            certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
         )

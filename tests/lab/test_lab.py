@@ -55,9 +55,7 @@ def test_an_interrupted_comparison_yields_what_there_is(monkeypatch):
     monkeypatch.setattr(Simulation, "step", step)
     seen = {}
     with pytest.raises(KeyboardInterrupt):
-        for label, result in compare_settings(
-            "river-swim", [Contender("a"), Contender("b")], n_episodes=6, seeds=[0]
-        ):
+        for label, result in compare_settings("river-swim", [Contender("a"), Contender("b")], n_episodes=6, seeds=[0]):
             seen[label] = result.n_episodes
     assert seen == {"a": 6, "b": 2}
 

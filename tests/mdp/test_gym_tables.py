@@ -13,10 +13,7 @@ def value_by_dictionary(env, horizon):
     values = [0.0] * n
     for _ in range(horizon):
         values = [
-            max(
-                sum(p * (r + (0.0 if done else values[t])) for p, t, r, done in table[s][a])
-                for a in range(n_actions)
-            )
+            max(sum(p * (r + (0.0 if done else values[t])) for p, t, r, done in table[s][a]) for a in range(n_actions))
             for s in range(n)
         ]
     return float(np.dot(env.unwrapped.initial_state_distrib, values))

@@ -6,18 +6,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from matrixrl.core import FrobeniusBall, NormalisedBall
-from matrixrl.core.backup import optimistic_next_value, pair_reach
+from matrixrl.core.sets import FrobeniusBall, NormalisedBall
 from tolerances import ALGEBRA, SOLVER
-from worlds import WORLDS
+from worlds import WORLDS, set_bounds
 from worlds import ball_setting as setting
 
 
-def bounds(world, engine, v, radius, sign=1.0, kind=NormalisedBall):
-    ball = kind(world.features.psi.total)
-    core, size = engine.core(), np.array([radius])
-    reach = pair_reach(world.features, ball, core, engine.design.width_sq, size, size)
-    return optimistic_next_value(world.features, core, ball.split(v), reach, sign=sign).ravel(), reach
+def bounds(world, engine, v, radius, sign=1.0, kind=NormalisedBall, alarm_radius=None):
+    found, belief = set_bounds(world, engine, v, radius, kind=kind, sign=sign, alarm_radius=alarm_radius)
+    return found, belief.reaches[0]
 
 
 def solve_for(phi, v, u, root, centre, radius, norm, sign):
@@ -86,11 +83,9 @@ def test_an_empty_cut_is_what_the_solver_calls_infeasible(rng):
 def test_a_shrunken_radius_uses_the_nearest_normalised_model_without_alarm(rng):
     """Below the proven radius an empty cut says nothing about the features."""
     world, engine, rows, root, v, _ = setting("low rank", rng)
-    ball = NormalisedBall(world.features.psi.total)
-    core, tiny, proven = engine.core(), np.array([1e-6]), np.array([5.0])
-    reach = pair_reach(world.features, ball, core, engine.design.width_sq, tiny, proven)
+    core = engine.core()
+    ours, reach = bounds(world, engine, v, 1e-6, alarm_radius=5.0)
     assert reach.empty is None
-    ours = optimistic_next_value(world.features, core, ball.split(v), reach).ravel()
     u = world.features.psi.total
     for pair, phi in enumerate(rows):
         m = cp.Variable(world.core.shape)  # the nearest model whose probabilities sum to one

@@ -20,15 +20,23 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("kind", SETS)
-@pytest.mark.parametrize("radius", RADII)
-def test_batched_equals_looped(name, kind, radius):
-    settings = {"set": kind, "radius": radius, "exploration": 0.5}
+CASES = [
+    *[(name, {"set": kind}) for name in SMALL for kind in SETS],
+    *[("river-swim", {"radius": radius}) for radius in RADII],
+    *[("linear-mdp", {"radius": radius}) for radius in RADII],
+    *[(name, {"known_reward": False}) for name in SMALL],
+    *[("river-swim", {"radius": "theorem", "doubling": kind}) for kind in ("restart", "keep")],
+    *[(name, {"switch_growth": 0.5}) for name in ("river-swim", "linear-mdp")],
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), CASES, ids=str)
+def test_batched_equals_looped(name, changes):
+    settings = {"exploration": 0.5, **changes}
     seeds = [3, 1, 4]
-    together = run_seeds(name, n_episodes=60, seeds=seeds, env_settings=SMALL[name], **settings)
+    together = run_seeds(name, n_episodes=40, seeds=seeds, env_settings=SMALL[name], **settings)
     for i, seed in enumerate(seeds):
-        alone = run_seeds(name, n_episodes=60, seeds=[seed], env_settings=SMALL[name], **settings)
+        alone = run_seeds(name, n_episodes=40, seeds=[seed], env_settings=SMALL[name], **settings)
         np.testing.assert_allclose(alone.regret[0], together.regret[i], atol=ALGEBRA)
         np.testing.assert_allclose(alone.returns[0], together.returns[i], atol=ALGEBRA)
         np.testing.assert_allclose(alone.upper[0], together.upper[i], atol=ALGEBRA)

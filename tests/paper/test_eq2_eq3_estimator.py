@@ -30,9 +30,9 @@ def test_incremental_estimate_is_the_direct_solve_and_the_ridge_minimiser(name, 
         x, y = regression_data(world, seen, replica)
         d = x.shape[1]
         direct = np.linalg.solve(np.eye(d) + x.T @ x, x.T @ y)  # (2)
-        stacked = np.linalg.lstsq(
-            np.vstack([x, np.eye(d)]), np.vstack([y, np.zeros((d, y.shape[1]))]), rcond=None
-        )[0]  # (3) as plain least squares
+        stacked = np.linalg.lstsq(np.vstack([x, np.eye(d)]), np.vstack([y, np.zeros((d, y.shape[1]))]), rcond=None)[
+            0
+        ]  # (3) as plain least squares
         gradient = x.T @ (x @ cores[replica] - y) + cores[replica]  # half the gradient of (3)
         np.testing.assert_allclose(cores[replica], direct, atol=ALGEBRA)
         np.testing.assert_allclose(cores[replica], stacked, atol=ALGEBRA)

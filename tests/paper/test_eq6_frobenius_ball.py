@@ -6,19 +6,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from matrixrl.core import FrobeniusBall
-from matrixrl.core.backup import optimistic_next_value, pair_reach
+from matrixrl.core.sets import FrobeniusBall
 from tolerances import ALGEBRA, SOLVER
-from worlds import WORLDS
+from worlds import WORLDS, set_bounds
 from worlds import ball_setting as setting
 
 
 def our_bounds(world, engine, v, radius, sign=1.0):
-    ball = FrobeniusBall(world.features.psi.total)
-    core = engine.core()
-    size = np.array([radius])
-    reach = pair_reach(world.features, ball, core, engine.design.width_sq, size, size)
-    return optimistic_next_value(world.features, core, ball.split(v), reach, sign=sign).ravel()
+    return set_bounds(world, engine, v, radius, kind=FrobeniusBall, sign=sign)[0]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

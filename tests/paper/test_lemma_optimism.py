@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrixrl.core import SETS, optimistic_plan
+from matrixrl.core import SETS, form_belief, optimistic_plan
 from matrixrl.mdp import optimal_q, solve
 from tolerances import ALGEBRA
 from worlds import WORLDS, engine_with_data, phi_rows
@@ -35,13 +35,9 @@ def test_values_are_optimistic_at_every_stage_state_and_action(kind, order, name
     engine, _ = engine_with_data(world, np.random.default_rng(seed), episodes=episodes, set=kind)
     radius = np.array([distance(world, engine, order) * (1 + 1e-9) + 1e-12])
     task = world.mdp.task
+    radius = radius[:, None]
     plan = optimistic_plan(
-        world.features,
-        engine.set,
-        core=engine.core(),
-        width_sq=engine.design.width_sq,
-        radius=radius,
-        alarm_radius=radius,
+        form_belief(world.features, engine.set, engine.design, engine.core(), radius, radius),
         unit_reward=task.unit_reward.T,
         horizon=task.horizon,
         priority=np.zeros((1, task.n_actions)),
@@ -60,15 +56,10 @@ def test_without_the_true_core_in_the_set_optimism_can_fail():
     """The test above can fail: a radius of zero with little data is not optimistic."""
     world = WORLDS["tabular"](0)
     engine, _ = engine_with_data(world, np.random.default_rng(0), episodes=1, set="frobenius")
-    zero = np.array([0.0])
+    zero = np.array([[0.0]])
     task = world.mdp.task
     plan = optimistic_plan(
-        world.features,
-        engine.set,
-        core=engine.core(),
-        width_sq=engine.design.width_sq,
-        radius=zero,
-        alarm_radius=zero,
+        form_belief(world.features, engine.set, engine.design, engine.core(), zero, zero),
         unit_reward=task.unit_reward.T,
         horizon=task.horizon,
         priority=np.zeros((1, task.n_actions)),

@@ -20,11 +20,11 @@ class RecordingEngine(MatrixRLEngine):
         self.played: list[np.ndarray] = []
         self.pairs: list[np.ndarray] = []
 
-    def update(self, states, actions, following, weights):
+    def update(self, states, actions, following, weights, rewards):
         pairs = self.features.phi.pairs(states, actions)
         self.played.append(np.take_along_axis(self.design.width_sq, pairs, axis=1)[0])
         self.pairs.append(pairs[0])
-        super().update(states, actions, following, weights)
+        super().update(states, actions, following, weights, rewards)
 
 
 @pytest.mark.parametrize("env", [RiverSwim(6, 24), LinearMDP(n_states=40, d=6, horizon=9)])

@@ -1,4 +1,4 @@
-"""Theorems 1 and 2: β = c (C_M + C_ψ'²) ln(N H C_φ) d, number by number."""
+"""Radii of the paper, number by number: Theorems 1 and 2, the log-det form, the proof's own conditions."""
 
 from __future__ import annotations
 
@@ -7,50 +7,83 @@ import math
 import numpy as np
 import pytest
 
-from matrixrl.core import RADII, ConstantRadius, RadiusInputs, TheoremRadius, regularity
-from matrixrl.features import one_hot
+from matrixrl.core import RADII, RadiusInputs, regularity
+from matrixrl.core.radius import ConstantRadius, LogDetRadius, ProofRadius, TheoremRadius
+from matrixrl.features import Features, OneHotPhi, TablePsi, one_hot
 
 
 def inputs(**changes):
+    """RiverSwim-6 after two replicas saw 30 and 300 steps."""
+    features = one_hot(6, 2)
+    design = features.phi.design(2)
+    rng = np.random.default_rng(0)
+    design.update(rng.integers(0, 12, (2, 300)), (np.arange(300) < [[30], [300]]).astype(float))
     base = {
-        "regularity": regularity(one_hot(6, 2)),
+        "regularity": regularity(features),
         "horizon": 24,
         "episode": 10,
         "n_episodes": 3000,
         "delta": 0.05,
-        "logdet": np.array([3.0, 5.0]),
+        "design": design,
+        "blocks": features.phi.blocks(),
     }
     return RadiusInputs(**{**base, **changes})
 
 
 def test_theorem_radius_for_one_hot_features():
     beta = 2.0 * (1.0 + 1.0) * math.log(3000 * 24 / 12) * 12
-    np.testing.assert_allclose(TheoremRadius(c=2.0)(inputs()), np.sqrt([beta, beta]))
+    np.testing.assert_allclose(TheoremRadius(c=2.0)(inputs()).ravel(), np.sqrt([beta, beta]))
 
 
 def test_without_n_in_advance_the_running_n_stands_for_it():
     beta = (1.0 + 1.0) * math.log(10 * 24 / 12) * 12
-    np.testing.assert_allclose(TheoremRadius()(inputs(n_episodes=None)), np.sqrt([beta, beta]))
+    np.testing.assert_allclose(TheoremRadius()(inputs(n_episodes=None)).ravel(), np.sqrt([beta, beta]))
 
 
 def test_beta_is_at_least_one_as_the_lemma_asks():
-    assert TheoremRadius(c=1e-9)(inputs())[0] == 1.0
+    assert TheoremRadius(c=1e-9)(inputs())[0, 0] == 1.0
+
+
+def test_log_det_radius():
+    given = inputs()
+    beta = 1.0 * 12 + 3.0 * given.design.logdet * math.log(10 * 24 / 0.05)
+    np.testing.assert_allclose(LogDetRadius(c=3.0)(given).ravel() ** 2, beta)
+
+
+def test_proof_radius_is_the_smallest_that_meets_both_conditions():
+    given = inputs()
+    logdet, log = given.design.logdet, math.log(math.pi * 10 * 24 / 0.05)
+
+    def meets(beta):
+        v = 8.0 * beta * logdet
+        return (beta**2 >= 32 * v * log + 8**4 * log**4) & (beta / 2 >= 12.0 + 2 * logdet)
+
+    beta = ProofRadius()(given).ravel() ** 2
+    assert meets(beta * (1 + 1e-9)).all()
+    assert not meets(beta * (1 - 1e-6)).any()
 
 
 def test_constant_radius_scales_with_psi():
     """The same β means the same exploration whatever the unit of ψ."""
-    from matrixrl.features import Features, OneHotPhi, TablePsi
-
     scaled = Features(OneHotPhi(6, 2), TablePsi(np.eye(6) * 4.0))
-    plain = ConstantRadius(beta=9.0)(inputs())[0]
-    assert plain == 3.0
-    assert ConstantRadius(beta=9.0)(inputs(regularity=regularity(scaled)))[0] == pytest.approx(3.0 / 4.0)
+    assert ConstantRadius(beta=9.0)(inputs())[0, 0] == 3.0
+    ours = ConstantRadius(beta=9.0)(inputs(regularity=regularity(scaled)))[0, 0]
+    assert ours == pytest.approx(3.0 / 4.0)
 
 
-def test_the_square_of_width_is_not_used_for_the_width_and_logdet_moves():
+@pytest.mark.parametrize("name", ["self-normalised", "log-det", "proof"])
+def test_the_determinant_moves_with_the_data(name):
     """Pitfall of the public notebook: det(A) of a matrix that is never updated."""
-    low, high = RADII["self-normalised"]()(inputs())
-    assert high > low
+    few, many = RADII[name]()(inputs())
+    assert many.max() > few.max()
+
+
+def test_the_order_of_the_radii():
+    """By block below self-normalised below what the printed proof asks for."""
+    given = inputs()
+    block, whole, proof = (RADII[n]()(given) for n in ("block", "self-normalised", "proof"))
+    assert (block <= whole).all()
+    assert (whole < proof).all()
 
 
 @pytest.mark.parametrize("name", RADII)

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypedDict
 
 import numpy as np
 
+from matrixrl.agents.schedule import epoch_of
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.core import (
+    SETS,
+    Belief,
+    BlockRadius,
     RadiusInputs,
-    SelfNormalisedRadius,
+    SetContext,
     core_matrix,
+    form_belief,
     optimistic_plan,
+    pessimistic_values,
     regularity,
+    reward_bounds,
+    reward_regularity,
 )
-from matrixrl.core.sets import SETS
 from matrixrl.features import Features
 from matrixrl.mdp import Task
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.seeding import generator, restore, state_of
 
 __all__ = ["MatrixRLEngine"]
+
+
+class _Ends(TypedDict):
+    horizon: int
+    end_state: int | None
+    end_reward: float
 
 
 class MatrixRLEngine:
@@ -42,82 +57,223 @@ class MatrixRLEngine:
         self.settings = settings
         self.seeds = list(seeds)
         self.regularity = regularity(features, c_core=settings.c_core, ridge=settings.ridge)
+        self.reward_regularity = reward_regularity(features, settings.ridge)
         self.radius = settings.make_radius()
-        self.set = SETS[settings.set](features.psi.total)
-        self.design = features.phi.design(len(self.seeds), settings.ridge)
-        self.cross_moment = np.zeros((len(self.seeds), features.phi.d, features.psi.d_psi))
+        self.proven_radius = BlockRadius()
+        self.set = SETS[settings.set](
+            SetContext(
+                total=features.psi.total,
+                d=features.phi.d,
+                horizon=task.horizon,
+                c_psi=self.regularity.c_psi,
+                c_psi_columns=self.regularity.c_psi_columns,
+            )
+        )
+        self.blocks = features.phi.blocks()
         self.episode = 0
+        self.plans = np.zeros(len(self.seeds), dtype=np.int64)
         self._unit_reward = np.ascontiguousarray(task.unit_reward.T)
         self._end_reward = (0.0 - task.reward_range[0]) / task.unit
         self._ties = [generator(seed, "ties") for seed in self.seeds]
+        self._kept: Plan | None = None
+        self._kept_logdet = np.full(len(self.seeds), -np.inf)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start without data (Algorithm 1, line 4)."""
+        phi, psi, n_replicas = self.features.phi, self.features.psi, len(self.seeds)
+        self.design = phi.design(n_replicas, self.settings.ridge)
+        self.cross_moment = np.zeros((n_replicas, phi.d, psi.d_psi))
+        self.reward_moment = np.zeros((n_replicas, phi.d))
 
     @property
     def n_replicas(self) -> int:
         """B."""
         return len(self.seeds)
 
-    def radii(self) -> tuple[FloatArray, FloatArray]:
-        """Return √β_n of the set, and the proven √β_n that the alarm is judged with: (B,), (B,)."""
-        inputs = RadiusInputs(
-            regularity=self.regularity,
-            horizon=self.task.horizon,
-            episode=self.episode + 1,
-            n_episodes=self.settings.n_episodes,
-            delta=self.settings.delta,
-            logdet=self.design.logdet,
-        )
-        chosen = self.settings.exploration * self.radius(inputs)
-        return chosen, np.maximum(chosen, SelfNormalisedRadius()(inputs))
-
     def core(self) -> FloatArray:
         """Return M_n of every replica: (B, d, d_psi)."""
         return core_matrix(self.design, self.cross_moment, self.features.psi)
 
-    def plan(self, *, break_ties_at_random: bool = True) -> Plan:
-        """Return the optimistic plan of the next episode (Algorithm 1, line 6).
+    def radius_inputs(self) -> RadiusInputs:
+        """Return what the radii of the next episode depend on; δ is shared between sets and rewards."""
+        planned, episode = self.settings.n_episodes, self.episode
+        if self.settings.doubling != "off":
+            epoch = epoch_of(self.episode, self.settings.doubling)
+            planned = epoch.n_episodes
+            if self.settings.doubling == "restart":
+                episode -= epoch.start
+        shares = self.set.shares * (1 if self.settings.known_reward else 2)
+        return RadiusInputs(
+            regularity=self.regularity,
+            horizon=self.task.horizon,
+            episode=episode + 1,
+            n_episodes=planned,
+            delta=self.settings.delta / shares,
+            design=self.design,
+            blocks=self.blocks,
+        )
+
+    def radii(self) -> tuple[FloatArray, FloatArray]:
+        """Return √β_n of the set, and the √β_n that the alarm is judged with: each (B, 1) or (B, P)."""
+        inputs = self.radius_inputs()
+        chosen = self.settings.exploration * self.radius(inputs)
+        return chosen, np.maximum(chosen, self.proven_radius(inputs))
+
+    def belief(self, *, proven: bool = False) -> Belief:
+        """Return M_n with the set around it, at the agent's radius or at the tightest proven one."""
+        radius, alarm_radius = self.radii()
+        if proven:
+            radius = alarm_radius = self.proven_radius(self.radius_inputs())
+        return form_belief(self.features, self.set, self.design, self.core(), radius, alarm_radius)
+
+    def rewards(self, *, proven: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Return upper and lower bounds on unit rewards: (A, S) if known, else (B, A, S)."""
+        if self.settings.known_reward:
+            return self._unit_reward, self._unit_reward
+        inputs = replace(self.radius_inputs(), regularity=self.reward_regularity)
+        scale = 1.0 if proven else self.settings.exploration
+        radius = scale * (self.proven_radius if proven else self.radius)(inputs)
+        return reward_bounds(self.features, self.design, self.reward_moment, radius)
+
+    def next_plan(self) -> Plan:
+        """Return the plan to play now: a new one where it is due, the last one elsewhere (design 4.3)."""
+        growth = self.settings.switch_growth
+        if self.settings.doubling == "restart" and epoch_of(self.episode, "restart").start == self.episode > 0:
+            self._forget()
+            self._kept_logdet[:] = -np.inf
+        if growth == 0.0:
+            self.plans += 1
+            return self.plan()
+        logdet = self.design.logdet
+        due = logdet >= self._kept_logdet + math.log1p(growth)
+        if due.any():
+            fresh = self.plan(due=due)
+            if self._kept is None or due.all():
+                self._kept = fresh
+            else:
+                keep = self._kept
+                self._kept = Plan(
+                    policy=np.where(due[:, None, None], fresh.policy, keep.policy),
+                    values=np.where(due[:, None, None], fresh.values, keep.values),
+                    empty=np.where(due, fresh.empty, keep.empty),
+                )
+            self._kept_logdet = np.where(due, logdet, self._kept_logdet)
+            self.plans += due
+        assert self._kept is not None
+        return self._kept
+
+    def plan(self, *, break_ties_at_random: bool = True, due: BoolArray | None = None) -> Plan:
+        """Return the optimistic plan for the data at hand (Algorithm 1, line 6).
 
         One random ranking of the actions for each plan and replica breaks all its ties; without it the lowest
         action wins and no random stream moves.
+
+        Args:
+            break_ties_at_random: whether replicas draw their ranking.
+            due: (B,) which replicas draw one; all by default.
         """
-        radius, alarm_radius = self.radii()
-        n_actions = self.task.n_actions
+        priority = self._no_ties()
         if break_ties_at_random:
-            ranks = np.stack([rng.permutation(n_actions) for rng in self._ties])
-        else:
-            ranks = np.tile(np.arange(n_actions)[::-1], (self.n_replicas, 1))
-        return optimistic_plan(
-            self.features,
-            self.set,
-            core=self.core(),
-            width_sq=self.design.width_sq,
-            radius=radius,
-            alarm_radius=alarm_radius,
-            unit_reward=self._unit_reward,
-            horizon=self.task.horizon,
-            priority=ranks / n_actions,
-            end_state=self.task.end_state,
-            end_reward=self._end_reward,
-        )
+            for b, rng in enumerate(self._ties):
+                if due is None or due[b]:
+                    priority[b] = rng.permutation(self.task.n_actions) / self.task.n_actions
+        most, _ = self.rewards()
+        return optimistic_plan(self.belief(), unit_reward=most, priority=priority, **self._ends())
 
     def upper(self, plan: Plan) -> FloatArray:
         """Return the optimistic value of the start in the environment's unit: (B,)."""
         return self.task.to_own_unit(plan.values[:, 0] @ self.task.start)
 
-    def update(self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray) -> None:
-        """Learn from one episode (lines 11, 12): all (B, k); weight 0 marks a step not taken."""
+    def certify(self, policy: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Bound V*(s0) from above and V^π(s0) from below at the tightest proven radius (design 4.2).
+
+        It holds for any data, however they were collected, so a tuned agent has a proven certificate too.
+
+        Args:
+            policy: (B, H, S).
+
+        Returns:
+            Upper bounds (B,), lower bounds (B,), and how many pairs raise the alarm (B,).
+        """
+        belief = self.belief(proven=True)
+        most, least = self.rewards(proven=True)
+        best = optimistic_plan(belief, unit_reward=most, priority=self._no_ties(), **self._ends())
+        values = pessimistic_values(belief, policy, unit_reward=least, **self._ends())
+        return self.upper(best), self.task.to_own_unit(values[:, 0] @ self.task.start), belief.empty
+
+    def _no_ties(self) -> FloatArray:
+        """Return the ranking in which the lowest action wins: (B, A)."""
+        ranks = np.arange(self.task.n_actions)[::-1] / self.task.n_actions
+        return np.tile(ranks, (self.n_replicas, 1))
+
+    def _ends(self) -> _Ends:
+        return {
+            "horizon": self.task.horizon,
+            "end_state": self.task.end_state,
+            "end_reward": self._end_reward,
+        }
+
+    def update(
+        self,
+        states: IntArray,
+        actions: IntArray,
+        next_states: IntArray,
+        weights: FloatArray,
+        rewards: FloatArray,
+    ) -> None:
+        """Learn from one episode (lines 11, 12).
+
+        Args:
+            states: (B, k).
+            actions: (B, k).
+            next_states: (B, k).
+            weights: (B, k); 0 marks a step not taken.
+            rewards: (B, k) in the environment's unit; only used where rewards are unknown.
+        """
         pairs = self.features.phi.pairs(states, actions)
         self.design.update(pairs, weights)
         self.features.phi.accumulate(self.cross_moment, self.features.psi, pairs, next_states, weights)
+        if not self.settings.known_reward:
+            unit = (rewards - self.task.reward_range[0]) / self.task.unit
+            self.features.phi.accumulate_rewards(self.reward_moment, pairs, unit * weights)
         self.episode += 1
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return the learned arrays, for saving."""
-        return {"cross_moment": self.cross_moment, **self.design.arrays()}
+        arrays = {
+            "cross_moment": self.cross_moment,
+            "reward_moment": self.reward_moment,
+            "plans": self.plans.astype(np.float64),
+            **self.design.arrays(),
+        }
+        if self.settings.switch_growth > 0.0:
+            shape = (self.n_replicas, self.task.horizon, self.task.n_states)
+            kept = self._kept or Plan(
+                np.zeros(shape), np.zeros((shape[0], shape[1] + 1, shape[2])), np.zeros(self.n_replicas)
+            )
+            arrays |= {
+                "kept_policy": kept.policy.astype(np.float64),
+                "kept_values": kept.values,
+                "kept_empty": kept.empty.astype(np.float64),
+                "kept_logdet": np.where(np.isfinite(self._kept_logdet), self._kept_logdet, -1.0),
+            }
+        return arrays
 
     def restore_arrays(self, arrays: dict[str, FloatArray]) -> None:
         """Take back what `arrays` returned."""
         self.cross_moment = arrays["cross_moment"]
+        self.reward_moment = arrays["reward_moment"]
+        self.plans = arrays["plans"].astype(np.int64)
         self.design.restore(arrays)
+        if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
+            policy = arrays["kept_policy"].clip(0, self.task.n_actions - 1)
+            self._kept = Plan(
+                policy=policy.astype(np.min_scalar_type(self.task.n_actions - 1)),
+                values=arrays["kept_values"],
+                empty=arrays["kept_empty"].astype(np.int64),
+            )
+            self._kept_logdet = arrays["kept_logdet"]
 
     def random_states(self) -> list[dict[str, Any]]:
         """Return the state of every replica's tie-breaking stream."""

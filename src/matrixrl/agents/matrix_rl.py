@@ -19,7 +19,7 @@ from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.mdp import FiniteMDP, Judge, Task
-from matrixrl.records import Episode, FloatArray, History, HistoryLog, IntArray, Plan
+from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, IntArray, Plan
 from matrixrl.seeding import fresh_seed
 
 __all__ = ["MatrixRL"]
@@ -44,7 +44,8 @@ class MatrixRL:
         phi: φ as a feature map or an (S, A, d) array; the problem's own, else one-hot.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own, else one-hot.
         psi_pinv: accept linearly dependent columns of ψ and work on their span.
-        reward: (S, A) known rewards, for an environment without a transition table.
+        reward: (S, A) known rewards, for an environment without a transition table; not needed with
+            `known_reward=False`.
         horizon: steps in an episode, where the environment does not say.
         reward_range: declared range of rewards, for Gymnasium environments that are not ours.
         seed: of everything random; drawn and kept in `agent.seed` if None.
@@ -81,6 +82,7 @@ class MatrixRL:
             reward=reward,
             horizon=horizon,
             reward_range=reward_range,
+            known_reward=resolved.known_reward,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(known, resolved, chosen)
@@ -121,7 +123,7 @@ class MatrixRL:
             raise ProtocolError(
                 "begin_episode was called inside an episode; call end_episode (or abandon_episode) first"
             )
-        self.running = RunningEpisode(self.engine.plan())
+        self.running = RunningEpisode(self.engine.next_plan())
 
     def act(self, obs: Any) -> int:
         """Return the action to play now (line 9)."""
@@ -168,9 +170,10 @@ class MatrixRL:
             regret=float(self._judge.regret(plan.policy)[0]) if self._judge and judged else None,
             upper=float(self.engine.upper(plan)[0]),
             alarm=bool(plan.empty[0]),
+            certificate=running.certificate,
         )
         states, actions, following = running.columns()
-        self.engine.update(states, actions, following, np.ones(states.shape))
+        self.engine.update(states, actions, following, np.ones(states.shape), np.array([running.rewards]))
         self.log.append(episode)
         self.running = self._advice = None
         return episode
@@ -197,10 +200,23 @@ class MatrixRL:
             self._advice = self.engine.plan(break_ties_at_random=False)
         return self._advice
 
+    def certificate(self) -> Certificate:
+        """Return how far from optimal the policy being played can still be (design 4.2).
+
+        The policy is that of the running episode, or else the one `predict` gives. The bounds are at the tightest
+        proven radius, whatever the agent explores with, so they hold for tuned agents too.
+        """
+        policy = self.advice.policy if self.running is None else self.running.plan.policy
+        upper, lower, empty = self.engine.certify(policy)
+        words = self.settings.certificate_guarantee(bool(empty[0]) or any(self.log.alarms))
+        return Certificate(float(upper[0]), float(lower[0]), self.settings.delta, words)
+
     def learn(
         self,
         n_episodes: int,
         *,
+        until_gap: float | None = None,
+        certify: bool = False,
         callback: Callable[[Episode], bool | None] | None = None,
         progress: bool = False,
         blas_threads: int | None = 1,
@@ -208,7 +224,9 @@ class MatrixRL:
         """Play and learn `n_episodes` more episodes; `learn(a)` then `learn(b)` is `learn(a + b)`.
 
         Args:
-            n_episodes: how many more.
+            n_episodes: how many more, at most.
+            until_gap: stop once the policy is certified to be within this of optimal.
+            certify: put a certificate into every `Episode` and the history (`until_gap` does too).
             callback: called with each finished `Episode`; returning False stops.
             progress: draw a live bar.
             blas_threads: threads of the linear algebra; None leaves them alone.
@@ -221,7 +239,11 @@ class MatrixRL:
         if self.running is not None:
             raise ProtocolError("learn was called inside an episode; call end_episode first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
-        play_episodes(self, self.problem.env, count, callback, progress, blas_threads)
+        if until_gap is not None:
+            number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
+        play_episodes(
+            self, self.problem.env, count, callback, progress, blas_threads, certify=certify, until_gap=until_gap
+        )
         return self.history
 
     def save(self, path: str | os.PathLike[str]) -> None:

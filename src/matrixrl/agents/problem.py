@@ -47,6 +47,7 @@ def read_problem(
     reward: FloatArray | None = None,
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
+    known_reward: bool = True,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP` or a `Task`."""
     env: gym.Env[Any, Any] | None = None
@@ -67,7 +68,7 @@ def read_problem(
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
             task = mdp.task
         else:
-            task = _task_without_table(given, reward, horizon, reward_range)
+            task = _task_without_table(given, reward, horizon, reward_range, known_reward)
     else:
         fail(
             "problem",
@@ -131,6 +132,7 @@ def _task_without_table(
     reward: FloatArray | None,
     horizon: int | None,
     reward_range: tuple[float, float] | None,
+    known_reward: bool,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = env.observation_space, env.action_space
@@ -141,14 +143,16 @@ def _task_without_table(
             f"{states} and {actions}",
             "Discretise it, or build a FiniteMDP.",
         )
+    shape = (int(states.n), int(actions.n))
+    if reward is None and not known_reward:
+        reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it
     if reward is None:
         fail(
             "reward",
             "must be given for an environment without a transition table",
             None,
-            f"Pass reward=array of shape ({states.n}, {actions.n}): MatrixRL takes rewards as known.",
+            f"Pass reward=array of shape ({states.n}, {actions.n}), or known_reward=False to learn them.",
         )
-    shape = (int(states.n), int(actions.n))
     known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
     return Task(
         reward=np.vstack([known, np.zeros((1, shape[1]))]),

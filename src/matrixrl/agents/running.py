@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from matrixrl.records import IntArray, Plan
+from matrixrl.records import Certificate, IntArray, Plan
 
 __all__ = ["RunningEpisode"]
 
@@ -21,6 +21,7 @@ class RunningEpisode:
         rewards: what each step earned.
         terminated: whether the environment ended the episode.
         off_plan: whether some action was not the planned one.
+        certificate: of the plan's policy, if it was asked for.
     """
 
     plan: Plan
@@ -28,6 +29,7 @@ class RunningEpisode:
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
     off_plan: bool = False
+    certificate: Certificate | None = None
 
     @property
     def stage(self) -> int:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from matrixrl.checks import choice, integer, number
-from matrixrl.core import RADII, SETS, ConstantRadius, Radius, SelfNormalisedRadius, TheoremRadius
+from matrixrl.agents.schedule import DOUBLING
+from matrixrl.checks import choice, fail, integer, number
+from matrixrl.core import RADII, SETS, Radius
+from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.errors import InvalidInput
 
 __all__ = ["PRESETS", "MatrixRLSettings"]
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "guaranteed": {"set": "normalised", "radius": "self-normalised", "exploration": 1.0},
+    "guaranteed": {"set": "normalised", "radius": "block", "exploration": 1.0},
     "practical": {"set": "normalised", "radius": "constant", "exploration": 0.05, "ridge": 0.0025},
 }
 """`guaranteed` keeps every proof; `practical` was tuned once over the whole suite (docs/presets.md)."""
@@ -26,12 +28,15 @@ class MatrixRLSettings:
 
     Attributes:
         preset: "guaranteed" (the default: exploration 1, every proof holds) or "practical" (tuned).
-        set: confidence set, "normalised" (ours) or "frobenius" (the paper's).
-        radius: "self-normalised", "theorem" or "constant".
+        set: confidence set, by a name of `matrixrl list sets`.
+        radius: by a name of `matrixrl list radii`; "block" is the tightest proven one for any features.
         exploration: multiplies √β; below 1 the guarantee is off.
         delta: the probability with which the guarantee may fail.
         n_episodes: N, if known in advance; only the theorem's radius uses it.
         ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper. Every proof holds for any λ.
+        known_reward: whether the agent is given the rewards; if not it learns them, linear in φ, sharing A_n.
+        doubling: for an unknown N, "restart" (the paper's) or "keep" the data; "off" otherwise.
+        switch_growth: κ; plan again only when det A_n grew by 1 + κ since the last plan. 0 plans every episode.
         c: the absolute constant of the theorem's radius.
         beta: β of the constant radius, in units of C_ψ'².
         c_core: C_M, if known; else it is bounded from the features.
@@ -39,11 +44,14 @@ class MatrixRLSettings:
 
     preset: str = "guaranteed"
     set: str = "normalised"
-    radius: str = "self-normalised"
+    radius: str = "block"
     exploration: float = 1.0
     delta: float = 0.05
     n_episodes: int | None = None
     ridge: float = 1.0
+    known_reward: bool = True
+    doubling: str = "off"
+    switch_growth: float = 0.0
     c: float = 1.0
     beta: float = 1.0
     c_core: float | None = None
@@ -52,6 +60,10 @@ class MatrixRLSettings:
         choice("preset", self.preset, PRESETS)
         choice("set", self.set, SETS)
         choice("radius", self.radius, RADII)
+        choice("doubling", self.doubling, DOUBLING)
+        if not isinstance(self.known_reward, bool):
+            fail("known_reward", "must be true or false", repr(self.known_reward), "Say which.")
+        number("switch_growth", self.switch_growth, low=0.0, remedy="0 plans every episode; try 0.5.")
         positive = {"low": 0.0, "high": math.inf, "open_ends": True}
         number("exploration", self.exploration, low=0.0, remedy="1 keeps the guarantee.")
         number("delta", self.delta, low=0.0, high=1.0, open_ends=True, remedy="Try 0.05.")
@@ -79,19 +91,30 @@ class MatrixRLSettings:
 
     def make_radius(self) -> Radius:
         """Return the radius object that these settings name."""
-        if self.radius == "theorem":
-            return TheoremRadius(c=self.c)
-        if self.radius == "constant":
-            return ConstantRadius(beta=self.beta)
-        return SelfNormalisedRadius()
+        kind = RADII[self.radius]
+        if issubclass(kind, PaperRadius):
+            return kind(c=self.c)
+        if issubclass(kind, ConstantRadius):
+            return kind(beta=self.beta)
+        return kind()
 
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for these settings, else why not."""
         if self.exploration < 1.0:
             return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
-        proven = self.make_radius().guarantee
-        return True if proven is True else str(proven)
+        for claim in (SETS[self.set].guarantee, self.make_radius().guarantee):
+            if claim is not True:
+                return claim
+        return True
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
+        """True if a certificate holds with probability 1 − δ at all times, else why not."""
+        if self.doubling == "restart":
+            return "restarts forget data: each epoch has its own δ"
+        if alarmed:
+            return "misspecification alarm: the features cannot represent P (or a δ event)"
+        return SETS[self.set].guarantee
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain data."""

@@ -21,7 +21,7 @@ from matrixrl.checks import integer
 from matrixrl.errors import CheckpointError, InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, TablePhi, TablePsi
 from matrixrl.mdp import FiniteMDP, Task
-from matrixrl.records import Episode, Plan
+from matrixrl.records import Plan
 from matrixrl.seeding import restore, state_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
 
-_HISTORY = ("returns", "lengths", "upper", "alarms", "regret")
+_HISTORY = ("returns", "lengths", "upper", "alarms", "regret", "certified_lower", "certified_upper")
+_MAY_BE_NAN = {"history_regret", "history_certified_lower", "history_certified_upper"}
 
 
 def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
@@ -78,7 +79,7 @@ def read_snapshot(path: str | os.PathLike[str], agent_name: str) -> Snapshot:
         if header["agent"] != agent_name:
             raise InvalidInput(f"it holds a {header['agent']!r} agent, not {agent_name!r}")
         for name, array in arrays.items():
-            if name != "history_regret" and not np.isfinite(array).all():
+            if name not in _MAY_BE_NAN and not np.isfinite(array).all():
                 raise InvalidInput(f"{name} holds NaN or infinity")
         task = _task(header, arrays)
         wanted = (1, task.features.phi.d, task.features.psi.d_psi)
@@ -142,9 +143,9 @@ class Snapshot:
         columns = [self.arrays[f"history_{name}"] for name in _HISTORY]
         if any(column.shape != (agent.n_episodes,) for column in columns):
             raise InvalidInput(f"the history must have {agent.n_episodes} episodes")
-        for i, (earned, length, upper, alarm, regret) in enumerate(zip(*columns, strict=True)):
-            known = None if np.isnan(regret) else float(regret)
-            agent.log.append(Episode(i, float(earned), int(length), known, float(upper), bool(alarm)))
+        for name, column in zip(_HISTORY, columns, strict=True):
+            kind = {"lengths": int, "alarms": bool}.get(name, float)
+            getattr(agent.log, name).extend(kind(value) for value in column.tolist())
 
     def _running(self) -> RunningEpisode:
         task, arrays = self.task, self.arrays

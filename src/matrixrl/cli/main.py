@@ -1,4 +1,4 @@
-"""``matrixrl``: run, list, demo."""
+"""``matrixrl``: run, inspect, list, demo."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import matrixrl
 from matrixrl.checks import choice, integer
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.parsing import parse_settings
-from matrixrl.cli.tables import print_notes, result_table
+from matrixrl.cli.tables import print_inspection, print_notes, result_table
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
-from matrixrl.run import OutputDirectory, RunResult, Simulation
+from matrixrl.run import OutputDirectory, RunResult, Simulation, inspect_problem
 from matrixrl.seeding import seed_list
 
 __all__ = ["app", "main"]
@@ -30,9 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")
-]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")]
 
 
@@ -77,6 +75,9 @@ def run_command(
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Run an agent on an environment with a known optimum and report its exact regret."""
@@ -89,6 +90,7 @@ def run_command(
         agent=agent,
         settings=settings,
         env_settings=env_settings,
+        certify=certify,
     )
     directory = _directory(out, overwrite)
     interrupted = False
@@ -100,6 +102,31 @@ def run_command(
     _finish({label: result}, directory, title=f"{agent} on {env}", as_json=as_json)
     if interrupted:
         raise typer.Exit(130)
+
+
+@app.command("inspect")
+def inspect_command(
+    env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Environment setting key=value; repeat for more."),
+    ] = None,
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option("--agent-set", help="Agent setting key=value; repeat for more."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Say what can be known of a problem before running it: constants, bounds, cost, warnings."""
+    found = inspect_problem(
+        env,
+        env_settings=parse_settings("--set", set_ or []),
+        settings=parse_settings("--agent-set", agent_set or []),
+    )
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+    else:
+        print_inspection(Console(), found)
 
 
 @app.command("demo")
@@ -139,9 +166,7 @@ def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
     return OutputDirectory(out, overwrite=overwrite)
 
 
-def _finish(
-    results: dict[str, RunResult], directory: OutputDirectory | None, *, title: str, as_json: bool
-) -> None:
+def _finish(results: dict[str, RunResult], directory: OutputDirectory | None, *, title: str, as_json: bool) -> None:
     files: list[Path] = []
     if directory is not None and any(r.n_episodes for r in results.values()):
         files = directory.write_results(results)

@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
 from matrixrl.features import Features
-from matrixrl.records import FloatArray, Plan
+from matrixrl.linalg import PairDesign
+from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
 
-__all__ = ["optimistic_next_value", "optimistic_plan", "pair_reach"]
+__all__ = ["Belief", "form_belief", "next_value_bound", "optimistic_plan", "pessimistic_values"]
 
 
-def pair_reach(
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is known after some data: everything that bounds on next values need, for B replicas.
+
+    Attributes:
+        features: φ and ψ.
+        core: (B, d, d_psi) M_n.
+        confidence_set: the set around it.
+        reaches: for each member of the set, how far it reaches at every pair.
+    """
+
+    features: Features
+    core: FloatArray
+    confidence_set: ConfidenceSet
+    reaches: tuple[Reach, ...]
+
+    @property
+    def empty(self) -> IntArray:
+        """(B,) how many pairs have no probability in the ball (the misspecification alarm)."""
+        counts = np.zeros(len(self.core), dtype=np.int64)
+        for reach in self.reaches:
+            if reach.empty is not None:
+                counts = np.maximum(counts, reach.empty.sum(axis=1))
+        return counts
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return the largest (sign 1) or smallest (sign -1) expected next value, for all pairs.
+
+        Args:
+            values: (B, S) the values of next states.
+            sign: 1 for an upper bound, -1 for a lower one.
+
+        Returns:
+            (B, A, S).
+        """
+        v = self.features.psi.project(values)
+        pick = np.minimum if sign > 0 else np.maximum
+        result: FloatArray | None = None
+        for member, reach in zip(self.confidence_set.members, self.reaches, strict=True):
+            bound = next_value_bound(self.features, self.core, member.split(v), reach, sign=sign)
+            result = bound if result is None else pick(result, bound, out=result)
+        assert result is not None
+        if self.confidence_set.is_normalised:  # P is a distribution: an average of V (docs/proofs.md, 2)
+            np.maximum(result, values.min(axis=1)[:, None, None], out=result)
+            np.minimum(result, values.max(axis=1)[:, None, None], out=result)
+        return result
+
+
+def form_belief(
     features: Features,
     confidence_set: ConfidenceSet,
+    design: PairDesign,
     core: FloatArray,
-    width_sq: FloatArray,
     radius: FloatArray,
     alarm_radius: FloatArray,
-) -> Reach:
-    """Return how far the set reaches at every pair; arguments as in `optimistic_plan`."""
+) -> Belief:
+    """Return the belief of M_n, A_n and radii of shape (B, 1) or (B, P)."""
     slack = None
     if confidence_set.is_normalised:
         mass = features.phi.dot(core @ features.psi.total)
-        slack = 1.0 - mass.reshape(width_sq.shape)
-    return confidence_set.reach(width_sq, radius, alarm_radius, slack)
+        slack = 1.0 - mass.reshape(design.width_sq.shape)
+    reaches = tuple(m.reach(design, radius, alarm_radius, slack) for m in confidence_set.members)
+    return Belief(features, core, confidence_set, reaches)
 
 
-def optimistic_next_value(
+def next_value_bound(
     features: Features, core: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
 ) -> FloatArray:
     """Return the largest (sign 1) or smallest (sign -1) φᵀMv over the set, for all pairs: (B, A, S)."""
@@ -49,13 +101,8 @@ def optimistic_next_value(
 
 
 def optimistic_plan(
-    features: Features,
-    confidence_set: ConfidenceSet,
+    belief: Belief,
     *,
-    core: FloatArray,
-    width_sq: FloatArray,
-    radius: FloatArray,
-    alarm_radius: FloatArray,
     unit_reward: FloatArray,
     horizon: int,
     priority: FloatArray,
@@ -65,21 +112,16 @@ def optimistic_plan(
     """Return the optimistic values and the policy that is greedy in them (YW19 (4), Algorithm 1 line 6).
 
     Args:
-        features: φ and ψ.
-        confidence_set: whose largest member is taken at every pair.
-        core: (B, d, d_psi) M_n.
-        width_sq: (B, P) squared widths.
-        radius: (B,) √β_n times exploration.
-        alarm_radius: (B,) a proven √β_n: the misspecification alarm is judged with it.
-        unit_reward: (A, S) rewards in [0, 1].
+        belief: M_n and the set around it.
+        unit_reward: (A, S) rewards in [0, 1], or (B, A, S) optimistic ones.
         horizon: H.
         priority: (B, A) a ranking of actions in [0, 1] that breaks ties.
         end_state: an absorbing state whose value is known: `end_reward` for each step that is left.
         end_reward: the unit reward of the end state.
     """
-    n_replicas = len(core)
-    n_actions, n_states = unit_reward.shape
-    reach = pair_reach(features, confidence_set, core, width_sq, radius, alarm_radius)
+    n_replicas = len(belief.core)
+    n_actions, n_states = unit_reward.shape[-2:]
+    is_normalised = belief.confidence_set.is_normalised
     values = np.zeros((n_replicas, horizon + 1, n_states))
     policy = np.empty((n_replicas, horizon, n_states), dtype=np.min_scalar_type(n_actions - 1))
     tie_break = (TIE * horizon) * priority[:, :, None]
@@ -88,20 +130,50 @@ def optimistic_plan(
         if h == horizon - 1:
             q = np.broadcast_to(unit_reward, (n_replicas, n_actions, n_states)).copy()
         else:
-            split = confidence_set.split(features.psi.project(v_next))
-            q = optimistic_next_value(features, core, split, reach)
-            if confidence_set.is_normalised:  # P is a distribution: an average of V
-                np.maximum(q, v_next.min(axis=1)[:, None, None], out=q)
-                np.minimum(q, v_next.max(axis=1)[:, None, None], out=q)
+            q = belief.bound(v_next)
             q += unit_reward
         q.max(axis=1, out=values[:, h])
-        if not confidence_set.is_normalised:
+        if not is_normalised:
             np.clip(values[:, h], 0.0, float(horizon), out=values[:, h])  # Π_[0,H] of YW19 (4)
         q += tie_break
         policy[:, h] = q.argmax(axis=1)
         if end_state is not None:
             values[:, h, end_state] = (horizon - h) * end_reward
-    empty = np.zeros(n_replicas, dtype=np.int64)
-    if reach.empty is not None:
-        empty = reach.empty.sum(axis=1)
-    return Plan(policy=policy, values=values, empty=empty)
+    return Plan(policy=policy, values=values, empty=belief.empty)
+
+
+def pessimistic_values(
+    belief: Belief,
+    policy: IntArray,
+    *,
+    unit_reward: FloatArray,
+    horizon: int,
+    end_state: int | None = None,
+    end_reward: float = 0.0,
+) -> FloatArray:
+    """Return lower bounds on the values of a policy: the same backup with the smallest member (design 4.2).
+
+    Args:
+        belief: M_n and the set around it.
+        policy: (B, H, S) the actions that are played.
+        unit_reward: (A, S) rewards in [0, 1], or (B, A, S) pessimistic ones.
+        horizon: H.
+        end_state: an absorbing state whose value is known.
+        end_reward: the unit reward of the end state.
+
+    Returns:
+        (B, H+1, S).
+    """
+    n_replicas, _, n_states = policy.shape
+    rewards = np.broadcast_to(unit_reward, (n_replicas, *unit_reward.shape[-2:]))
+    values = np.zeros((n_replicas, horizon + 1, n_states))
+    for h in reversed(range(horizon)):
+        q = rewards.copy() if h == horizon - 1 else belief.bound(values[:, h + 1], sign=-1.0)
+        if h < horizon - 1:
+            q += rewards
+        chosen = policy[:, h].astype(np.int64)[:, None, :]
+        values[:, h] = np.take_along_axis(q, chosen, axis=1)[:, 0]
+        np.clip(values[:, h], 0.0, float(horizon), out=values[:, h])
+        if end_state is not None:
+            values[:, h, end_state] = (horizon - h) * end_reward
+    return values

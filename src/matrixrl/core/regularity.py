@@ -24,6 +24,9 @@ class Regularity:
         c_phi: C_φ, with ‖φ‖²/λ <= C_φ d.
         c_psi_inv: C_ψ', with ‖K_ψ⁻¹ψ(s)‖ <= C_ψ'.
         noise_scale: L <= C_ψ', the radius of a ball that holds every K_ψ⁻¹ψ(s).
+        c_psi: C_ψ of Assumption 2' (exact or a bound: `c_psi_is_exact`).
+        c_psi_columns: C_ψ of Assumption 2, exact.
+        ridge: λ.
         core_source: "given" by the user, or "bound" from the features.
     """
 
@@ -32,6 +35,10 @@ class Regularity:
     c_phi: float
     c_psi_inv: float
     noise_scale: float
+    c_psi: float
+    c_psi_is_exact: bool
+    c_psi_columns: float
+    ridge: float
     core_source: str
 
     @property
@@ -63,5 +70,9 @@ def regularity(features: Features, *, c_core: float | None = None, ridge: float 
         c_phi=phi.max_norm_sq / (ridge * phi.d),
         c_psi_inv=psi.dual_norm,
         noise_scale=psi.noise_scale,
+        c_psi=psi.c_psi,
+        c_psi_is_exact=psi.c_psi_is_exact,
+        c_psi_columns=psi.c_psi_columns,
+        ridge=ridge,
         core_source="bound" if c_core is None else "given",
     )

@@ -22,6 +22,7 @@ class CombinationLock(MDPEnv):
         horizon: steps in an episode; twice the number of states by default.
         slip: probability that the right action resets the lock too.
         seed: of the combination.
+        noisy_rewards: pay 0 or 1 at random with the right mean.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class CombinationLock(MDPEnv):
         *,
         slip: float = 0.05,
         seed: int = 0,
+        noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
         n = integer("n_states", n_states, low=2, remedy="Closed and open at least.")
@@ -47,7 +49,10 @@ class CombinationLock(MDPEnv):
         table[n - 1] = np.eye(n)[n - 1]
         reward = np.zeros((n, buttons))
         reward[n - 1] = 1.0
-        super().__init__(FiniteMDP(table, reward, 2 * n if horizon is None else horizon), render_mode=render_mode)
+        super().__init__(
+            FiniteMDP(table, reward, 2 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
+            render_mode=render_mode,
+        )
 
     def picture(self, state: int) -> str:
         """Draw the lock: notches turned and notches left."""

@@ -22,6 +22,7 @@ class DeepSea(MDPEnv):
         size: rows and columns, so n_states = size².
         horizon: steps in an episode; one dive (`size`) by default.
         seed: of the assignment of actions.
+        noisy_rewards: pay either end of the reward range at random with the right mean.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class DeepSea(MDPEnv):
         horizon: int | None = None,
         *,
         seed: int = 0,
+        noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
         n = integer("size", size, low=2, remedy="Try 10.")
@@ -48,7 +50,13 @@ class DeepSea(MDPEnv):
                     reward[s, a] = -cost if goes_right else 0.0
         treasure = n * n - 1
         reward[treasure, right[n - 1, n - 1]] = 1.0
-        mdp = FiniteMDP(table, reward, n if horizon is None else horizon, reward_range=(-cost, 1.0))
+        mdp = FiniteMDP(
+            table,
+            reward,
+            n if horizon is None else horizon,
+            reward_range=(-cost, 1.0),
+            noisy_rewards=noisy_rewards,
+        )
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:

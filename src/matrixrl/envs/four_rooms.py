@@ -22,6 +22,7 @@ class FourRooms(MDPEnv):
         size: side of the grid without its outer walls; odd, at least 5. n_states is the number of free cells.
         horizon: steps in an episode; four times the side by default.
         slip: probability of going sideways.
+        noisy_rewards: pay 0 or 1 at random with the right mean.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class FourRooms(MDPEnv):
         horizon: int | None = None,
         *,
         slip: float = 0.1,
+        noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
         n = integer("size", size, low=5, remedy="Try 9.")
@@ -51,7 +53,7 @@ class FourRooms(MDPEnv):
                 for turn, probability in ((0, 1.0 - slip), (1, slip / 2), (3, slip / 2)):
                     dr, dc = _MOVES[(a + turn) % 4]
                     table[s, a, number_of.get((row + dr, column + dc), s)] += probability
-        mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon)
+        mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:

@@ -14,7 +14,8 @@ class LinearMDP(MDPEnv):
     (`env.unwrapped.core`), which no agent looks at.
 
     Args:
-        n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed: as in `matrixrl.mdp.low_rank`.
+        n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed, noisy_rewards: as in
+            `matrixrl.mdp.low_rank`.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class LinearMDP(MDPEnv):
         concentration: float = 1.0,
         orthonormal: bool = False,
         seed: int = 0,
+        noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
         made = low_rank(
@@ -39,6 +41,7 @@ class LinearMDP(MDPEnv):
             concentration=concentration,
             orthonormal=orthonormal,
             seed=seed,
+            noisy_rewards=noisy_rewards,
         )
         self.core = made.core
         super().__init__(made.mdp, render_mode=render_mode)

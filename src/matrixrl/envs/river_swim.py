@@ -21,9 +21,17 @@ class RiverSwim(MDPEnv):
     Args:
         n_states: length of the river, at least 2.
         horizon: steps in an episode; four for each state by default.
+        noisy_rewards: pay 0 or 1 at random with the right mean.
     """
 
-    def __init__(self, n_states: int = 6, horizon: int | None = None, *, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        n_states: int = 6,
+        horizon: int | None = None,
+        *,
+        noisy_rewards: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
         n = integer("n_states", n_states, low=2, remedy="A river has two ends.")
         table = np.zeros((n, 2, n))
         reward = np.zeros((n, 2))
@@ -34,7 +42,10 @@ class RiverSwim(MDPEnv):
         for s in range(1, n - 1):
             table[s, 1, s - 1 : s + 2] = 0.1, 0.6, 0.3
         reward[0, 0], reward[n - 1, 1] = 0.005, 1.0
-        super().__init__(FiniteMDP(table, reward, 4 * n if horizon is None else horizon), render_mode=render_mode)
+        super().__init__(
+            FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
+            render_mode=render_mode,
+        )
 
     def picture(self, state: int) -> str:
         """Draw the river with the swimmer."""

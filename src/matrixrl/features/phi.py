@@ -7,15 +7,43 @@ elementwise operation on contiguous memory.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
 
 from matrixrl.checks import integer, shaped
 from matrixrl.features.psi import Psi
 from matrixrl.linalg import DensePairs, DiagonalPairs, PairDesign
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["OneHotPhi", "Phi", "TablePhi", "tensor_product"]
+__all__ = ["Blocks", "OneHotPhi", "Phi", "TablePhi", "tensor_product"]
+
+
+_SPAN = 1e-12  # eigenvalues below this share of the largest are rounding, not directions
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Features that fall into groups which no pair mixes: independent estimation problems (design 4.7).
+
+    Attributes:
+        pair_block: (P,) the block of each pair.
+        members: for each block, the features in it.
+        eigenvalues: (K,) for each block, λ_min of a weighted Σ φφᵀ of its pairs.
+        one_pair_each: whether every block is a single one-hot pair.
+    """
+
+    pair_block: IntArray
+    members: list[IntArray]
+    eigenvalues: FloatArray
+    one_pair_each: bool
+
+    @property
+    def count(self) -> int:
+        """K."""
+        return len(self.members)
 
 
 class Phi(ABC):
@@ -62,6 +90,14 @@ class Phi(ABC):
         weights: FloatArray,
     ) -> None:
         """Add Σ φψᵀ in place: cross_moment (B, d, d_psi); pairs, next_states, weights (B, k)."""
+
+    def accumulate_rewards(self, moment: FloatArray, pairs: IntArray, rewards: FloatArray) -> None:
+        """Add Σ φr in place: moment (B, d); pairs and rewards (B, k)."""
+        moment += np.einsum("bkd,bk->bd", self.rows(pairs), rewards)
+
+    @abstractmethod
+    def blocks(self) -> Blocks:
+        """Return the finest partition of features such that every pair uses features of one block only."""
 
     @abstractmethod
     def smallest_design_eigenvalue(self) -> float:
@@ -117,21 +153,23 @@ class TablePhi(Phi):
         """Add Σ φψᵀ in place."""
         psi.accumulate(cross_moment, self._rows[pairs] * weights[:, :, None], next_states)
 
+    def blocks(self) -> Blocks:
+        """Return the connected components of "used by the same pair"."""
+        used = sparse.csr_array(self._rows != 0.0)
+        n_pairs = len(self._rows)
+        graph = sparse.block_array([[None, used], [used.T, None]])
+        labels = csgraph.connected_components(graph, directed=False)[1]
+        feature_labels = labels[n_pairs:]
+        names, feature_block = np.unique(feature_labels, return_inverse=True)
+        # A pair whose features are all zero has width 0: any block will do.
+        pair_block = np.searchsorted(names, labels[:n_pairs]).clip(0, len(names) - 1)
+        members = [np.flatnonzero(feature_block == k) for k in range(len(names))]
+        eigenvalues = [_design_eigenvalue(self._rows[pair_block == k][:, m]) for k, m in enumerate(members)]
+        return Blocks(pair_block, members, np.array(eigenvalues), one_pair_each=False)
+
     def smallest_design_eigenvalue(self) -> float:
         """Spread weights towards a D-optimal design; any weights are valid, better ones are tighter."""
-        stride = max(1, len(self._rows) // 4096)  # a subset is a choice of weights too
-        sample = self._rows[::stride]
-        weights = np.full(len(sample), 1.0 / len(sample))
-        best = 0.0
-        for _ in range(20):
-            moment = (sample * weights[:, None]).T @ sample
-            eigenvalues, vectors = np.linalg.eigh(moment)
-            keep = eigenvalues > eigenvalues[-1] * 1e-12
-            best = max(best, float(eigenvalues[keep][0]))
-            projected = sample @ (vectors[:, keep] / np.sqrt(eigenvalues[keep]))
-            weights = weights * np.einsum("pd,pd->p", projected, projected)
-            weights /= weights.sum()
-        return best
+        return _design_eigenvalue(self._rows)
 
 
 class OneHotPhi(Phi):
@@ -180,6 +218,15 @@ class OneHotPhi(Phi):
         """Add Σ φψᵀ in place."""
         psi.accumulate_at(cross_moment, pairs, next_states, weights)
 
+    def accumulate_rewards(self, moment: FloatArray, pairs: IntArray, rewards: FloatArray) -> None:
+        """Add Σ φr in place."""
+        np.add.at(moment, (np.arange(len(moment))[:, None], pairs), rewards)
+
+    def blocks(self) -> Blocks:
+        """Return one block for each pair."""
+        index = np.arange(self.d)
+        return Blocks(index, list(index[:, None]), np.ones(self.d), one_pair_each=True)
+
     def smallest_design_eigenvalue(self) -> float:
         """Uniform weights are the best there are."""
         return 1.0 / self.d
@@ -199,3 +246,29 @@ def tensor_product(state_features: object, action_features: object) -> TablePhi:
     g = shaped("action_features", action_features, (None, None), remedy="One row for each action.")
     product = np.einsum("si,aj->saij", f, g)
     return TablePhi(product.reshape(f.shape[0], g.shape[0], -1))
+
+
+def _design_eigenvalue(rows: FloatArray) -> float:
+    """Return λ_min of Σ w φφᵀ on the span of φ, for weights a few steps towards a D-optimal design.
+
+    Weights that lose a direction of the span say nothing about it and do not count.
+    """
+    if not rows.any():
+        return 1.0  # no pair uses these features, so nothing is ever said of them
+    spectrum = np.linalg.eigvalsh(rows.T @ rows) / len(rows)
+    spanned = spectrum > spectrum[-1] * _SPAN
+    best = float(spectrum[spanned][0])  # uniform weights
+    stride = max(1, len(rows) // 4096)  # a subset is a choice of weights too
+    sample = rows[::stride]
+    weights = np.full(len(sample), 1.0 / len(sample))
+    for _ in range(20):
+        moment = (sample * weights[:, None]).T @ sample
+        eigenvalues, vectors = np.linalg.eigh(moment)
+        keep = eigenvalues > eigenvalues[-1] * _SPAN
+        if keep.sum() < spanned.sum():
+            break
+        best = max(best, float(eigenvalues[keep][0]))
+        projected = sample @ (vectors[:, keep] / np.sqrt(eigenvalues[keep]))
+        weights = weights * np.einsum("pd,pd->p", projected, projected)
+        weights /= weights.sum()
+    return best

@@ -20,6 +20,9 @@ class Psi(ABC):
         total: (d_psi,) u = Ψᵀ1, in which every transition has the value one.
         dual_norm: C_ψ', the largest ‖K_ψ⁻¹ψ(s)‖₂ (Assumption 2).
         noise_scale: the radius of a ball that holds every K_ψ⁻¹ψ(s): the sub-Gaussian size of the noise.
+        c_psi: C_ψ of Assumption 2', ‖Ψᵀv‖₂ <= C_ψ‖v‖_∞.
+        c_psi_is_exact: whether it is the smallest such constant or an upper bound on it.
+        c_psi_columns: C_ψ of Assumption 2, ‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞; always exact.
     """
 
     n_states: int
@@ -27,6 +30,9 @@ class Psi(ABC):
     total: FloatArray
     dual_norm: float
     noise_scale: float
+    c_psi: float
+    c_psi_is_exact: bool
+    c_psi_columns: float
 
     @property
     @abstractmethod
@@ -83,6 +89,19 @@ class TablePsi(Psi):
         self.dual_norm = float(np.linalg.norm(dual, axis=1).max())
         about_mean = float(np.linalg.norm(dual - dual.mean(axis=0), axis=1).max())
         self.noise_scale = min(self.dual_norm, about_mean)
+        self._set_c_psi(array)
+
+    def _set_c_psi(self, array: FloatArray) -> None:
+        columns = np.abs(array).sum(axis=0)
+        self.c_psi_columns = float(columns.max())
+        # The maximum of a convex function over the cube of v is at a vertex: exact where V = 1 is the best one,
+        # which is so when each column has one sign; otherwise the smallest of three simple bounds.
+        self.c_psi_is_exact = bool(((array >= 0).all(axis=0) | (array <= 0).all(axis=0)).all())
+        bounds = [float(np.linalg.norm(columns))]
+        if not self.c_psi_is_exact:
+            bounds.append(float(np.sqrt(self.n_states * np.linalg.eigvalsh(self.gram)[-1])))
+            bounds.append(float(np.linalg.norm(array, axis=1).sum()))
+        self.c_psi = min(bounds)
 
     @property
     def table(self) -> FloatArray:
@@ -126,6 +145,9 @@ class OneHotPsi(Psi):
         self.total = np.ones(self.n_states)
         self.dual_norm = 1.0
         self.noise_scale = float(np.sqrt(1.0 - 1.0 / self.n_states))
+        self.c_psi = float(np.sqrt(self.n_states))
+        self.c_psi_is_exact = True
+        self.c_psi_columns = 1.0
 
     @property
     def table(self) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise MissingExtra(
-            "pictures need matplotlib, which is not installed; pip install 'matrixrl[viz]'"
-        ) from error
+        raise MissingExtra("pictures need matplotlib, which is not installed; pip install 'matrixrl[viz]'") from error
 
 
 def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> None:
@@ -33,8 +32,11 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
-    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
-    linear, logarithmic = figure.subplots(1, 2)
+    certified = {label: r for label, r in results.items() if np.isfinite(r.certified).any()}
+    figure = Figure(figsize=(10.5 + 4.5 * bool(certified), 4.6), layout="constrained")
+    linear, logarithmic, *rest = figure.subplots(1, 2 + bool(certified))
+    for axes in rest:
+        _draw_certificates(axes, certified)
     longest = max(result.n_episodes for result in results.values())
     for i, (label, result) in enumerate(results.items()):
         if result.n_episodes == 0:
@@ -70,3 +72,20 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     linear.legend(fontsize=8.5, loc="upper left", framealpha=0.9)
     figure.suptitle(f"{title} — V*(s0) = {reference.optimal_value:.3f}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
+
+
+def _draw_certificates(axes: Any, results: Mapping[str, RunResult]) -> None:
+    """Draw the certified band of the first seed around the truth: V*(s0) and the value of what is played."""
+    for i, (label, result) in enumerate(results.items()):
+        colour = _COLOURS[i % len(_COLOURS)]
+        episodes = np.arange(1, result.n_episodes + 1)
+        lower, upper = result.certified[0].T
+        axes.fill_between(episodes, lower, upper, color=colour, alpha=0.2, linewidth=0, label=f"{label}: certified")
+        axes.plot(episodes, result.optimal_value - result.regret[0], color=colour, linewidth=0.9, label="played")
+        axes.axhline(result.optimal_value, color="#000000", linewidth=0.9, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_xlabel("episode N")
+    axes.set_ylabel("value of the start")
+    axes.set_title("certificate of the first seed; dotted: V*(s0)", fontsize=10)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.legend(fontsize=8.5)

@@ -38,6 +38,14 @@ class PairDesign(Protocol):
         """Return A⁻¹ rhs, (B, d, m)."""
         ...
 
+    def root_max_norms(self) -> FloatArray:
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
+        ...
+
+    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
+        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        ...
+
     def arrays(self) -> dict[str, FloatArray]:
         """Return everything that must be saved for a bitwise resume."""
         ...
@@ -104,6 +112,18 @@ class DensePairs:
         """Return A⁻¹ rhs, (B, d, m)."""
         return self.design.solve(rhs)
 
+    def root_max_norms(self) -> FloatArray:
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
+        eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
+        root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
+
+    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
+        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        scaled = self.design.matrix / self.design.ridge
+        parts = [np.linalg.slogdet(scaled[:, block[:, None], block])[1] for block in blocks]
+        return np.stack(parts, axis=1)
+
     def arrays(self) -> dict[str, FloatArray]:
         """Return A, A⁻¹, ln det, widths, and the refresh bookkeeping."""
         return {
@@ -155,6 +175,15 @@ class DiagonalPairs:
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return A⁻¹ rhs, (B, d, m)."""
         return rhs * self.width_sq[:, :, None]
+
+    def root_max_norms(self) -> FloatArray:
+        """Return ‖A^{-1/2}φ‖_∞ of every pair: for one-hot pairs the width itself."""
+        return np.sqrt(self.width_sq)
+
+    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
+        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        logs = np.log1p(self.counts / self.ridge)
+        return np.stack([logs[:, block].sum(axis=1) for block in blocks], axis=1)
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return the counts: all else follows from them."""

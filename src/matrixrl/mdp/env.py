@@ -53,18 +53,19 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; `seed` restarts the random stream."""
         super().reset(seed=seed, options=options)
-        self._uniforms = self.np_random.random(self.horizon + 1)
+        self._uniforms = self.np_random.random(self.mdp.draws_per_episode)
         self._state = int(draw_start(self.mdp.task.start, self._uniforms[:1])[0])
         self._stage = 0
         self._last = None
         return np.int64(self._state), {"stage": 0}
 
     def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
-        """Take an action; the reward is the expected reward of the pair."""
+        """Take an action; the reward is the expected reward of the pair, or a noisy one."""
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
         a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
-        reward = float(self.mdp.task.reward[self._state, a])
+        coin = self._uniforms[(self.horizon + 1 + self._stage) % len(self._uniforms)]
+        reward = float(self.mdp.earn(np.array(self._state), np.array(a), coin))
         self._stage += 1
         self._state = int(
             self.mdp.transitions.sample(

@@ -11,7 +11,7 @@ from scipy import sparse
 from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
 from matrixrl.features import Features, one_hot
 from matrixrl.mdp.transitions import DenseTransitions, SparseTransitions, Transitions
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["FiniteMDP", "Task"]
@@ -95,6 +95,7 @@ class FiniteMDP:
         transitions: P as a (S, A, S) array, a scipy.sparse (S·A, S) matrix, or a `Transitions` object.
         reward: (S, A) expected rewards.
         horizon, reward_range, start, end_state, features: as in `Task`.
+        noisy_rewards: pay the low or the high end of `reward_range` at random, with the right mean.
 
     Raises:
         InvalidInput: P has a row that is not a distribution; a reward is not finite or outside its range.
@@ -114,7 +115,9 @@ class FiniteMDP:
         start: ArrayLike = 0,
         end_state: int | None = None,
         features: Features | None = None,
+        noisy_rewards: bool = False,
     ) -> None:
+        self.noisy_rewards = bool(noisy_rewards)
         self.task = Task(
             reward,
             horizon,
@@ -160,6 +163,22 @@ class FiniteMDP:
     def features(self) -> Features:
         """φ and ψ."""
         return self.task.features
+
+    @property
+    def draws_per_episode(self) -> int:
+        """How many uniform numbers an episode uses: first state, next states, and noise of rewards."""
+        return 1 + self.horizon * (2 if self.noisy_rewards else 1)
+
+    def earn(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> FloatArray:
+        """Return the rewards of some steps; uniforms of the same shape decide where they are noisy."""
+        mean: FloatArray = self.task.reward[states, actions]
+        if not self.noisy_rewards:
+            return mean
+        low, high = self.task.reward_range
+        paid: FloatArray = np.where(uniforms < (mean - low) / (high - low), high, low)
+        if self.task.end_state is not None:
+            paid = np.where(states == self.task.end_state, 0.0, paid)
+        return paid
 
     def _check_end(self, end: int) -> None:
         actions = np.arange(self.n_actions)

@@ -80,6 +80,7 @@ def low_rank(
     concentration: float = 1.0,
     orthonormal: bool = False,
     seed: int = 0,
+    noisy_rewards: bool = False,
 ) -> EmbeddedMDP:
     """Return a random soft-aggregation MDP of rank d, whose P is never expanded.
 
@@ -95,6 +96,7 @@ def low_rank(
         concentration: of the Dirichlet law of φ; below 1, pairs differ more.
         orthonormal: transform ψ so that K_ψ = I (and M* with it; P stays the same).
         seed: of the problem.
+        noisy_rewards: pay 0 or 1 at random with the right mean.
     """
     n_states, n_actions = _sizes(n_states, n_actions)
     d = integer("d", d, low=1, remedy="Give the number of features.")
@@ -111,7 +113,8 @@ def low_rank(
         root = (vectors * np.sqrt(eigenvalues)) @ vectors.T
         psi, core = np.linalg.solve(root, psi.T).T, core @ root
     features = Features(TablePhi(phi), TablePsi(psi))
-    return EmbeddedMDP(FiniteMDP(transitions, phi @ theta, horizon, features=features), core)
+    mdp = FiniteMDP(transitions, phi @ theta, horizon, features=features, noisy_rewards=noisy_rewards)
+    return EmbeddedMDP(mdp, core)
 
 
 def _sizes(n_states: int, n_actions: int) -> tuple[int, int]:

@@ -35,8 +35,7 @@ class OutputDirectory:
         held = [name for name in (_SUMMARY, _EPISODES, _PICTURE) if (self.path / name).exists()]
         if held and not overwrite:
             raise OutputExists(
-                f"{self.path} already holds a run ({', '.join(held)}); "
-                "choose another directory or pass --overwrite"
+                f"{self.path} already holds a run ({', '.join(held)}); choose another directory or pass --overwrite"
             )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -80,13 +79,27 @@ def _dump_json(path: Path, data: Any) -> None:
 def _dump_episodes(path: Path, results: Mapping[str, RunResult]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["run", "seed", "episode", "return", "regret", "cumulative_regret", "upper", "alarm"])
+        writer.writerow(
+            [
+                "run",
+                "seed",
+                "episode",
+                "return",
+                "regret",
+                "cumulative_regret",
+                "upper",
+                "alarm",
+                "certified_lower",
+                "certified_upper",
+            ]
+        )
         for label, result in results.items():
             columns = (result.returns, result.regret, result.cumulative_regret, result.upper)
             for k, seed in enumerate(result.seeds):
                 table = np.stack([column[k] for column in columns], axis=1).tolist()
                 alarms = result.alarms[k].astype(int).tolist()
+                bands = [["" if x != x else x for x in pair] for pair in result.certified[k].tolist()]
                 writer.writerows(
-                    [label, seed, n + 1, *row, alarm]
-                    for n, (row, alarm) in enumerate(zip(table, alarms, strict=True))
+                    [label, seed, n + 1, *row, alarm, *band]
+                    for n, (row, alarm, band) in enumerate(zip(table, alarms, bands, strict=True))
                 )

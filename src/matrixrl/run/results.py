@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, Certificate, FloatArray
 
 __all__ = ["RunResult"]
 
@@ -32,6 +32,9 @@ class RunResult:
         returns: (K, N) realised sums of (expected) rewards.
         upper: (K, N) optimistic value of the start at each plan.
         alarms: (K, N) whether the misspecification alarm was on.
+        certified: (K, N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
+        certificate: for each seed, the certificate of the policy that all its data advise.
+        plans: for each seed, how often it planned.
         settings_guarantee: True if the bound is proven for these settings, else why not.
         seconds: wall time of the episodes.
         interrupted: whether it was stopped before all episodes were played.
@@ -49,6 +52,9 @@ class RunResult:
     returns: FloatArray
     upper: FloatArray
     alarms: BoolArray
+    certified: FloatArray
+    certificate: list[Certificate]
+    plans: list[int]
     settings_guarantee: Literal[True] | str
     seconds: float
     interrupted: bool = False
@@ -87,6 +93,16 @@ class RunResult:
                 "P (or the event of probability δ happened)"
             )
         return self.settings_guarantee
+
+    def mean_certificate(self) -> Certificate:
+        """Return the certificates of all seeds as one: means of the bounds, and the first reason against it."""
+        words = [c.guarantee for c in self.certificate if c.guarantee is not True]
+        return Certificate(
+            upper=float(np.mean([c.upper for c in self.certificate])),
+            lower=float(np.mean([c.lower for c in self.certificate])),
+            delta=self.certificate[0].delta,
+            guarantee=words[0] if words else True,
+        )
 
     def alarm_list(self) -> list[dict[str, int]]:
         """Return one entry for each seed that raised the alarm."""
@@ -128,6 +144,7 @@ class RunResult:
             "return_mean": float(self.returns.mean()) if n else None,
             "optimistic_share": self.optimistic_share if n else None,
             "guarantee": self.guarantee,
+            "certificate": self.mean_certificate().as_dict(),
             "alarms": self.alarm_list(),
             "seconds": self.seconds,
             "interrupted": self.interrupted,

@@ -17,7 +17,7 @@ from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, Certificate, FloatArray
 from matrixrl.run.results import RunResult
 from matrixrl.seeding import seed_list, stream_seed
 
@@ -37,6 +37,7 @@ class Simulation:
         settings: of the agent; `n_episodes` is filled in.
         n_episodes: N.
         seeds: one for each replica.
+        certify: keep a certificate of every episode (costs two more backups each).
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Simulation:
         agent: str = "matrix-rl",
         settings: dict[str, Any] | None = None,
         env_settings: dict[str, Any] | None = None,
+        certify: bool = False,
     ) -> None:
+        self.certify = certify
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = _checked_seeds(seeds)
         self.agent = choice("agent", agent, AGENTS)
@@ -63,6 +66,7 @@ class Simulation:
         self.returns: FloatArray = np.zeros(shape)
         self.upper: FloatArray = np.zeros(shape)
         self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
+        self.certified: FloatArray = np.full((*shape, 2), np.nan)
         self.done = 0
         self.seconds = 0.0
         self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
@@ -103,9 +107,9 @@ class Simulation:
         """Play one episode in every replica."""
         started = time.perf_counter()
         task, engine = self.mdp.task, self.engine
-        plan = engine.plan()
+        plan = engine.next_plan()
         n_replicas, horizon = len(self.seeds), task.horizon
-        uniforms = np.stack([stream.random(horizon + 1) for stream in self._streams])
+        uniforms = np.stack([stream.random(self.mdp.draws_per_episode) for stream in self._streams])
         states = np.empty((n_replicas, horizon + 1), dtype=np.int64)
         actions = np.empty((n_replicas, horizon), dtype=np.int64)
         states[:, 0] = draw_start(task.start, uniforms[:, 0])
@@ -116,10 +120,15 @@ class Simulation:
         weights = np.ones(before.shape)
         if task.end_state is not None:  # steps after the end were not taken
             weights = (before != task.end_state).astype(np.float64)
-        engine.update(before, actions, after, weights)
+        coins = uniforms[:, horizon + 1 :] if self.mdp.noisy_rewards else uniforms[:, 1:]
+        rewards = self.mdp.earn(before, actions, coins) * weights
         n = self.done
+        if self.certify:
+            upper, lower, _ = engine.certify(plan.policy)
+            self.certified[:, n] = np.stack([lower, upper], axis=1)
+        engine.update(before, actions, after, weights, rewards)
         self.regret[:, n] = self.judge.regret(plan.policy)
-        self.returns[:, n] = (task.reward[before, actions] * weights).sum(axis=1)
+        self.returns[:, n] = rewards.sum(axis=1)
         self.upper[:, n] = engine.upper(plan)
         self.alarms[:, n] = plan.empty > 0
         self.done = n + 1
@@ -147,10 +156,24 @@ class Simulation:
             returns=self.returns[:, :n].copy(),
             upper=self.upper[:, :n].copy(),
             alarms=self.alarms[:, :n].copy(),
+            certified=self.certified[:, :n].copy(),
+            certificate=self._final_certificates(),
+            plans=[int(count) for count in self.engine.plans],
             settings_guarantee=self.settings.guarantee,
             seconds=self.seconds,
             interrupted=n < self.total,
         )
+
+    def _final_certificates(self) -> list[Certificate]:
+        """Return, for each seed, the certificate of the policy that all its data advise."""
+        policy = self.engine.plan(break_ties_at_random=False).policy
+        upper, lower, empty = self.engine.certify(policy)
+        found = []
+        for b in range(len(self.seeds)):
+            alarmed = bool(empty[b]) or bool(self.alarms[b, : self.done].any())
+            words = self.settings.certificate_guarantee(alarmed)
+            found.append(Certificate(float(upper[b]), float(lower[b]), self.settings.delta, words))
+        return found
 
 
 def run_seeds(
@@ -162,6 +185,7 @@ def run_seeds(
     blas_threads: int | None = 1,
     env_settings: dict[str, Any] | None = None,
     agent: str = "matrix-rl",
+    certify: bool = False,
     **settings: Any,
 ) -> RunResult:
     """Run many seeds of an agent on a known MDP and return regret, returns and bounds.
@@ -174,6 +198,7 @@ def run_seeds(
         blas_threads: threads of the linear algebra; None leaves them alone.
         env_settings: for an environment given by name.
         agent: name of the agent.
+        certify: keep a certificate of every episode.
         settings: of the agent (preset, set, radius, exploration, …).
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
@@ -188,6 +213,7 @@ def run_seeds(
         agent=agent,
         settings=settings,
         env_settings=env_settings,
+        certify=certify,
     )
     return simulation.run(progress=progress, blas_threads=blas_threads)
 

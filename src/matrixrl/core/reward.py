@@ -1,0 +1,53 @@
+"""Unknown rewards, linear in φ: ridge regression that shares A_n, and bounds on the expected reward."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matrixrl.core.regularity import Regularity
+from matrixrl.features import Features
+from matrixrl.linalg import PairDesign
+from matrixrl.records import FloatArray
+
+__all__ = ["reward_bounds", "reward_regularity"]
+
+
+def reward_regularity(features: Features, ridge: float) -> Regularity:
+    r"""Return the constants of the regression of rewards on φ, in the form that every radius reads.
+
+    Unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian, and |φᵀθ*| ≤ 1 bounds ‖θ*‖ as |φᵀM*| ≤ C_ψ'
+    bounds ‖M*‖_F (docs/proofs.md): one output in place of d_psi, 1 in place of C_ψ', ½ in place of L.
+    """
+    phi = features.phi
+    return Regularity(
+        d=phi.d,
+        c_core=ridge / (phi.smallest_design_eigenvalue() * phi.d),
+        c_phi=phi.max_norm_sq / (ridge * phi.d),
+        c_psi_inv=1.0,
+        noise_scale=0.5,
+        c_psi=1.0,
+        c_psi_is_exact=True,
+        c_psi_columns=1.0,
+        ridge=ridge,
+        core_source="bound",
+    )
+
+
+def reward_bounds(
+    features: Features, design: PairDesign, reward_moment: FloatArray, radius: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return clip(φᵀθ_n ± √β_r w, 0, 1) with \(\theta_n = A_n^{-1} \sum \phi r\).
+
+    Args:
+        features: φ.
+        design: A_n.
+        reward_moment: (B, d) Σ φr over unit rewards.
+        radius: (B, 1) or (B, P) √β_r.
+
+    Returns:
+        Upper and lower bounds, each (B, A, S).
+    """
+    theta = design.solve(reward_moment[:, :, None])[:, :, 0]
+    mean = features.phi.dot(theta)
+    half = (radius * np.sqrt(np.maximum(design.width_sq, 0.0))).reshape(mean.shape)
+    return np.clip(mean + half, 0.0, 1.0), np.clip(mean - half, 0.0, 1.0)

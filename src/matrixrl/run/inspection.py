@@ -1,0 +1,144 @@
+"""What can be said of a problem before an hour is spent on it: sizes, constants, bounds, cost, warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound
+from matrixrl.core.embedding import embedding
+from matrixrl.mdp import FiniteMDP
+from matrixrl.run.simulation import Simulation
+
+__all__ = ["Inspection", "inspect_problem"]
+
+_EPISODES = (100, 1_000, 10_000, 100_000)
+_SAMPLE = 5  # episodes that are played to estimate the cost
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The answer of ``matrixrl inspect``, as plain data.
+
+    Attributes:
+        env: name of the environment.
+        sizes: S, A, H, d, d_psi and the number of blocks of features.
+        constants: those of Assumptions 2 and 2', each with how it is known.
+        embedding: share of P explained and largest residual, or None where P is too large to expand.
+        optimal_value: V*(s0).
+        bounds: for each N, the three bounds on regret and N·V*, in the environment's unit.
+        cost: megabytes for each seed, seconds for 1,000 episodes of one seed.
+        warnings: in plain words.
+    """
+
+    env: str
+    sizes: dict[str, int]
+    constants: dict[str, dict[str, Any]]
+    embedding: dict[str, float] | None
+    optimal_value: float
+    bounds: list[dict[str, float]]
+    cost: dict[str, float]
+    warnings: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def inspect_problem(
+    env: str | gym.Env[Any, Any] | FiniteMDP,
+    *,
+    env_settings: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    n_episodes: Sequence[int] = _EPISODES,
+) -> Inspection:
+    """Return dimensions, constants, predicted bounds, cost and warnings for a known problem.
+
+    >>> found = inspect_problem("river-swim")
+    >>> found.sizes["d"], found.embedding["explained"]
+    (12, 1.0)
+    """
+    simulation = Simulation(env, n_episodes=_SAMPLE + 1, seeds=[0], env_settings=env_settings, settings=settings)
+    engine, mdp = simulation.engine, simulation.mdp
+    features, k = engine.features, engine.regularity
+    fit = embedding(mdp.transitions, features)
+    simulation.run()
+    arrays = engine.arrays().values()
+    table = 0 if engine.blocks.one_pair_each else features.phi.d * mdp.n_states * mdp.n_actions * 8
+    cost = {
+        "megabytes_per_seed": sum(a.nbytes for a in arrays) / 1e6 + mdp.n_states * mdp.horizon * 16 / 1e6,
+        "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
+        "seconds_per_1000_episodes": simulation.seconds / simulation.done * 1000,
+    }
+    unit = mdp.task.unit
+    bounds = [
+        _bounds(n, k, mdp.horizon, engine.settings.delta, unit, simulation.judge.optimal_value) for n in n_episodes
+    ]
+    sizes = {
+        "n_states": mdp.n_states,
+        "n_actions": mdp.n_actions,
+        "horizon": mdp.horizon,
+        "d": features.phi.d,
+        "d_psi": features.psi.d_psi,
+        "blocks": engine.blocks.count,
+    }
+    constants: dict[str, dict[str, Any]] = {
+        "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
+        "C_phi": {"value": k.c_phi, "known": "exact"},
+        "C_psi (Assumption 2)": {"value": k.c_psi_columns, "known": "exact"},
+        "C_psi (Assumption 2')": {"value": k.c_psi, "known": "exact" if k.c_psi_is_exact else "bound"},
+        "C_psi'": {"value": k.c_psi_inv, "known": "exact"},
+    }
+    shown = None if fit is None else {"explained": fit.explained, "residual": fit.residual}
+    return Inspection(
+        env=simulation.env_name,
+        sizes=sizes,
+        constants=constants,
+        embedding=shown,
+        optimal_value=simulation.judge.optimal_value,
+        bounds=bounds,
+        cost=cost,
+        warnings=_warnings(shown, bounds, cost, sizes),
+    )
+
+
+def _bounds(n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float) -> dict[str, float]:
+    potential = k.d * math.log(n * horizon * k.c_phi + 1.0)
+    radius = k.core_norm + k.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + potential)
+    return {
+        "n_episodes": n,
+        "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
+        "theorem_2": unit * theorem_2_bound(k, horizon=horizon, n_episodes=n),
+        "explicit": unit * explicit_bound(k, horizon=horizon, n_episodes=n, radius=radius, delta=delta),
+        "learning_nothing": n * optimum,
+    }
+
+
+def _warnings(
+    fit: dict[str, float] | None,
+    bounds: list[dict[str, float]],
+    cost: dict[str, float],
+    sizes: dict[str, int],
+) -> list[str]:
+    said = []
+    if fit is None:
+        said.append("P is too large to expand: whether the features embed it was not checked")
+    elif fit["residual"] > 1e-6:
+        said.append(
+            f"features explain {100 * fit['explained']:.3g} % of the transitions "
+            f"(largest error {fit['residual']:.2g}): no guarantee holds, expect the alarm"
+        )
+    if all(b["explicit"] >= 0.999 * b["n_episodes"] * sizes["horizon"] for b in bounds):
+        said.append(
+            f"the explicit bound says nothing up to N = {bounds[-1]['n_episodes']:,} (it is N·H); "
+            "measured regret is far below it"
+        )
+    if cost["megabytes_per_seed"] > 1000:
+        said.append(f"each seed needs {cost['megabytes_per_seed'] / 1000:.1f} GB")
+    if cost["seconds_per_1000_episodes"] > 600:
+        said.append(f"1,000 episodes take about {cost['seconds_per_1000_episodes'] / 60:.0f} minutes")
+    return said

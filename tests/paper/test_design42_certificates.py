@@ -1,0 +1,103 @@
+"""Design 4.2: with probability 1 − δ, V_low <= V^π(s0) and V*(s0) <= V_opt, at all times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, evaluate, make, run_seeds, solve
+from matrixrl.core import SETS
+from matrixrl.mdp import low_rank, tabular
+
+WORLDS = {
+    "tabular": lambda seed: tabular(n_states=4, n_actions=2, horizon=4, seed=seed).mdp,
+    "low rank": lambda seed: low_rank(n_states=15, n_actions=3, d=3, horizon=4, seed=seed).mdp,
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("settings", [{}, {"preset": "practical"}, {"known_reward": False}], ids=str)
+def test_the_truth_is_inside_as_often_as_promised(name, settings):
+    """20 worlds × 8 seeds × every one of 60 episodes, δ = 0.2 (chance of a false alarm below 1e-6)."""
+    misses = runs = 0
+    for seed in range(20):
+        mdp = WORLDS[name](seed)
+        result = run_seeds(mdp, n_episodes=60, seeds=8, delta=0.2, certify=True, **settings)
+        value = result.optimal_value - result.regret  # V^π of every episode
+        lower, upper = result.certified[:, :, 0], result.certified[:, :, 1]
+        inside = (lower <= value + 1e-9) & (result.optimal_value <= upper + 1e-9)
+        misses += int((~inside.all(axis=1)).sum())
+        runs += 8
+    assert binom.sf(misses - 1, runs, 0.2) > 1e-6
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_every_set_gives_a_certificate_around_the_truth(kind):
+    agent = MatrixRL(make("linear-mdp", n_states=30, d=3, horizon=4), seed=0, set=kind)
+    agent.learn(30)
+    mdp = agent.problem.mdp
+    shown = agent.certificate()
+    truth = evaluate(mdp, agent.policy.astype(int))[0, 0]
+    assert shown.lower <= truth <= solve(mdp).start_value <= shown.upper
+    assert shown.gap == shown.upper - shown.lower >= 0
+    assert shown.delta == 0.05
+    assert (shown.guarantee is True) == (kind != "column-printed")
+
+
+def test_the_gap_closes_and_learning_stops_on_it():
+    agent = MatrixRL(make("linear-mdp", n_states=40, d=3, horizon=5), seed=0)
+    wide = agent.certificate().gap
+    target = wide / 4
+    history = agent.learn(5000, until_gap=target)
+    assert history.n_episodes < 5000
+    assert history.certified[-1, 1] - history.certified[-1, 0] <= target
+    with pytest.raises(InvalidInput, match="until_gap must be finite"):
+        agent.learn(5, until_gap=-1.0)
+
+
+def test_callbacks_see_certificates_only_if_asked_for():
+    agent, seen = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0), []
+    agent.learn(3, callback=lambda e: seen.append(e.certificate))
+    agent.learn(3, callback=lambda e: seen.append(e.certificate), certify=True)
+    assert seen[:3] == [None] * 3
+    assert all(c.lower <= c.upper for c in seen[3:])
+    assert np.isnan(agent.history.certified[:3]).all()
+    assert np.isfinite(agent.history.certified[3:]).all()
+
+
+def test_a_certificate_in_the_environments_own_unit():
+    base = tabular(n_states=4, n_actions=2, horizon=5, seed=3).mdp
+    scaled = FiniteMDP(base.transitions, base.task.reward * 20 - 10, 5, reward_range=(-10.0, 10.0))
+    one, two = MatrixRL(base, seed=0), MatrixRL(scaled, seed=0)
+    one.learn(40), two.learn(40)
+    assert two.certificate().upper == pytest.approx(20 * one.certificate().upper - 50)
+    assert two.certificate().lower == pytest.approx(20 * one.certificate().lower - 50)
+
+
+def test_it_changes_nothing_of_the_run():
+    plain = run_seeds("river-swim", n_episodes=20, seeds=2)
+    certified = run_seeds("river-swim", n_episodes=20, seeds=2, certify=True)
+    np.testing.assert_array_equal(plain.regret, certified.regret)
+    assert np.isnan(plain.certified).all()
+
+
+def test_during_an_episode_it_is_about_the_policy_being_played():
+    agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0)
+    agent.learn(10)
+    agent.begin_episode()
+    playing = agent.running.plan.policy[0].astype(int)
+    shown = agent.certificate()
+    assert shown.lower <= evaluate(agent.problem.mdp, playing)[0, 0] <= shown.upper
+
+
+def test_an_alarm_takes_the_guarantee_away():
+    from matrixrl.features import Features, OneHotPsi, TablePhi
+
+    world = tabular(n_states=4, n_actions=2, horizon=6, seed=0).mdp
+    phi = np.ones((4, 2, 2)) * [1.0, 0.0]
+    phi[:, 1] = [2.0, 0.0]
+    wrong = FiniteMDP(world.transitions, world.task.reward, 6, features=Features(TablePhi(phi), OneHotPsi(4)))
+    agent = MatrixRL(wrong, seed=0, c_core=1.0)
+    agent.learn(300)
+    assert "alarm" in agent.certificate().guarantee

@@ -1,0 +1,72 @@
+"""Unknown N by doubling (Section 3.2) and rare switching (design 4.3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from matrixrl import MatrixRL, make, run_seeds
+
+
+def test_restart_is_fresh_agents_with_n_2_4_8():
+    """The paper's trick, against agents made by hand for each epoch."""
+    env = make("river-swim", n_states=4, horizon=8)
+    doubled = MatrixRL(env, seed=3, radius="theorem", doubling="restart").learn(14)
+    start = 0
+    for n in (2, 4, 8):
+        fresh = MatrixRL(env, seed=0, radius="theorem", n_episodes=n)
+        assert doubled.upper[start] == pytest.approx(fresh.engine.upper(fresh.engine.plan())[0])
+        start += n
+
+
+def test_keep_changes_the_constants_that_depend_on_n():
+    """Pitfall of a bandit library: N changes in place and never reaches β."""
+    agent = MatrixRL(make("river-swim", n_states=4), seed=0, radius="theorem", doubling="keep")
+    radii = []
+    for _ in range(8):
+        radii.append(float(agent.engine.radii()[0][0, 0]))
+        agent.learn(1)
+    h, d = agent.task.horizon, 8
+    by_hand = [math.sqrt(2 * math.log(n * h / d) * d) for n in (2, 2, 6, 6, 6, 6, 14, 14)]
+    np.testing.assert_allclose(radii, by_hand)
+    assert agent.engine.design.counts.sum() == 8 * h  # nothing was forgotten
+
+
+@pytest.mark.parametrize("kind", ["restart", "keep"])
+def test_regret_is_within_a_constant_factor_of_knowing_n(kind):
+    known = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem")
+    doubled = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem", doubling=kind)
+    factor = doubled.final_regret.mean() / known.final_regret.mean()
+    assert factor < 2.0
+
+
+@pytest.mark.parametrize("growth", [0.1, 1.0])
+def test_plans_are_few_and_regret_is_within_the_promised_factor(growth):
+    """O(d log T) plans: each needs ln det A to grow by ln(1 + κ), and ln det A <= d ln(1 + T/d)."""
+    every = run_seeds("river-swim", n_episodes=600, seeds=4)
+    rare = run_seeds("river-swim", n_episodes=600, seeds=4, switch_growth=growth)
+    d, steps = 12, 600 * 24
+    assert max(rare.plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
+    assert max(rare.plans) < 600 / 2
+    assert rare.final_regret.mean() <= math.sqrt(1 + growth) * every.final_regret.mean() * 1.1
+    assert rare.optimistic_share == 1.0
+
+
+def test_kappa_zero_plans_every_episode():
+    assert run_seeds("river-swim", n_episodes=30, seeds=2).plans == [30, 30]
+
+
+@pytest.mark.parametrize("settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}])
+def test_resume_is_bitwise_here_too(settings, tmp_path):
+    whole = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", **settings)
+    uninterrupted = whole.learn(30)
+    part = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", **settings)
+    for _ in range(3):
+        part.learn(10)
+        part.save(tmp_path / "a")
+        part = MatrixRL.load(tmp_path / "a", env=make("river-swim", n_states=4))
+    np.testing.assert_array_equal(part.history.upper, uninterrupted.upper)
+    np.testing.assert_array_equal(part.history.returns, uninterrupted.returns)
+    assert part.engine.plans.tolist() == whole.engine.plans.tolist()

@@ -1,0 +1,113 @@
+"""Theorems 1 and 2 and the explicit bound as numbers; Assumption 1's residual; what inspect says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from matrixrl import FiniteMDP, run_seeds
+from matrixrl.core import regularity
+from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound
+from matrixrl.core.embedding import embedding
+from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
+from matrixrl.mdp import tabular
+from matrixrl.run import Simulation, inspect_problem
+from worlds import WORLDS
+
+
+def test_the_theorems_number_by_number():
+    k = regularity(one_hot(6, 2))
+    steps, logarithm = 1000 * 24, math.log(1000 * 24 / 12)
+    common = math.sqrt(1 + 1) * logarithm * 24**2 * math.sqrt(steps)
+    assert theorem_1_bound(k, horizon=24, n_episodes=1000) == pytest.approx(common * 12**1.5)
+    assert theorem_2_bound(k, horizon=24, n_episodes=1000) == pytest.approx(math.sqrt(6) * common * 12)
+    assert theorem_2_bound(k, horizon=24, n_episodes=1000, c=0.5) == pytest.approx(math.sqrt(6) * common * 6)
+
+
+def test_the_simplified_bound_of_the_paper():
+    """C_M = C_ψ = C_ψ' = 1: O(d^{3/2} H² log T √T)."""
+    k = regularity(one_hot(6, 2))
+    simple = 12**1.5 * 24**2 * math.log(1000 * 24 / 12) * math.sqrt(24_000)
+    assert theorem_1_bound(k, horizon=24, n_episodes=1000) == pytest.approx(math.sqrt(2) * simple)
+
+
+@pytest.mark.parametrize("env", ["river-swim", "linear-mdp"])
+def test_measured_regret_is_below_the_explicit_bound_at_every_n(env):
+    """With the paper's ball at the proven radius, and with ours; in unit rewards both environments are."""
+    for kind in ("frobenius", "normalised"):
+        simulation = Simulation(env, n_episodes=150, seeds=[0, 1], settings={"set": kind, "radius": "self-normalised"})
+        total = np.zeros(2)
+        for n in range(1, 151):
+            simulation.step()
+            total += simulation.regret[:, n - 1]
+            engine = simulation.engine
+            bound = explicit_bound(
+                engine.regularity,
+                horizon=simulation.mdp.horizon,
+                n_episodes=n,
+                radius=float(engine.radii()[0].max()),
+                delta=0.05,
+                logdet=float(engine.design.logdet.max()),
+            )
+            assert (total <= bound).all()
+
+
+def test_the_bound_behind_it_holds_step_by_step():
+    """Lemma "induction" for the Frobenius ball: Q − (r + PV) <= 2 C_ψ H √β w whenever M* is inside."""
+    from matrixrl.envs import RiverSwim
+
+    mdp = RiverSwim(4, 8).mdp
+    simulation = Simulation(mdp, n_episodes=40, seeds=[0], settings={"set": "frobenius", "radius": "self-normalised"})
+    for _ in range(40):
+        engine = simulation.engine
+        belief, plan = engine.belief(), engine.plan(break_ties_at_random=False)
+        width = np.sqrt(engine.design.width_sq).reshape(1, 2, 4)
+        radius = engine.radii()[0][:, :, None]
+        for h in range(7):
+            values = plan.values[:, h + 1]
+            surplus = belief.bound(values) - mdp.transitions.expect(values)
+            assert (surplus <= 2 * engine.regularity.c_psi * 8 * radius * width + 1e-9).all()
+        simulation.step()
+
+
+def test_it_never_exceeds_everything():
+    k = regularity(one_hot(6, 2))
+    assert explicit_bound(k, horizon=24, n_episodes=10, radius=50.0, delta=0.05) == 240.0
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_residual_is_zero_where_assumption_1_holds_and_the_core_is_found(name):
+    world = WORLDS[name](2)
+    found = embedding(world.mdp.transitions, world.features)
+    assert found.residual < 1e-10
+    assert found.explained == pytest.approx(1.0)
+    np.testing.assert_allclose(found.core, world.core, atol=1e-8)
+
+
+def test_the_residual_is_not_zero_where_it_fails():
+    world = tabular(n_states=6, n_actions=2, seed=0).mdp
+    blurred = Features(TablePhi(np.random.default_rng(0).random((6, 2, 3))), OneHotPsi(6))
+    found = embedding(world.transitions, blurred)
+    assert found.residual > 0.05
+    assert 0.0 < found.explained < 0.99
+
+
+def test_inspect_says_what_to_expect():
+    good = inspect_problem("river-swim", env_settings={"n_states": 4, "horizon": 20})
+    assert good.sizes["blocks"] == 8
+    assert good.optimal_value == pytest.approx(8.271, abs=5e-4)
+    assert not [w for w in good.warnings if "explain" in w]
+    assert good.cost["seconds_per_1000_episodes"] > 0
+    world = tabular(n_states=6, n_actions=2, horizon=5, seed=0).mdp
+    wrong = Features(TablePhi(np.random.default_rng(0).random((6, 2, 3))), OneHotPsi(6))
+    bad = inspect_problem(FiniteMDP(world.transitions, world.task.reward, 5, features=wrong))
+    assert any("expect the alarm" in w for w in bad.warnings)
+
+
+def test_growth_of_regret_is_sublinear():
+    """Regret of the second thousand episodes is below that of the first, with the proven radius."""
+    result = run_seeds("river-swim", n_episodes=1500, seeds=4)
+    first, last = result.regret[:, :500].sum(), result.regret[:, -500:].sum()
+    assert last < 0.7 * first

@@ -1,0 +1,105 @@
+"""Section 2: unknown rewards by ridge regression that shares A_n; the extra regret is of lower order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from matrixrl import FiniteMDP, MatrixRL, make, run_seeds
+from matrixrl.mdp import low_rank, tabular
+from tolerances import ALGEBRA
+from worlds import WORLDS, engine_with_data
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_theta_is_the_ridge_solution(name, rng):
+    world = WORLDS[name](1)
+    engine, seen = engine_with_data(world, rng, episodes=20, known_reward=False)
+    table = world.features.phi.table
+    x = np.concatenate([table[b.states[0], b.actions[0]] for b in seen])
+    y = np.concatenate([world.mdp.task.reward[b.states[0], b.actions[0]] for b in seen])
+    d = x.shape[1]
+    theta = np.linalg.lstsq(np.vstack([x, np.eye(d)]), np.append(y, np.zeros(d)), rcond=None)[0]
+    ours = engine.design.solve(engine.reward_moment[:, :, None])[0, :, 0]
+    np.testing.assert_allclose(ours, theta, atol=ALGEBRA)
+
+
+@pytest.mark.parametrize("make_world", [tabular, low_rank])
+def test_rewards_are_inside_their_bounds_as_often_as_promised(make_world):
+    """300 runs of 30 episodes with 0/1 rewards, at all times; δ = 0.2, half of it for rewards."""
+    extra = {"d": 3} if make_world is low_rank else {}
+    world = make_world(n_states=5, n_actions=2, horizon=4, seed=3, **extra)
+    rng = np.random.default_rng(0)
+    runs = 300
+    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=runs, delta=0.2, known_reward=False)
+    truth = world.mdp.task.reward.T
+    inside = np.ones(runs, dtype=bool)
+    for _ in range(30):
+        states, actions = rng.integers(0, 5, (runs, 4)), rng.integers(0, 2, (runs, 4))
+        paid = (rng.random((runs, 4)) < world.mdp.task.reward[states, actions]).astype(float)
+        engine.update(states, actions, states, np.ones((runs, 4)), paid)
+        upper, lower = engine.rewards()
+        inside &= ((lower <= truth + 1e-12) & (truth <= upper + 1e-12)).all(axis=(1, 2))
+    assert binom.sf(int((~inside).sum()) - 1, runs, 0.1) > 1e-6
+
+
+def test_the_agent_never_reads_the_true_rewards():
+    """Pitfall of the public notebook: rewards in the task are garbage, the environment pays the true ones."""
+    env = make("river-swim", n_states=4, horizon=8)
+    honest = MatrixRL(env, seed=1, known_reward=False, preset="practical")
+    honest.learn(40)
+    lied = MatrixRL(env, seed=1, known_reward=False, preset="practical")
+    lied.engine._unit_reward = np.random.default_rng(0).random((2, 4))
+    lied.learn(40)
+    np.testing.assert_array_equal(honest.history.returns, lied.history.returns)
+    np.testing.assert_array_equal(honest.history.upper, lied.history.upper)
+
+
+def test_rewards_need_not_be_given_where_they_are_unknown():
+    import gymnasium as gym
+
+    class Hidden(gym.Env):
+        observation_space = gym.spaces.Discrete(3)
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.state = 0
+            return 0, {}
+
+        def step(self, action):
+            self.state = min(self.state + 1, 2) if action == 1 else 0
+            done = self.state == 2
+            return self.state, float(done), done, False, {}
+
+    agent = MatrixRL(Hidden(), horizon=6, seed=0, known_reward=False, preset="practical")
+    assert agent.learn(60).returns[-10:].min() == 1.0
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_extra_regret_is_of_lower_order(noisy):
+    settings = {"n_states": 6, "horizon": 24, "noisy_rewards": noisy}
+    unknown = run_seeds(
+        "river-swim", n_episodes=1000, seeds=8, env_settings=settings, preset="practical", known_reward=False
+    )
+    assert unknown.final_regret.mean() < 100
+
+
+def test_noisy_rewards_have_the_right_mean_and_range():
+    mdp = FiniteMDP(np.full((2, 1, 2), 0.5), [[0.3], [-0.5]], 2, reward_range=(-1.0, 1.0), noisy_rewards=True)
+    u = (np.arange(10_000) + 0.5) / 10_000
+    for state, mean in ((0, 0.3), (1, -0.5)):
+        paid = mdp.earn(np.full(10_000, state), np.zeros(10_000, dtype=int), u)
+        assert set(paid.tolist()) == {-1.0, 1.0}
+        assert paid.mean() == pytest.approx(mean, abs=1e-3)
+
+
+def test_noisy_rewards_are_the_same_in_the_environment_and_the_simulation():
+    settings = {"n_states": 4, "horizon": 8, "noisy_rewards": True}
+    together = run_seeds(
+        "river-swim", n_episodes=30, seeds=[2], env_settings=settings, preset="practical", known_reward=False
+    )
+    alone = MatrixRL(make("river-swim", **settings), seed=2, preset="practical", known_reward=False)
+    np.testing.assert_allclose(alone.learn(30).returns, together.returns[0], atol=ALGEBRA)
+    assert set(np.unique(together.returns % 1)) == {0.0}

@@ -21,7 +21,7 @@ def test_32_replicas_against_32_runs(benchmark, report):
 
     play([0])
     together = min(seconds(lambda: play(list(range(32)))) for _ in range(3))
-    apart = sum(seconds(lambda s=s: play([s])) for s in range(32))
+    apart = sum(min(seconds(lambda s=s: play([s])) for _ in range(3)) for s in range(32))
     benchmark.pedantic(lambda: play(list(range(32))), rounds=1)
     per_seed = {"s_per_1000_together": round(together / 32 / 0.3, 3), "alone": round(apart / 32 / 0.3, 3)}
     report("throughput: 32 replicas at once / one by one, RiverSwim-6", apart / together, ">= 10", **per_seed)
@@ -34,13 +34,23 @@ def test_32_replicas_against_32_runs(benchmark, report):
     ids=["one-hot", "dense"],
 )
 def test_cost_per_episode_is_flat(env, settings, benchmark, report):
-    simulation = Simulation(env, n_episodes=10_050, seeds=[0], settings=PRACTICAL, env_settings=settings)
-    times = np.array([cpu_seconds(simulation.step) for _ in range(10_000)])
-    early, late = (np.sort(t)[: len(t) * 9 // 10].mean() for t in (times[:1000], times[9000:]))
-    benchmark.pedantic(simulation.step, rounds=50)
-    shown = {"early_ms": round(early * 1e3, 3), "late_ms": round(late * 1e3, 3)}
-    report(f"episodes 9,001-10,000 / 1-1,000, {env}", late / early, "<= 1.1", **shown)
-    assert late / early <= 1.1
+    def simulate(n):
+        return Simulation(env, n_episodes=n, seeds=[0], settings=PRACTICAL, env_settings=settings)
+
+    old = simulate(10_050)
+    for _ in range(9_000):
+        old.step()
+    early, late = [], []
+    for _ in range(5):  # young episodes and old ones in turns, so that the machine's mood is the same for both
+        young = simulate(1_000)
+        for _ in range(200):
+            early.append(cpu_seconds(young.step))
+            late.append(cpu_seconds(old.step))
+    benchmark.pedantic(old.step, rounds=50)
+    one, two = (np.sort(t)[: len(t) * 9 // 10].mean() for t in (early, late))
+    shown = {"early_ms": round(one * 1e3, 3), "late_ms": round(two * 1e3, 3)}
+    report(f"episodes 9,001-10,000 / 1-1,000, {env}", two / one, "<= 1.1", **shown)
+    assert two / one <= 1.1
 
 
 def test_a_thousand_states_in_little_memory(report):

@@ -20,7 +20,7 @@ def engine_of(n_states, n_actions, d, horizon):
     engine = MatrixRLEngine(task, features, MatrixRLSettings.resolve({}), [0])
     for _ in range(3):
         steps = [rng.integers(0, n, (1, horizon)) for n in (n_states, n_actions, n_states)]
-        engine.update(*steps, np.ones((1, horizon)))
+        engine.update(*steps, np.ones((1, horizon)), np.zeros((1, horizon)))
     return engine
 
 

@@ -58,7 +58,10 @@ def number(
     """Return `value` as a finite float in [low, high], or (low, high) with `open_ends`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         fail(argument, "must be a number", repr(value), remedy)
-    x = float(value)
+    try:
+        x = float(value)
+    except OverflowError:
+        x = math.inf
     inside = low < x < high if open_ends else low <= x <= high
     if not math.isfinite(x) or not inside:
         brackets = "()" if open_ends else "[]"
@@ -106,7 +109,10 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     the same bits wherever they came from.
     """
     try:
-        array = np.array(value, dtype=np.float64, order="C")
+        given = np.asarray(value)
+        if given.dtype.kind not in "fiub":
+            raise TypeError(f"entries of type {given.dtype}")
+        array = np.array(given, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{argument} must be an array of numbers; got {type(value).__name__} ({error}). {remedy}"

@@ -95,7 +95,8 @@ class History:
         lengths: (N,) steps taken.
         upper: (N,) optimistic value of the start at each plan.
         alarms: (N,) whether the misspecification alarm was on.
-        regret: (N,) exact regret of each episode, or None where the MDP is not known.
+        regret: (N,) exact regret of each episode, NaN for one in which somebody acted otherwise than advised; None
+            where the MDP is not known.
         certified: (N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
     """
 
@@ -150,6 +151,6 @@ class HistoryLog:
             lengths=np.array(self.lengths, dtype=np.int64),
             upper=np.array(self.upper, dtype=np.float64),
             alarms=np.array(self.alarms, dtype=np.bool_),
-            regret=None if np.isnan(regret).any() else regret,
+            regret=None if np.isnan(regret).all() else regret,
             certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
         )

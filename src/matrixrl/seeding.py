@@ -16,6 +16,7 @@ _STREAM_KEYS: dict[Stream, int] = {"env": 0, "agent": 1, "ties": 2, "sampling": 
 
 
 def _sequence(seed: int, stream: Stream) -> np.random.SeedSequence:
+    seed = integer("seed", seed, low=0, remedy="Give a whole number such as 0.")
     return np.random.SeedSequence(entropy=seed, spawn_key=(_STREAM_KEYS[stream],))
 
 

@@ -274,3 +274,66 @@ def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, member, array):
     rewrite(saved, tmp_path / "odd", {member: None if array is None else npy(array)})
     with pytest.raises(CheckpointError, match="cannot be restored"):
         MatrixRL.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize(
+    ("member", "array"),
+    [
+        ("learned_design.npy", -np.eye(4)[None]),
+        ("learned_design_inverse.npy", np.eye(4)[None] * 50),
+        ("learned_logdet.npy", np.array([-1e9])),
+        ("learned_width_sq.npy", np.zeros((1, 100))),
+        ("learned_cross_moment.npy", np.full((1, 4, 4), 1e300)),
+        ("learned_design.npy", np.zeros((1, 4))),
+    ],
+)
+def test_learned_nonsense_is_refused(saved, tmp_path, member, array):
+    rewrite(saved, tmp_path / "odd", {member: npy(array)})
+    with pytest.raises(CheckpointError, match="cannot be restored"):
+        MatrixRL.load(tmp_path / "odd")
+
+
+def test_negative_counts_are_refused(tmp_path):
+    agent = MatrixRL(make("river-swim", n_states=4), seed=0)
+    agent.learn(2)
+    agent.save(tmp_path / "good")
+    rewrite(tmp_path / "good", tmp_path / "odd", {"learned_counts.npy": npy(np.full((1, 8), -1.0))})
+    with pytest.raises(CheckpointError, match="negative"):
+        MatrixRL.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("shape", ["(True,)", "(1,) * 70", "(-1,)", "(1, 'a')", "((1,),)"])
+def test_odd_shapes_in_array_headers(saved, tmp_path, shape):
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    raw = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    rewrite(saved, tmp_path / "odd", {"reward.npy": raw})
+    with pytest.raises(CheckpointError):
+        MatrixRL.load(tmp_path / "odd")
+
+
+def test_an_encrypted_member_and_an_endless_header(saved, tmp_path):
+    data = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as archive:
+        offset = archive.getinfo("reward.npy").header_offset
+    data[offset + 6] |= 1
+    start = data.rindex(b"PK\x01\x02")
+    for match in range(start + 1):
+        if data[match : match + 4] == b"PK\x01\x02":
+            data[match + 8] |= 1
+    (tmp_path / "locked").write_bytes(data)
+    with pytest.raises(CheckpointError):
+        MatrixRL.load(tmp_path / "locked")
+    text = "{'descr': '<f8', 'shape': (((((".ljust(117) + "\n"
+    raw = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    rewrite(saved, tmp_path / "endless", {"reward.npy": raw})
+    with pytest.raises(CheckpointError):
+        MatrixRL.load(tmp_path / "endless")
+
+
+def test_a_large_dimension_is_not_allocated_on_the_word_of_a_small_file(saved, tmp_path):
+    wide = np.zeros((20, 5, 600))
+    wide[:, :, 0] = 1.0
+    change = {"phi.npy": npy(wide), "learned_cross_moment.npy": npy(np.zeros((1, 600, 4)))}
+    rewrite(saved, tmp_path / "odd", change)
+    with pytest.raises(CheckpointError, match="design must have shape"):
+        MatrixRL.load(tmp_path / "odd")

@@ -54,6 +54,51 @@ def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
     assert (lower <= truth + ALGEBRA).all()
 
 
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_maximum_is_attained_and_never_exceeded_by_normalised_members(name, rng):
+    world, engine, rows, root, v, _ = setting(name, rng)
+    radius, u, centre = 1.6, world.features.psi.total, engine.core()[0]
+    ours, reach = bounds(world, engine, v, radius)
+    assert reach.empty is None
+    inverse_root = np.linalg.inv(root)
+    for pair, phi in enumerate(rows):
+        direction = inverse_root @ phi
+        width = np.linalg.norm(direction)
+        slack = 1.0 - phi @ centre @ u
+        along = slack / (width * (u @ u)) * u  # the part of y that the constraint fixes
+        room = np.sqrt(radius**2 - along @ along)
+        across = v[0] - (v[0] @ u) / (u @ u) * u
+        for sign in (1.0, *rng.standard_normal(5)):
+            free = across if sign == 1.0 else rng.standard_normal(len(u))
+            free = free - (free @ u) / (u @ u) * u
+            y = along + room * free / np.linalg.norm(free)
+            member = centre + inverse_root @ np.outer(direction / width, y)
+            assert phi @ member @ u == pytest.approx(1.0)
+            assert np.linalg.norm(root @ (member - centre)) == pytest.approx(radius)
+            value = phi @ member @ v[0]
+            assert value <= ours[pair] + ALGEBRA
+            if sign == 1.0:
+                assert value == pytest.approx(ours[pair], rel=ALGEBRA)
+
+
+def test_bounds_are_clipped_to_what_an_average_can_be(rng):
+    """Both sides of the clip: with a huge radius the bounds are exactly max V and min V."""
+    world, engine, *_ = setting("low rank", rng)
+    values = rng.random((1, world.mdp.n_states)) * 4 + 1
+    _, belief = set_bounds(world, engine, world.features.psi.project(values), 1e3, kind=NormalisedBall)
+    assert (belief.bound(values) == values.max()).all()
+    assert (belief.bound(values, sign=-1.0) == values.min()).all()
+
+
+def test_the_papers_ball_is_projected_to_zero_and_h(rng):
+    """Π_[0,H] of (4): values of the unnormalised ball stay in [0, H] and reach H."""
+    from matrixrl import MatrixRL, make
+
+    plan = MatrixRL(make("river-swim"), seed=0, set="frobenius").engine.plan()
+    assert plan.values.max() == 24.0
+    assert plan.values.min() == 0.0
+
+
 def test_it_does_not_depend_on_the_centre_of_v(rng):
     """Adding c·1 to V adds c to the bound: the set knows that P sums to one."""
     world, engine, _, _, v, _ = setting("low rank", rng)

@@ -69,7 +69,7 @@ def test_the_estimate_converges_to_the_core(rng):
     assert error < 0.25 * np.linalg.norm(early.core()[0] - world.core)
 
 
-@pytest.mark.parametrize("radius", ["theorem", "self-normalised", "constant"])
+@pytest.mark.parametrize("radius", ["theorem", "self-normalised", "block", "log-det", "proof"])
 @pytest.mark.parametrize("ridge", [0.01, 1.0, 5.0])
 def test_a_ridge_is_a_scale_of_the_features(ridge, radius):
     """λ with φ is 1 with φ/√λ: estimate, widths, radii, decisions (docs/proofs.md, section 3)."""

@@ -84,3 +84,57 @@ def test_e6_the_noise_is_bounded_by_twice_the_constant_and_its_variance_by_its_s
             noise = np.linalg.norm(targets - world.features.phi.table[s, a] @ world.core, axis=1)
             assert noise[row > 1e-12].max() <= 2 * constant * (1 + 1e-9)
             assert row @ noise**2 <= constant**2 * (1 + 1e-9)
+
+
+def test_the_radius_number_by_number():
+    """‖M*‖ bound + L √(2 ln(1/δ) + ln det A): every part of it moves the result as it should."""
+    from matrixrl.core import RADII, RadiusInputs
+    from matrixrl.features import one_hot
+
+    features = one_hot(6, 2)
+    design = features.phi.design(1)
+    design.update(np.array([[0, 0, 1, 5]]), np.ones((1, 4)))
+    given = {
+        "regularity": regularity(features),
+        "horizon": 24,
+        "episode": 2,
+        "n_episodes": None,
+        "design": design,
+        "blocks": features.phi.blocks(),
+    }
+    for delta in (0.05, 0.001):
+        noise = math.sqrt(1 - 1 / 6) * math.sqrt(2 * math.log(1 / delta) + math.log(3 * 2 * 2))
+        ours = RADII["self-normalised"]()(RadiusInputs(delta=delta, **given))
+        assert ours[0, 0] == pytest.approx(math.sqrt(12) + noise)
+
+
+def test_the_noise_term_is_needed():
+    """Where noise dominates (many visits, exact bias), a third of the noise term would not cover.
+
+    Fair coins at one pair: ‖A^{1/2}(p − p̂)‖ is of the order of L, and over 2,000 visits its maximum passes L.
+    """
+    rng = np.random.default_rng(0)
+    flips = rng.integers(0, 2, (300, 2_000))
+    n = np.arange(1, 2_001)
+    share = flips.cumsum(axis=1) / (1 + n)
+    error = np.sqrt(1 + n) * np.sqrt((share - 0.5) ** 2 + ((n - flips.cumsum(axis=1)) / (1 + n) - 0.5) ** 2)
+    bias, scale = 1 / np.sqrt(1 + n), math.sqrt(1 / 2)
+
+    def misses(factor):
+        radius = bias + factor * scale * np.sqrt(2 * math.log(1 / 0.05) + np.log1p(n))
+        return (error > radius).any(axis=1).mean()
+
+    assert misses(1.0) <= 0.05
+    assert misses(1 / 3) > 0.3
+
+
+@pytest.mark.parametrize("stride_breaks_it", [4, 1])
+def test_a_direction_that_one_pair_alone_shows_counts(stride_breaks_it):
+    """A feature that only one of many pairs has, and only weakly, still enters the bound on ‖M*‖."""
+    from matrixrl.features import Features, OneHotPsi, TablePhi
+
+    table = np.zeros((8192, 2, 2))
+    table[:, :, 0] = 1.0
+    table[stride_breaks_it, 0] = [0.0, 0.01]
+    constants = regularity(Features(TablePhi(table), OneHotPsi(8192)))
+    assert constants.core_norm >= 1 / 0.01  # its row of M* is as long as a distribution divided by 0.01

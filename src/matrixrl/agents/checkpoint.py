@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import tokenize
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +64,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
             return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
     except zipfile.BadZipFile as error:
         raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
-    except (OSError, EOFError, UnicodeDecodeError, NotImplementedError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, NotImplementedError, RuntimeError) as error:
         raise CheckpointError(f"{source} cannot be read ({error})") from error
 
 
@@ -80,7 +81,7 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header says otherwise")
     version = header.get("version")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise CheckpointError(f"{source} has no valid format version; got {version!r}")
     if version > FORMAT_VERSION:
         raise CheckpointError(
@@ -98,13 +99,15 @@ def _read_array(archive: zipfile.ZipFile, name: str, source: Path) -> NDArray[An
             major, minor = npy.read_magic(member)
             reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[major, minor]
             shape, fortran, dtype = reader(member)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError, SyntaxError, tokenize.TokenError) as error:
             raise CheckpointError(f"{source}: {name} is not an array ({error})") from error
         if dtype.kind not in _KINDS or dtype.hasobject or fortran:
             raise CheckpointError(f"{source}: {name} has type {dtype}, which matrixrl never writes")
         size = dtype.itemsize
+        if len(shape) > 8 or not all(type(n) is int and n >= 0 for n in shape):
+            raise CheckpointError(f"{source}: {name} has shape {shape}, which matrixrl never writes")
         for n in shape:
-            size *= int(n)
+            size *= n
         if size > info.file_size:
             raise CheckpointError(f"{source}: {name} claims {size} bytes, the file holds fewer")
         data = member.read()

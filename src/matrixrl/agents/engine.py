@@ -11,6 +11,7 @@ import numpy as np
 
 from matrixrl.agents.schedule import epoch_of
 from matrixrl.agents.settings import MatrixRLSettings
+from matrixrl.checks import fail
 from matrixrl.core import (
     SETS,
     Belief,
@@ -25,12 +26,16 @@ from matrixrl.core import (
     reward_bounds,
     reward_regularity,
 )
+from matrixrl.core.radius import ConstantRadius
 from matrixrl.features import Features
+from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.seeding import generator, restore, state_of
 
 __all__ = ["MatrixRLEngine"]
+
+_LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 
 
 class _Ends(TypedDict):
@@ -56,8 +61,9 @@ class MatrixRLEngine:
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings
         self.seeds = list(seeds)
-        self.regularity = regularity(features, c_core=settings.c_core, ridge=settings.ridge)
-        self.reward_regularity = reward_regularity(features, settings.ridge)
+        self.ridge = _checked_ridge(settings, features)
+        self.regularity = regularity(features, c_core=settings.c_core, ridge=self.ridge)
+        self.reward_regularity = reward_regularity(features, self.ridge)
         self.radius = settings.make_radius()
         self.proven_radius = BlockRadius()
         self.set = SETS[settings.set](
@@ -82,7 +88,7 @@ class MatrixRLEngine:
     def _forget(self) -> None:
         """Start without data (Algorithm 1, line 4)."""
         phi, psi, n_replicas = self.features.phi, self.features.psi, len(self.seeds)
-        self.design = phi.design(n_replicas, self.settings.ridge)
+        self.design = phi.design(n_replicas, self.ridge)
         self.cross_moment = np.zeros((n_replicas, phi.d, psi.d_psi))
         self.reward_moment = np.zeros((n_replicas, phi.d))
 
@@ -181,17 +187,18 @@ class MatrixRLEngine:
         most, _ = self.rewards()
         return optimistic_plan(self.belief(), unit_reward=most, priority=priority, **self._ends())
 
-    def upper(self, plan: Plan) -> FloatArray:
-        """Return the optimistic value of the start in the environment's unit: (B,)."""
-        return self.task.to_own_unit(plan.values[:, 0] @ self.task.start)
+    def upper(self, plan: Plan, start: FloatArray | None = None) -> FloatArray:
+        """Return the optimistic value of the start (the task's, or another one) in its own unit: (B,)."""
+        return self.task.to_own_unit(plan.values[:, 0] @ (self.task.start if start is None else start))
 
-    def certify(self, policy: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    def certify(self, policy: IntArray, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray, IntArray]:
         """Bound V*(s0) from above and V^π(s0) from below at the tightest proven radius (design 4.2).
 
         It holds for any data, however they were collected, so a tuned agent has a proven certificate too.
 
         Args:
             policy: (B, H, S).
+            start: (S,) where episodes start; as the task says by default.
 
         Returns:
             Upper bounds (B,), lower bounds (B,), and how many pairs raise the alarm (B,).
@@ -200,7 +207,8 @@ class MatrixRLEngine:
         most, least = self.rewards(proven=True)
         best = optimistic_plan(belief, unit_reward=most, priority=self._no_ties(), **self._ends())
         values = pessimistic_values(belief, policy, unit_reward=least, **self._ends())
-        return self.upper(best), self.task.to_own_unit(values[:, 0] @ self.task.start), belief.empty
+        where = self.task.start if start is None else start
+        return self.upper(best, where), self.task.to_own_unit(values[:, 0] @ where), belief.empty
 
     def _no_ties(self) -> FloatArray:
         """Return the ranking in which the lowest action wins: (B, A)."""
@@ -232,12 +240,13 @@ class MatrixRLEngine:
             rewards: (B, k) in the environment's unit; only used where rewards are unknown.
         """
         pairs = self.features.phi.pairs(states, actions)
-        self.design.update(pairs, weights)
-        self.features.phi.accumulate(self.cross_moment, self.features.psi, pairs, next_states, weights)
-        if not self.settings.known_reward:
-            unit = (rewards - self.task.reward_range[0]) / self.task.unit
-            self.features.phi.accumulate_rewards(self.reward_moment, pairs, unit * weights)
-        self.episode += 1
+        with uninterrupted():
+            self.design.update(pairs, weights)
+            self.features.phi.accumulate(self.cross_moment, self.features.psi, pairs, next_states, weights)
+            if not self.settings.known_reward:
+                unit = (rewards - self.task.reward_range[0]) / self.task.unit
+                self.features.phi.accumulate_rewards(self.reward_moment, pairs, unit * weights)
+            self.episode += 1
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return the learned arrays, for saving."""
@@ -275,6 +284,15 @@ class MatrixRLEngine:
             )
             self._kept_logdet = arrays["kept_logdet"]
 
+    def planning_state(self) -> tuple[Any, ...]:
+        """Return what planning changes, so that an episode that is abandoned leaves no trace."""
+        return self.random_states(), self._kept, self._kept_logdet.copy(), self.plans.copy()
+
+    def restore_planning(self, state: tuple[Any, ...]) -> None:
+        """Take back what `planning_state` returned."""
+        ties, self._kept, self._kept_logdet, self.plans = state
+        self.restore_random_states(ties)
+
     def random_states(self) -> list[dict[str, Any]]:
         """Return the state of every replica's tie-breaking stream."""
         return [state_of(rng) for rng in self._ties]
@@ -283,3 +301,17 @@ class MatrixRLEngine:
         """Take back what `random_states` returned."""
         for rng, state in zip(self._ties, states, strict=True):
             restore(rng, state)
+
+
+def _checked_ridge(settings: MatrixRLSettings, features: Features) -> float:
+    """Return λ; with the tuned radius it is counted in units of the largest ‖φ‖², so that scale does not matter."""
+    largest = features.phi.max_norm_sq
+    ridge = settings.ridge * (largest if settings.radius == ConstantRadius.name else 1.0)
+    if largest / ridge > _LARGEST_RATIO:
+        fail(
+            "phi",
+            f"must not be longer than {_LARGEST_RATIO:g} times the ridge (squared norm; A_n would lose its digits)",
+            f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
+            "Divide the features by a constant, or raise ridge.",
+        )
+    return ridge

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from threadpoolctl import threadpool_limits
 
+from matrixrl.errors import ProtocolError
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
-from matrixrl.seeding import stream_seed
+from matrixrl.seeding import restore, state_of, stream_seed
 
 if TYPE_CHECKING:
     from matrixrl.agents.matrix_rl import MatrixRL
@@ -34,10 +35,11 @@ def play_episodes(
     threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
     with threads, EpisodeProgress(agent.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
+            mark = _Mark(agent, env)
             try:
                 episode = _play_one(agent, env, certify=certify or until_gap is not None)
             except BaseException:
-                agent.abandon_episode()
+                mark.rewind()
                 raise
             bar.advance(f"return {episode.episode_return:.3g}")
             if callback is not None and callback(episode) is False:
@@ -47,6 +49,26 @@ def play_episodes(
                 return
 
 
+class _Mark:
+    """The random streams before an episode: an episode that is not finished leaves no trace."""
+
+    def __init__(self, agent: MatrixRL, env: gym.Env[Any, Any]) -> None:
+        self._agent, self._env = agent, env
+        self._episode, self._seeded = agent.n_episodes, agent.env_is_seeded
+        self._planning = agent.engine.planning_state()
+        self._stream = state_of(env.unwrapped.np_random) if self._seeded else None
+
+    def rewind(self) -> None:
+        """Put the streams back, unless the episode was learned from after all."""
+        if self._agent.n_episodes > self._episode:
+            return
+        self._agent.abandon_episode()
+        self._agent.engine.restore_planning(self._planning)
+        self._agent.env_is_seeded = self._seeded
+        if self._stream is not None:
+            restore(self._env.unwrapped.np_random, self._stream)
+
+
 def _play_one(agent: MatrixRL, env: gym.Env[Any, Any], *, certify: bool) -> Episode:
     seed = None if agent.env_is_seeded else stream_seed(agent.seed, "env")
     obs, _ = env.reset(seed=seed)
@@ -54,11 +76,16 @@ def _play_one(agent: MatrixRL, env: gym.Env[Any, Any], *, certify: bool) -> Epis
     agent.begin_episode()
     if certify and agent.running is not None:
         agent.running.certificate = agent.certificate()
-    for _ in range(agent.task.horizon):
+    for stage in range(agent.task.horizon):
         action = agent.act(obs)
         next_obs, reward, terminated, truncated, _ = env.step(action)
         agent.observe(obs, action, float(reward), next_obs, bool(terminated))
         obs = next_obs
-        if terminated or truncated:
+        if terminated:
             break
+        if truncated and stage < agent.task.horizon - 1:
+            raise ProtocolError(
+                f"the environment truncated an episode after {stage + 1} steps, before the horizon of "
+                f"{agent.task.horizon}; make it with a longer time limit or give a smaller horizon"
+            )
     return agent.end_episode()

@@ -18,6 +18,7 @@ from matrixrl.agents.snapshot import read_snapshot, write_snapshot
 from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
+from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, Task
 from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, IntArray, Plan
 from matrixrl.seeding import fresh_seed
@@ -97,6 +98,7 @@ class MatrixRL:
         self.running: RunningEpisode | None = None
         self.env_is_seeded = False
         self._judge = None if problem.mdp is None else Judge(problem.mdp)
+        self._first_state: int | None = None
         self._advice: Plan | None = None  # for `predict`, dropped when data come in
 
     @property
@@ -114,7 +116,7 @@ class MatrixRL:
         """True if the regret bound is proven for this agent so far, else why not."""
         if any(self.log.alarms):
             first = self.log.alarms.index(True)
-            return f"misspecification alarm in episode {first}: the features cannot represent P (or a δ event)"
+            return f"misspecification alarm in episode {first + 1}: the features cannot represent P (or a δ event)"
         return self.settings.guarantee
 
     def begin_episode(self) -> None:
@@ -163,19 +165,21 @@ class MatrixRL:
             raise ProtocolError("end_episode was called before any observe; use abandon_episode")
         plan = running.plan
         judged = self._judge is not None and not running.off_plan
+        self._first_state = running.steps[0][0]
         episode = Episode(
             index=self.n_episodes,
             episode_return=float(sum(running.rewards)),
             length=running.stage,
             regret=float(self._judge.regret(plan.policy)[0]) if self._judge and judged else None,
-            upper=float(self.engine.upper(plan)[0]),
+            upper=float(self.engine.upper(plan, self._start())[0]),
             alarm=bool(plan.empty[0]),
             certificate=running.certificate,
         )
         states, actions, following = running.columns()
-        self.engine.update(states, actions, following, np.ones(states.shape), np.array([running.rewards]))
-        self.log.append(episode)
-        self.running = self._advice = None
+        with uninterrupted():
+            self.engine.update(states, actions, following, np.ones(states.shape), np.array([running.rewards]))
+            self.log.append(episode)
+            self.running = self._advice = None
         return episode
 
     def abandon_episode(self) -> None:
@@ -207,7 +211,7 @@ class MatrixRL:
         proven radius, whatever the agent explores with, so they hold for tuned agents too.
         """
         policy = self.advice.policy if self.running is None else self.running.plan.policy
-        upper, lower, empty = self.engine.certify(policy)
+        upper, lower, empty = self.engine.certify(policy, self._start())
         words = self.settings.certificate_guarantee(bool(empty[0]) or any(self.log.alarms))
         return Certificate(float(upper[0]), float(lower[0]), self.settings.delta, words)
 
@@ -264,6 +268,14 @@ class MatrixRL:
         agent._setup(snapshot.problem(env), snapshot.settings, snapshot.seed)
         snapshot.fill(agent)
         return agent
+
+    def _start(self) -> FloatArray:
+        """Return where episodes start: known with the MDP, else the first state that was seen last."""
+        if self.problem.mdp is not None or self._first_state is None:
+            return self.task.start
+        start = np.zeros(self.task.n_states)
+        start[self._first_state] = 1.0
+        return start
 
     def _running(self, call: str) -> RunningEpisode:
         if self.running is None:

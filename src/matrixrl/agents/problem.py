@@ -15,8 +15,9 @@ from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.mdp import FiniteMDP, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
 from matrixrl.records import FloatArray
+from matrixrl.seeding import generator
 
-__all__ = ["Problem", "read_problem", "reattach"]
+__all__ = ["Problem", "fingerprint", "read_problem", "reattach"]
 
 
 @dataclass(frozen=True)
@@ -80,40 +81,67 @@ def read_problem(
     chosen_phi, chosen_psi = as_phi(phi, default.phi), as_psi(psi, default.psi, pseudo=psi_pinv)
     check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
     features = Features(chosen_phi, chosen_psi)
+    if env is not None:
+        _check_time_limit(env, task.horizon)
     observed = task.n_states
     if env is not None and isinstance(env.observation_space, spaces.Discrete):
         observed = int(env.observation_space.n)
     return Problem(task, features, env, mdp, observed)
 
 
-def reattach(saved: Problem, has_table: bool, env: gym.Env[Any, Any] | FiniteMDP) -> Problem:
+def reattach(
+    saved: Problem, has_table: bool, print_of_world: FloatArray, env: gym.Env[Any, Any] | FiniteMDP
+) -> Problem:
     """Return the saved problem with a world to play in, refusing a world that is another problem.
 
     Args:
         saved: task and features of the checkpoint.
         has_table: whether the saved agent's world had a known MDP.
+        print_of_world: its `fingerprint`.
         env: the world.
     """
     task = saved.task
     if isinstance(env, FiniteMDP) or known_mdp(env) is not None:
         found = read_problem(env)
     else:
-        reward = None if has_table else task.reward[:-1]
+        reward = None if has_table else task.reward[: saved.n_observed]
         found = read_problem(env, reward=reward, horizon=task.horizon, reward_range=task.reward_range)
     same = (
         found.task.horizon == task.horizon
         and found.task.end_state == task.end_state
         and found.task.reward_range == task.reward_range
         and np.array_equal(found.task.reward, task.reward)
+        and (not has_table or np.allclose(fingerprint(found.mdp), print_of_world, rtol=1e-9, atol=1e-12))
     )
     if not same:
         fail(
             "env",
             "must be the problem that the checkpoint was saved from",
-            "other states, actions, horizon or rewards",
+            "other states, actions, horizon, rewards or transitions",
             "Make the environment with the same settings.",
         )
     return replace(found, task=task, features=saved.features)
+
+
+def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    if limit is not None and limit < horizon:
+        fail(
+            "horizon",
+            f"must not exceed the time limit of the environment, {limit} steps",
+            horizon,
+            "Make the environment with max_episode_steps=…, or give a smaller horizon.",
+        )
+
+
+def fingerprint(mdp: FiniteMDP | None) -> FloatArray:
+    """Return a few numbers that differ for different transitions and starts; zeros where nothing is known."""
+    if mdp is None:
+        return np.zeros(4)
+    values = generator(0, "problem").random((3, mdp.n_states))
+    weights = generator(1, "problem").random(mdp.n_states * mdp.n_actions)
+    expected = mdp.transitions.expect(values).reshape(3, -1) @ weights
+    return np.append(expected, mdp.task.start @ values[0])
 
 
 def _refuse_overrides(overrides: Mapping[str, object], what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -33,7 +32,8 @@ class MatrixRLSettings:
         exploration: multiplies √β; below 1 the guarantee is off.
         delta: the probability with which the guarantee may fail.
         n_episodes: N, if known in advance; only the theorem's radius uses it.
-        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper. Every proof holds for any λ.
+        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ. With the constant radius it is
+            counted in units of the largest ‖φ‖², so that the scale of φ does not matter.
         known_reward: whether the agent is given the rewards; if not it learns them, linear in φ, sharing A_n.
         doubling: for an unknown N, "restart" (the paper's) or "keep" the data; "off" otherwise.
         switch_growth: κ; plan again only when det A_n grew by 1 + κ since the last plan. 0 plans every episode.
@@ -63,17 +63,24 @@ class MatrixRLSettings:
         choice("doubling", self.doubling, DOUBLING)
         if not isinstance(self.known_reward, bool):
             fail("known_reward", "must be true or false", repr(self.known_reward), "Say which.")
-        number("switch_growth", self.switch_growth, low=0.0, remedy="0 plans every episode; try 0.5.")
-        positive = {"low": 0.0, "high": math.inf, "open_ends": True}
-        number("exploration", self.exploration, low=0.0, remedy="1 keeps the guarantee.")
-        number("delta", self.delta, low=0.0, high=1.0, open_ends=True, remedy="Try 0.05.")
-        number("c", self.c, **positive, remedy="The paper leaves it open; 1 is the default.")  # type: ignore[arg-type]
-        number("ridge", self.ridge, **positive, remedy="The paper has 1.")  # type: ignore[arg-type]
-        number("beta", self.beta, low=0.0, remedy="Give the β of the constant radius.")
+        checked: dict[str, float | int | None] = {
+            "exploration": number("exploration", self.exploration, low=0.0, high=1e6, remedy="1 keeps the guarantee."),
+            "delta": number("delta", self.delta, low=0.0, high=1.0, open_ends=True, remedy="Try 0.05."),
+            "switch_growth": number(
+                "switch_growth", self.switch_growth, low=0.0, high=1e6, remedy="0 plans every episode; try 0.5."
+            ),
+            "ridge": _positive("ridge", self.ridge, "The paper has 1."),
+            "c": _positive("c", self.c, "The paper leaves it open; 1 is the default."),
+            "beta": number("beta", self.beta, low=0.0, high=1e12, remedy="Give the β of the constant radius."),
+            "n_episodes": None,
+            "c_core": None,
+        }
         if self.n_episodes is not None:
-            integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")
+            checked["n_episodes"] = integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")
         if self.c_core is not None:
-            number("c_core", self.c_core, **positive, remedy="Give C_M with ‖M*‖_F² <= C_M·d.")  # type: ignore[arg-type]
+            checked["c_core"] = _positive("c_core", self.c_core, "Give C_M with ‖M*‖_F² <= C_M·d.")
+        for name, value in checked.items():  # plain numbers, whatever numpy scalars came
+            object.__setattr__(self, name, value)
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any]) -> MatrixRLSettings:
@@ -106,6 +113,8 @@ class MatrixRLSettings:
         for claim in (SETS[self.set].guarantee, self.make_radius().guarantee):
             if claim is not True:
                 return claim
+        if self.c_core is not None:
+            return f"proven only if ‖M*‖_F² <= c_core·d, as given (c_core = {self.c_core:g})"
         return True
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
@@ -128,3 +137,7 @@ class MatrixRLSettings:
             odd = sorted(set(data) ^ names)
             raise InvalidInput(f"settings must be those of this version; got a difference in {odd}.")
         return cls(**data)
+
+
+def _positive(name: str, value: object, remedy: str) -> float:
+    return number(name, value, low=0.0, high=1e12, open_ends=True, remedy=remedy)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.checkpoint import read_checkpoint, write_checkpoint
-from matrixrl.agents.problem import Problem, reattach
+from matrixrl.agents.problem import Problem, fingerprint, reattach
 from matrixrl.agents.running import RunningEpisode
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.checks import integer
@@ -56,7 +56,11 @@ def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
         "terminated": running is not None and running.terminated,
         "off_plan": running is not None and running.off_plan,
     }
-    arrays: dict[str, NDArray[Any]] = {"reward": task.reward, "start": task.start}
+    arrays: dict[str, NDArray[Any]] = {
+        "reward": task.reward,
+        "start": task.start,
+        "fingerprint": fingerprint(agent.problem.mdp),
+    }
     if header["phi"] == "table":
         arrays["phi"] = np.ascontiguousarray(features.phi.table)
     if header["psi"] == "table":
@@ -85,6 +89,8 @@ def read_snapshot(path: str | os.PathLike[str], agent_name: str) -> Snapshot:
         wanted = (1, task.features.phi.d, task.features.psi.d_psi)
         if arrays["learned_cross_moment"].shape != wanted:  # before anything of that size is allocated
             raise InvalidInput(f"cross_moment must have shape {wanted}")
+        if header["phi"] != "one-hot" and arrays["learned_design"].shape != (1, wanted[1], wanted[1]):
+            raise InvalidInput(f"design must have shape {(1, wanted[1], wanted[1])}")
         return Snapshot(
             source=source,
             header=header,
@@ -113,7 +119,8 @@ class Snapshot:
             if n_observed > self.task.n_states:
                 raise InvalidInput("it observes more states than it has")
             saved = Problem(self.task, self.task.features, None, None, n_observed)
-        return saved if env is None else reattach(saved, self.header["has_table"] is True, env)
+            known, world = self.header["has_table"] is True, self.arrays["fingerprint"]
+        return saved if env is None else reattach(saved, known, world, env)
 
     def fill(self, agent: MatrixRL) -> None:
         """Put everything that was learned into a new agent."""
@@ -135,8 +142,18 @@ class Snapshot:
         for name, array in expected.items():
             if learned[name].shape != array.shape or learned[name].dtype != array.dtype:
                 raise InvalidInput(f"{name} must have shape {array.shape} and type {array.dtype}")
+        episode = integer("episode", self.header["episode"], low=0, remedy="It is damaged.")
+        features = agent.engine.features
+        steps = episode * self.task.horizon
+        largest = (
+            steps
+            * np.sqrt(features.phi.max_norm_sq)
+            * (1.0 if isinstance(features.psi, OneHotPsi) else np.abs(features.psi.table).max())
+        )
+        if np.abs(learned["cross_moment"]).max() > largest * (1 + 1e-9) + 1e-9:
+            raise InvalidInput(f"cross_moment is larger than {steps} steps can make it")
         agent.engine.restore_arrays(learned)
-        agent.engine.episode = integer("episode", self.header["episode"], low=0, remedy="It is damaged.")
+        agent.engine.episode = episode
         agent.engine.restore_random_states(self.header["ties"])
 
     def _fill_history(self, agent: MatrixRL) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
+from dataclasses import fields
 
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.agents import AGENTS, PRESETS
+from matrixrl.agents import AGENTS, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SETS
 from matrixrl.envs import ENVIRONMENTS
 
 __all__ = ["TOPICS", "print_listing"]
 
-TOPICS = ["envs", "agents", "sets", "radii", "presets"]
+TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets"]
 
 
 def print_listing(console: Console, topics: Iterable[str]) -> None:
@@ -32,7 +34,7 @@ def print_listing(console: Console, topics: Iterable[str]) -> None:
 def _rows(topic: str) -> Iterable[tuple[str, str]]:
     if topic == "envs":
         for entry in ENVIRONMENTS.values():
-            shown = ", ".join(f"{k}={v}" for k, v in entry.parameters.items())
+            shown = ", ".join(f"{k}={v}" for k, v in entry.defaults().items())
             yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
         yield (
             "gym:ID",
@@ -41,6 +43,12 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
     elif topic == "agents":
         for name, agent in AGENTS.items():
             yield name, (inspect.getdoc(agent) or "").partition("\n")[0]
+    elif topic == "settings":
+        text = inspect.getdoc(MatrixRLSettings) or ""
+        for field in fields(MatrixRLSettings):
+            found = re.search(rf"^\s*{field.name}: (.*?)(?=^\s*\w+: |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+            words = " ".join(found[1].split()) if found else ""
+            yield f"{field.name}={field.default}", words
     elif topic == "sets":
         for name, kind in SETS.items():
             yield name, kind.summary

@@ -51,9 +51,9 @@ def _root(
 
 @app.command("list")
 def list_command(
-    topic: Annotated[str | None, typer.Argument(help="envs, agents, sets, radii, presets")] = None,
+    topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets")] = None,
 ) -> None:
-    """List what there is: environments, agents, sets, radii, presets."""
+    """List what there is: environments, agents, their settings, sets, radii, presets."""
     topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
     print_listing(Console(), topics)
 
@@ -63,12 +63,12 @@ def run_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Environment setting key=value; repeat for more."),
+        typer.Option("--set", help="Environment setting key=value (see matrixrl list envs)."),
     ] = None,
     agent: Annotated[str, typer.Option("--agent", help="Name of the agent.")] = "matrix-rl",
     agent_set: Annotated[
         list[str] | None,
-        typer.Option("--agent-set", help="Agent setting key=value; repeat for more."),
+        typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings)."),
     ] = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", help="Episodes of each seed.")] = 1000,
     seeds: Annotated[int, typer.Option("--seeds", "-k", help="How many seeds.")] = 8,
@@ -109,11 +109,11 @@ def inspect_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Environment setting key=value; repeat for more."),
+        typer.Option("--set", help="Environment setting key=value (see matrixrl list envs)."),
     ] = None,
     agent_set: Annotated[
         list[str] | None,
-        typer.Option("--agent-set", help="Agent setting key=value; repeat for more."),
+        typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
@@ -189,3 +189,11 @@ def main() -> None:
     except MatrixRLError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
+    except MemoryError:
+        typer.echo("error: this problem does not fit in memory; ask for fewer states, episodes or seeds", err=True)
+        sys.exit(2)
+    except OSError as error:
+        typer.echo(f"error: {error.strerror or error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

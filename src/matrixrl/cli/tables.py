@@ -27,11 +27,12 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("agent", min_width=18)
+    table.add_column("proof", no_wrap=True)
     for heading in ("episodes", "regret", "at end", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("proof", no_wrap=True)
     for label, result in results.items():
-        table.add_row(label, *_cells(result), _short(result.guarantee))
+        name = f"{label} (stopped)" if result.interrupted else label
+        table.add_row(name, _short(result.guarantee), *_cells(result))
     return table
 
 
@@ -55,19 +56,23 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
 
 def _cells(result: RunResult) -> list[str]:
     n = result.n_episodes
-    played = f"{n:,}" + (" (stopped)" if result.interrupted else "")
+    played = f"{n:,}"
     if n == 0:
         return [played, "–", "–", "–", f"{result.seconds:.1f} s"]
     final = result.final_regret
-    spread = f" ± {final.std(ddof=1):,.1f}" if len(final) > 1 else ""
+    spread = f" ± {_amount(final.std(ddof=1))}" if len(final) > 1 else ""
     tail = result.regret[:, -max(1, n // 10) :]
     return [
         played,
-        f"{final.mean():,.1f}{spread}",
+        f"{_amount(final.mean())}{spread}",
         f"{np.mean(tail):.3f}",
         f"{result.mean_certificate().gap:.3g}",
         f"{result.seconds:.1f} s",
     ]
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
 
 
 def _short(guarantee: Literal[True] | str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fail, integer, number
 from matrixrl.mdp import FiniteMDP, MDPEnv
 
 __all__ = ["FourRooms"]
@@ -35,7 +35,8 @@ class FourRooms(MDPEnv):
         render_mode: str | None = None,
     ) -> None:
         n = integer("size", size, low=5, remedy="Try 9.")
-        n += 1 - n % 2  # the walls need a middle line
+        if n % 2 == 0:
+            fail("size", "must be odd (the walls need a middle line)", n, f"Try {n + 1}.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="A probability.")
         self._walls = _walls(n)
         self._cells = [(int(r), int(c)) for r, c in np.argwhere(~self._walls)]

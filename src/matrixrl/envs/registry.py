@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 
-from matrixrl.checks import choice
+from matrixrl.checks import choice, fail
 from matrixrl.envs.combination_lock import CombinationLock
 from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
@@ -26,7 +27,7 @@ class EnvEntry:
 
     name: str
     id: str
-    env_class: type[MDPEnv]
+    env_class: Callable[..., MDPEnv]
 
     @property
     def summary(self) -> str:
@@ -38,6 +39,11 @@ class EnvEntry:
         """The settings and their defaults."""
         signature = inspect.signature(self.env_class)
         return {k: p.default for k, p in signature.parameters.items() if k != "render_mode"}
+
+    def defaults(self) -> dict[str, Any]:
+        """The settings with the values that they have when nothing is given."""
+        made = self.env_class()
+        return {k: made.horizon if k == "horizon" else v for k, v in self.parameters.items()}
 
 
 ENVIRONMENTS: dict[str, EnvEntry] = {
@@ -57,8 +63,7 @@ def register_all() -> None:
     """Register the environments with Gymnasium; calling it again changes nothing."""
     for entry in ENVIRONMENTS.values():
         if entry.id not in gym.registry:
-            path = f"{entry.env_class.__module__}:{entry.env_class.__name__}"
-            gym.register(id=entry.id, entry_point=path)
+            gym.register(id=entry.id, entry_point=entry.env_class)
 
 
 def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
@@ -72,6 +77,9 @@ def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
     >>> make("gym:FrozenLake-v1", horizon=15).unwrapped.mdp.n_states
     17
     """
+    if not isinstance(name, str):
+        fail("environment", "must be a name", repr(name), "See matrixrl list envs.")
+    name = name.replace("gym:matrixrl/", "matrixrl/")
     if name.startswith("gym:"):
         return _from_gym(name.removeprefix("gym:"), settings)
     by_id = {entry.id: entry for entry in ENVIRONMENTS.values()}
@@ -98,6 +106,6 @@ def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
         names = sorted(i for i in gym.registry if not i.startswith("matrixrl/"))
         choice("environment", env_id, names)
         raise UnknownName(f"environment {env_id!r} is not known to Gymnasium ({error}).") from error
-    except (gym.error.Error, TypeError) as error:
-        raise InvalidInput(f"environment gym:{env_id} cannot be made: {error}") from error
+    except (gym.error.Error, TypeError, ValueError, KeyError, IndexError, AssertionError) as error:
+        raise InvalidInput(f"environment gym:{env_id} cannot be made: {type(error).__name__}: {error}") from error
     return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))

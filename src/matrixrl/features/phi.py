@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from matrixrl.checks import integer, shaped
+from matrixrl.checks import fail, integer, shaped
 from matrixrl.features.psi import Psi
 from matrixrl.linalg import DensePairs, DiagonalPairs, PairDesign
 from matrixrl.records import FloatArray, IntArray
@@ -21,7 +21,7 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = ["Blocks", "OneHotPhi", "Phi", "TablePhi", "tensor_product"]
 
 
-_SPAN = 1e-12  # eigenvalues below this share of the largest are rounding, not directions
+_SPAN = 1e-14  # eigenvalues below this share of the largest are rounding, not directions
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,9 @@ class TablePhi(Phi):
     def __init__(self, table: object) -> None:
         array = shaped("phi", table, (None, None, None), remedy="Give one vector of d numbers for each (s, a).")
         self.n_states, self.n_actions, self.d = array.shape
+        largest = np.abs(array).max()
+        if not 1e-100 < largest < 1e100:
+            fail("phi", "must have a largest entry between 1e-100 and 1e100", f"{largest:.3g}", "Rescale it.")
         self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.d)
 
     @property

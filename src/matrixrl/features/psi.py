@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from matrixrl.checks import integer, shaped
+from matrixrl.checks import fail, integer, shaped
 from matrixrl.linalg import GramInverse
 from matrixrl.records import FloatArray, IntArray
 
@@ -85,6 +85,13 @@ class TablePsi(Psi):
         self.gram = array.T @ array
         self._inverse = GramInverse(self.gram, pseudo=pseudo).matrix
         self.total = array.sum(axis=0)
+        if np.linalg.norm(self.total) <= 1e-9 * np.linalg.norm(array):
+            fail(
+                "psi",
+                "must not sum to zero over all states (no model could give probabilities that sum to one)",
+                f"a total of norm {np.linalg.norm(self.total):.2g}",
+                "Add a constant column, or do not centre the features.",
+            )
         dual = array @ self._inverse
         self.dual_norm = float(np.linalg.norm(dual, axis=1).max())
         about_mean = float(np.linalg.norm(dual - dual.mean(axis=0), axis=1).max())

@@ -30,8 +30,8 @@ DEMO = Demo(
     contenders=(
         Contender("paper's set, theorem radius", {"set": "frobenius", "radius": "theorem"}),
         Contender("normalised set, theorem radius", {"set": "normalised", "radius": "theorem"}),
-        Contender("normalised set, guaranteed", {"preset": "guaranteed"}),
-        Contender("normalised set, practical", {"preset": "practical"}),
+        Contender("normalised set, guaranteed preset", {"preset": "guaranteed"}),
+        Contender("normalised set, practical preset", {"preset": "practical"}),
     ),
     title="MatrixRL on RiverSwim (6 states, horizon 24)",
 )

@@ -47,29 +47,34 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
         points = np.union1d(points, np.linspace(1, n, min(n, _POINTS)).round().astype(int))
         shown = curves[:, points - 1]
         colour, style = _COLOURS[i % len(_COLOURS)], _STYLES[i % len(_STYLES)]
-        name = f"{label}: {result.final_regret.mean():,.0f}"
+        proof = "" if result.guarantee is True else " (no proof)"
+        name = f"{label}{proof}: {result.final_regret.mean():,.0f}"
         for axes in (linear, logarithmic):
             axes.plot(points, shown.mean(axis=0), style, color=colour, label=name, linewidth=1.8)
             axes.fill_between(points, shown.min(axis=0), shown.max(axis=0), color=colour, alpha=0.18, linewidth=0)
     reference = next(iter(results.values()))
     episodes = np.arange(1, longest + 1)
     for axes in (linear, logarithmic):
-        axes.plot(
-            episodes,
-            episodes * reference.optimal_value,
-            color="#888888",
-            linewidth=0.9,
-            label="learning nothing: N·V*",
-        )
+        if reference.earns_from_zero:  # only then is V* what a policy that earns nothing loses
+            axes.plot(
+                episodes,
+                episodes * reference.optimal_value,
+                color="#888888",
+                linewidth=0.9,
+                label="earning nothing: N·V*",
+            )
         axes.set_xlabel("episode N")
         axes.grid(alpha=0.25, linewidth=0.6)
     linear.set_ylabel("cumulative regret")
     logarithmic.set_xscale("log")
     logarithmic.set_yscale("log")
+    largest = max(float(r.cumulative_regret[:, -1].max()) for r in results.values() if r.n_episodes)
+    bottom, top = logarithmic.get_ylim()
+    logarithmic.set_ylim(max(bottom, 1e-5 * max(largest, 1e-3)), top)  # rounding is not regret
     logarithmic.set_title("the same, both axes logarithmic", fontsize=10)
     seeds = len(reference.seeds)
     linear.set_title(f"mean of {seeds} seed{'s' * (seeds > 1)}, band: all of them", fontsize=10)
-    linear.legend(fontsize=8.5, loc="upper left", framealpha=0.9)
+    linear.legend(fontsize=8.5, loc="best", framealpha=0.9)
     figure.suptitle(f"{title} — V*(s0) = {reference.optimal_value:.3f}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
 

@@ -40,6 +40,8 @@ def _singular_message(eigenvalues: FloatArray, vectors: FloatArray) -> str:
     direction = vectors[:, 0]
     order = np.argsort(-np.abs(direction))[:4]
     terms = " ".join(f"{direction[i]:+.3g}·psi[{i}]" for i in order if abs(direction[i]) > 1e-6)
+    if (np.abs(direction) > 1e-6).sum() > len(order):
+        terms += " + …"
     ratio = eigenvalues[0] / max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
     return (
         f"psi must have linearly independent columns (K_psi invertible); got {terms} = 0 on every state "

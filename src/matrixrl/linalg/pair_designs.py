@@ -136,7 +136,22 @@ class DensePairs:
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take back what `arrays` returned."""
-        self.design.matrix = arrays["design"]
+        matrix = arrays["design"]
+        fresh = DesignMatrix(self.design.d, len(matrix), ridge=self.design.ridge)
+        fresh.matrix = matrix
+        try:
+            exact = squared_row_norms(self.rows, fresh.refactor())
+        except np.linalg.LinAlgError as error:
+            raise ValueError("the design matrix is not positive definite") from error
+        fits = (
+            np.allclose(matrix, matrix.transpose(0, 2, 1))
+            and np.allclose(arrays["design_inverse"], fresh.inverse, rtol=1e-4, atol=1e-8 / self.design.ridge)
+            and np.allclose(arrays["logdet"], fresh.logdet, rtol=1e-6, atol=1e-6)
+            and np.allclose(arrays["width_sq"], exact, rtol=1e-4, atol=1e-8 / self.design.ridge)
+        )
+        if not fits:
+            raise ValueError("the design matrix, its inverse and the widths do not belong together")
+        self.design.matrix = matrix
         self.design.inverse = arrays["design_inverse"]
         self.design.logdet = arrays["logdet"]
         self.width_sq = arrays["width_sq"]
@@ -191,5 +206,7 @@ class DiagonalPairs:
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take back what `arrays` returned."""
+        if (arrays["counts"] < 0).any():
+            raise ValueError("counts are negative")
         self.counts = arrays["counts"]
         self.width_sq = 1.0 / (self.ridge + self.counts)

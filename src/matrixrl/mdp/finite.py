@@ -17,6 +17,9 @@ from matrixrl.tolerances import PROBABILITY
 __all__ = ["FiniteMDP", "Task"]
 
 
+_LARGEST_PLAN = 10**9
+
+
 class Task:
     """What an agent may know of a problem: everything but P.
 
@@ -58,6 +61,22 @@ class Task:
                     self.reward_range,
                     "Declare a range that contains 0.",
                 )
+            if (self.reward[self.end_state] != 0.0).any():
+                fail(
+                    "end_state",
+                    "must earn 0 for every action",
+                    f"{self.reward[self.end_state].tolist()}",
+                    "An episode that has ended earns nothing.",
+                )
+        if self.horizon * self.n_states > _LARGEST_PLAN:
+            fail(
+                "horizon",
+                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan keeps a value for each)",
+                f"{self.horizon} × {self.n_states}",
+                "Shorten the episode.",
+            )
+        if not isinstance(features, (Features, type(None))):
+            fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
         given = one_hot(self.n_states, self.n_actions) if features is None else features
         self.features = given.check(self.n_states, self.n_actions)
 
@@ -183,12 +202,12 @@ class FiniteMDP:
     def _check_end(self, end: int) -> None:
         actions = np.arange(self.n_actions)
         stays = self.transitions.rows(np.full(self.n_actions, end), actions)[:, end]
-        if (np.abs(stays - 1.0) > PROBABILITY).any() or (self.task.reward[end] != 0.0).any():
+        if (np.abs(stays - 1.0) > PROBABILITY).any():
             fail(
                 "end_state",
-                "must be absorbing and earn 0",
+                "must be absorbing",
                 f"state {end}, which stays with probability {stays.min():g}",
-                "Let every action of the end state lead back to it, with reward 0.",
+                "Let every action of the end state lead back to it.",
             )
 
 
@@ -198,14 +217,14 @@ def _checked_range(value: object) -> tuple[float, float]:
         fail("reward_range", "must be a pair of numbers", repr(value), remedy)
     low = number("reward_range low", value[0], remedy=remedy)
     high = number("reward_range high", value[1], remedy=remedy)
-    if not low < high:
-        fail("reward_range", "must have low < high", (low, high), remedy)
+    if not low < high or high - low > 1e300:
+        fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
     return low, high
 
 
 def _checked_start(start: Any, n_states: int) -> FloatArray:
     """Return the distribution (S,) of the first state."""
-    if np.ndim(start) == 0:
+    if isinstance(start, (int, np.integer)) or (isinstance(start, np.ndarray) and start.ndim == 0):
         chosen = index("start", start, size=n_states, remedy="Give a state or a distribution.")
         start = np.zeros(n_states)
         start[chosen] = 1.0

@@ -109,10 +109,10 @@ def low_rank(
     theta = rng.random(d)
     transitions = FactoredTransitions(phi, core @ psi.T)
     if orthonormal:
-        eigenvalues, vectors = np.linalg.eigh(psi.T @ psi)
-        root = (vectors * np.sqrt(eigenvalues)) @ vectors.T
-        psi, core = np.linalg.solve(root, psi.T).T, core @ root
-    features = Features(TablePhi(phi), TablePsi(psi))
+        # Ψ = UΣVᵀ: the columns of U are orthonormal features of the same span, at most min(d_psi, S) of them.
+        left, sizes, right = np.linalg.svd(psi, full_matrices=False)
+        psi, core = left, core @ right.T * sizes
+    features = Features(TablePhi(phi), TablePsi(psi, pseudo=wide > n_states))
     mdp = FiniteMDP(transitions, phi @ theta, horizon, features=features, noisy_rewards=noisy_rewards)
     return EmbeddedMDP(mdp, core)
 

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from scipy import sparse
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, integer, within
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.mdp.finite import FiniteMDP
 
@@ -56,8 +57,13 @@ def from_gymnasium(
     >>> mdp.n_states, mdp.task.end_state
     (17, 16)
     """
+    if not isinstance(env, gym.Env):
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     carried = known_mdp(env)
     if carried is not None:
+        for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
+            if value is not None:
+                fail(name, "cannot be changed on an environment of matrixrl", value, "Make it with that value.")
         return carried
     table = getattr(env.unwrapped, "P", None)
     observations, actions = env.observation_space, env.action_space
@@ -71,17 +77,30 @@ def from_gymnasium(
     if not isinstance(actions, spaces.Discrete):
         fail("env", "must have discrete actions", str(actions), "Offer a finite set of actions.")
     n, n_actions, end = int(observations.n), int(actions.n), int(observations.n)
+    if observations.start != 0 or actions.start != 0:
+        fail("env", "must number states and actions from 0", f"{observations} and {actions}", "Wrap it to shift them.")
     rows, cols, probabilities = [], [], []
     reward = np.zeros((n + 1, n_actions))
     earned = [0.0]
-    for s in range(n):
-        for a in range(n_actions):
-            for probability, next_state, r, terminated in table[s][a]:
-                rows.append(s * n_actions + a)
-                cols.append(end if terminated else int(next_state))
-                probabilities.append(float(probability))
-                reward[s, a] += float(probability) * float(r)
-                earned.append(float(r))
+    try:
+        for s in range(n):
+            for a in range(n_actions):
+                for probability, next_state, r, terminated in table[s][a]:
+                    rows.append(s * n_actions + a)
+                    cols.append(end if terminated else int(next_state))
+                    probabilities.append(float(probability))
+                    reward[s, a] += float(probability) * float(r)
+                    earned.append(float(r))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            "env.unwrapped.P must hold lists of (probability, next state, reward, terminated) at P[s][a] for every "
+            f"state and action; got {type(error).__name__} ({error}). Build a matrixrl.FiniteMDP instead."
+        ) from error
+    if min(cols) < 0 or max(cols) > n:
+        fail("env.unwrapped.P", f"must lead to states 0 … {n - 1}", f"{min(cols)} … {max(cols)}", "Correct the table.")
+    if reward_range is not None:
+        low, high = min(reward_range), max(reward_range)
+        within("reward", np.array(earned), low, high, remedy="Declare a reward_range that covers every reward.")
     for a in range(n_actions):
         rows.append(end * n_actions + a)
         cols.append(end)

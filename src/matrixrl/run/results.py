@@ -28,6 +28,7 @@ class RunResult:
         sizes: n_states, n_actions, d, d_psi.
         seeds: the K seeds.
         optimal_value: V*(s0).
+        earns_from_zero: whether rewards are never negative, so that N·V* is the regret of earning nothing.
         regret: (K, N) exact regret of each episode.
         returns: (K, N) realised sums of (expected) rewards.
         upper: (K, N) optimistic value of the start at each plan.
@@ -48,6 +49,7 @@ class RunResult:
     sizes: dict[str, int]
     seeds: list[int]
     optimal_value: float
+    earns_from_zero: bool
     regret: FloatArray
     returns: FloatArray
     upper: FloatArray

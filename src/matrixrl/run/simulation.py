@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 from matrixrl.agents import AGENTS, MatrixRLEngine, MatrixRLSettings
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
+from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray
 from matrixrl.run.results import RunResult
-from matrixrl.seeding import seed_list, stream_seed
+from matrixrl.seeding import restore, seed_list, state_of, stream_seed
 
 __all__ = ["Simulation", "run_seeds"]
 
@@ -27,8 +28,8 @@ __all__ = ["Simulation", "run_seeds"]
 class Simulation:
     """Independent replicas of one agent, one for each seed, advancing episode by episode.
 
-    Every replica plays exactly as `MatrixRL(env, seed=seed).learn(...)` would; running them together only
-    turns matrix-vector products into matrix-matrix products.
+    Every replica plays exactly as `MatrixRL(env, seed=seed, n_episodes=N).learn(N)` would; running them together
+    only turns matrix-vector products into matrix-matrix products.
 
     Args:
         env: a short name, a Gymnasium environment with a known MDP, or a `FiniteMDP`.
@@ -104,7 +105,18 @@ class Simulation:
         return self.result()
 
     def step(self) -> None:
-        """Play one episode in every replica."""
+        """Play one episode in every replica; one that is interrupted leaves no trace."""
+        streams, planning = [state_of(s) for s in self._streams], self.engine.planning_state()
+        try:
+            self._step()
+        except BaseException:
+            if self.engine.episode == self.done:  # nothing was learned from it
+                self.engine.restore_planning(planning)
+                for stream, state in zip(self._streams, streams, strict=True):
+                    restore(stream, state)
+            raise
+
+    def _step(self) -> None:
         started = time.perf_counter()
         task, engine = self.mdp.task, self.engine
         plan = engine.next_plan()
@@ -126,13 +138,15 @@ class Simulation:
         if self.certify:
             upper, lower, _ = engine.certify(plan.policy)
             self.certified[:, n] = np.stack([lower, upper], axis=1)
-        engine.update(before, actions, after, weights, rewards)
-        self.regret[:, n] = self.judge.regret(plan.policy)
-        self.returns[:, n] = rewards.sum(axis=1)
-        self.upper[:, n] = engine.upper(plan)
-        self.alarms[:, n] = plan.empty > 0
-        self.done = n + 1
-        self.seconds += time.perf_counter() - started
+        regret, upper = self.judge.regret(plan.policy), engine.upper(plan)
+        with uninterrupted():
+            engine.update(before, actions, after, weights, rewards)
+            self.regret[:, n] = regret
+            self.returns[:, n] = rewards.sum(axis=1)
+            self.upper[:, n] = upper
+            self.alarms[:, n] = plan.empty > 0
+            self.done = n + 1
+            self.seconds += time.perf_counter() - started
 
     def result(self) -> RunResult:
         """Return what was played so far."""
@@ -152,6 +166,7 @@ class Simulation:
             },
             seeds=self.seeds,
             optimal_value=self.judge.optimal_value,
+            earns_from_zero=self.mdp.task.reward_range[0] >= 0.0,
             regret=self.regret[:, :n].copy(),
             returns=self.returns[:, :n].copy(),
             upper=self.upper[:, :n].copy(),
@@ -205,7 +220,7 @@ def run_seeds(
     >>> result.regret.shape, result.settings["exploration"]
     ((4, 20), 0.05)
     """
-    chosen = seed_list(0, seeds) if isinstance(seeds, int) else seeds
+    chosen = seeds if isinstance(seeds, Sequence) else seed_list(0, seeds)
     simulation = Simulation(
         env,
         n_episodes=n_episodes,
@@ -230,6 +245,10 @@ def _checked_seeds(seeds: Sequence[int]) -> list[int]:
 def _world(env: str | gym.Env[Any, Any] | FiniteMDP, settings: dict[str, Any]) -> tuple[str, FiniteMDP]:
     if isinstance(env, str):
         return env, from_gymnasium(make(env, **settings))
+    if settings:
+        fail("env_settings", "must be empty for an environment that is already made", settings, "Make it with them.")
+    if not isinstance(env, (FiniteMDP, gym.Env)):
+        fail("env", "must be a name, a Gymnasium environment or a FiniteMDP", repr(env), "See matrixrl list envs.")
     if isinstance(env, FiniteMDP):
         return "FiniteMDP", env
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -123,14 +123,17 @@ class MatrixRLEngine:
     def radii(self) -> tuple[FloatArray, FloatArray]:
         """Return √β_n of the set, and the √β_n that the alarm is judged with: each (B, 1) or (B, P)."""
         inputs = self.radius_inputs()
-        chosen = self.settings.exploration * self.radius(inputs)
-        return chosen, np.maximum(chosen, self.proven_radius(inputs))
+        full = self.radius(inputs)
+        proven = full if isinstance(self.radius, BlockRadius) else self.proven_radius(inputs)
+        chosen = self.settings.exploration * full
+        return chosen, np.maximum(chosen, proven)
 
     def belief(self, *, proven: bool = False) -> Belief:
         """Return M_n with the set around it, at the agent's radius or at the tightest proven one."""
-        radius, alarm_radius = self.radii()
         if proven:
             radius = alarm_radius = self.proven_radius(self.radius_inputs())
+        else:
+            radius, alarm_radius = self.radii()
         return form_belief(self.features, self.set, self.design, self.core(), radius, alarm_radius)
 
     def rewards(self, *, proven: bool = False) -> tuple[FloatArray, FloatArray]:

@@ -186,15 +186,17 @@ class BlockRadius(Radius):
         return True
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n of the block of each pair: (B, P)."""
+        """Return √β_n of the block of each pair: (B, P), or (B, 1) where there is one block."""
         k, blocks, design = inputs.regularity, inputs.blocks, inputs.design
         if blocks.one_pair_each and isinstance(design, DiagonalPairs):
             return self._by_visits(k, design, blocks.count / inputs.delta)
-        logdet = design.block_logdet(blocks.members)
+        # One block is all of A_n, whose log-determinant is at hand.
+        logdet = design.block_logdet(blocks.members) if blocks.count > 1 else design.logdet[:, None]
         core_norm = math.sqrt(k.ridge) * k.c_psi_inv / np.sqrt(blocks.eigenvalues)
         core_norm = np.minimum(core_norm, k.core_norm)  # a block of M* is no longer than M*
         noise = np.sqrt(2.0 * math.log(blocks.count / inputs.delta) + logdet)
-        return (core_norm + k.noise_scale * noise)[:, blocks.pair_block]
+        radius: FloatArray = core_norm + k.noise_scale * noise
+        return radius[:, blocks.pair_block] if blocks.count > 1 else radius
 
     @staticmethod
     def _by_visits(k: Regularity, design: DiagonalPairs, odds: float) -> FloatArray:

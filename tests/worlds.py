@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import gymnasium as gym
 import numpy as np
 from scipy.linalg import sqrtm
 
@@ -20,6 +21,23 @@ WORLDS = {
         n_states=12, n_actions=3, d=3, d_psi=4, horizon=4, orthonormal=True, seed=seed
     ),
 }
+
+
+class Hidden(gym.Env):
+    """Three states in a row, a reward for reaching the last one, and no transition table."""
+
+    observation_space = gym.spaces.Discrete(3)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = 0
+        return 0, {}
+
+    def step(self, action):
+        self.state = min(self.state + 1, 2) if action == 1 else 0
+        done = self.state == 2
+        return self.state, float(done), done, False, {}
 
 
 @dataclass

@@ -6,6 +6,7 @@ import pytest
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.mdp import MDPEnv, tabular
+from worlds import Hidden
 
 
 @pytest.fixture
@@ -169,20 +170,6 @@ def test_an_error_in_the_environment_leaves_the_agent_after_the_last_whole_episo
 
 
 def test_an_environment_without_a_table_needs_rewards_and_then_works():
-    class Hidden(gym.Env):
-        observation_space = gym.spaces.Discrete(3)
-        action_space = gym.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.state = 0
-            return 0, {}
-
-        def step(self, action):
-            self.state = min(self.state + 1, 2) if action == 1 else 0
-            done = self.state == 2
-            return self.state, float(done), done, False, {}
-
     reward = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     with pytest.raises(InvalidInput, match=r"reward must be given.*shape \(3, 2\)"):
         MatrixRL(Hidden(), horizon=6)

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from matrixrl import FiniteMDP, MatrixRL, make, run_seeds
 from matrixrl.mdp import low_rank, tabular
 from tolerances import ALGEBRA
-from worlds import WORLDS, engine_with_data
+from worlds import WORLDS, Hidden, engine_with_data
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -57,22 +57,6 @@ def test_the_agent_never_reads_the_true_rewards():
 
 
 def test_rewards_need_not_be_given_where_they_are_unknown():
-    import gymnasium as gym
-
-    class Hidden(gym.Env):
-        observation_space = gym.spaces.Discrete(3)
-        action_space = gym.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.state = 0
-            return 0, {}
-
-        def step(self, action):
-            self.state = min(self.state + 1, 2) if action == 1 else 0
-            done = self.state == 2
-            return self.state, float(done), done, False, {}
-
     agent = MatrixRL(Hidden(), horizon=6, seed=0, known_reward=False, preset="practical")
     assert agent.learn(60).returns[-10:].min() == 1.0
 

@@ -31,6 +31,13 @@ app = typer.Typer(
 )
 
 OutOption = Annotated[Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Environment setting key=value (see matrixrl list envs).")
+]
+AgentSetOption = Annotated[
+    list[str] | None, typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")]
 
 
@@ -61,15 +68,9 @@ def list_command(
 @app.command("run")
 def run_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Environment setting key=value (see matrixrl list envs)."),
-    ] = None,
+    set_: SetOption = None,
     agent: Annotated[str, typer.Option("--agent", help="Name of the agent.")] = "matrix-rl",
-    agent_set: Annotated[
-        list[str] | None,
-        typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings)."),
-    ] = None,
+    agent_set: AgentSetOption = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", help="Episodes of each seed.")] = 1000,
     seeds: Annotated[int, typer.Option("--seeds", "-k", help="How many seeds.")] = 8,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
@@ -78,7 +79,7 @@ def run_command(
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run an agent on an environment with a known optimum and report its exact regret."""
     settings = parse_settings("--agent-set", agent_set or [])
@@ -107,15 +108,9 @@ def run_command(
 @app.command("inspect")
 def inspect_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Environment setting key=value (see matrixrl list envs)."),
-    ] = None,
-    agent_set: Annotated[
-        list[str] | None,
-        typer.Option("--agent-set", help="Agent setting key=value (see matrixrl list settings)."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    set_: SetOption = None,
+    agent_set: AgentSetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say what can be known of a problem before running it: constants, bounds, cost, warnings."""
     found = inspect_problem(

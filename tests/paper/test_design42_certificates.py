@@ -101,3 +101,20 @@ def test_an_alarm_takes_the_guarantee_away():
     agent = MatrixRL(wrong, seed=0, c_core=1.0)
     agent.learn(300)
     assert "alarm" in agent.certificate().guarantee
+
+
+def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
+    """Any policy, also a bad one: below its own value, not that of the best action."""
+    agent = MatrixRL(make("linear-mdp", n_states=30, d=3, horizon=4), seed=0)
+    agent.learn(2000)
+    mdp = agent.problem.mdp
+    worst = np.zeros((4, 30), dtype=int)
+    values = np.zeros(30)
+    for h in reversed(range(4)):
+        q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
+        worst[h] = q.argmin(axis=1)
+        values = q.min(axis=1)
+    _, lower, _ = agent.engine.certify(worst[None])
+    truth = evaluate(mdp, worst)[0, 0]
+    assert truth - 0.3 < lower[0] <= truth
+    assert lower[0] < agent.certificate().lower

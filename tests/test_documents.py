@@ -44,7 +44,7 @@ def test_the_paper_map_names_tests_and_code_that_exist():
     text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
     for name in re.findall(r"`(?:tests/paper/)?(test_\w+\.py)`", text):
         assert list((ROOT / "tests").rglob(name)), name
-    for name in re.findall(r"`((?:core|mdp|agents|linalg|run)/\w+\.py)`", text):
+    for name in re.findall(r"`((?:core|mdp|agents|linalg|run|features)/[\w/]+\.py)`", text):
         assert (ROOT / "src" / "matrixrl" / name).exists(), name
 
 

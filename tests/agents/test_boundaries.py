@@ -12,7 +12,7 @@ from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.mdp import tabular
 
 
-def test_the_bound_is_that_of_the_state_the_episode_started_in():
+def test_the_bound_is_that_of_the_state_the_episode_started_in(tmp_path):
     agent = MatrixRL(Task(np.array([[0.0], [1.0], [0.2]]), 5), seed=0)
     agent.begin_episode()
     for _ in range(5):
@@ -20,6 +20,8 @@ def test_the_bound_is_that_of_the_state_the_episode_started_in():
     episode = agent.end_episode()
     assert episode.episode_return == 5.0 <= episode.upper
     assert agent.certificate().upper == pytest.approx(5.0)
+    agent.save(tmp_path / "a")
+    assert MatrixRL.load(tmp_path / "a").certificate() == agent.certificate()
 
 
 def test_a_distribution_of_first_states_enters_values_regret_and_bounds():

@@ -231,6 +231,8 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"reward_range": [0]},
         {"reward_range": None},
         {"end_state": 999},
+        {"first_state": 999},
+        {"first_state": ...},
         {"n_observed": 10**9},
         {"ties": []},
         {"ties": [{"bit_generator": "MT19937"}]},

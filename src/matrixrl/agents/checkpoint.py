@@ -64,7 +64,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
             return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
     except zipfile.BadZipFile as error:
         raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
-    except (OSError, EOFError, UnicodeDecodeError, NotImplementedError, RuntimeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, RuntimeError) as error:  # zipfile: encrypted members too
         raise CheckpointError(f"{source} cannot be read ({error})") from error
 
 

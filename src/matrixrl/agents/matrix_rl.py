@@ -98,7 +98,7 @@ class MatrixRL:
         self.running: RunningEpisode | None = None
         self.env_is_seeded = False
         self._judge = None if problem.mdp is None else Judge(problem.mdp)
-        self._first_state: int | None = None
+        self.first_state: int | None = None
         self._advice: Plan | None = None  # for `predict`, dropped when data come in
 
     @property
@@ -165,7 +165,7 @@ class MatrixRL:
             raise ProtocolError("end_episode was called before any observe; use abandon_episode")
         plan = running.plan
         judged = self._judge is not None and not running.off_plan
-        self._first_state = running.steps[0][0]
+        self.first_state = running.steps[0][0]
         episode = Episode(
             index=self.n_episodes,
             episode_return=float(sum(running.rewards)),
@@ -271,10 +271,10 @@ class MatrixRL:
 
     def _start(self) -> FloatArray:
         """Return where episodes start: known with the MDP, else the first state that was seen last."""
-        if self.problem.mdp is not None or self._first_state is None:
+        if self.problem.mdp is not None or self.first_state is None:
             return self.task.start
         start = np.zeros(self.task.n_states)
-        start[self._first_state] = 1.0
+        start[self.first_state] = 1.0
         return start
 
     def _running(self, call: str) -> RunningEpisode:

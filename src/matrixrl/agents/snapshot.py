@@ -17,7 +17,7 @@ from matrixrl.agents.checkpoint import read_checkpoint, write_checkpoint
 from matrixrl.agents.problem import Problem, fingerprint, reattach
 from matrixrl.agents.running import RunningEpisode
 from matrixrl.agents.settings import MatrixRLSettings
-from matrixrl.checks import integer
+from matrixrl.checks import index, integer
 from matrixrl.errors import CheckpointError, InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, TablePhi, TablePsi
 from matrixrl.mdp import FiniteMDP, Task
@@ -42,6 +42,7 @@ def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
         "agent": agent.name,
         "settings": agent.settings.as_dict(),
         "seed": agent.seed,
+        "first_state": agent.first_state,
         "episode": agent.n_episodes,
         "horizon": task.horizon,
         "reward_range": list(task.reward_range),
@@ -155,6 +156,10 @@ class Snapshot:
         agent.engine.restore_arrays(learned)
         agent.engine.episode = episode
         agent.engine.restore_random_states(self.header["ties"])
+        first = self.header["first_state"]
+        agent.first_state = (
+            None if first is None else index("first_state", first, size=self.task.n_states, remedy="It is damaged.")
+        )
 
     def _fill_history(self, agent: MatrixRL) -> None:
         columns = [self.arrays[f"history_{name}"] for name in _HISTORY]

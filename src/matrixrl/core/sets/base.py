@@ -11,7 +11,7 @@ import numpy as np
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["ConfidenceSet", "Reach", "SetContext", "Split", "column_sums", "frobenius_norms", "widths"]
+__all__ = ["ConfidenceSet", "Reach", "SetContext", "SingleSet", "Split", "column_sums", "frobenius_norms", "widths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,24 @@ class ConfidenceSet(ABC):
         self.context = context
 
     @property
-    def members(self) -> tuple[ConfidenceSet, ...]:
-        """The sets whose smallest bound counts: itself, but for an intersection."""
+    @abstractmethod
+    def members(self) -> tuple[SingleSet, ...]:
+        """The sets whose tightest bound counts: itself, but for an intersection."""
+
+    @abstractmethod
+    def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
+        """Say whether M is inside, for error = A^{1/2}(M − M_n) of shape (B, d, d_psi) and radius √β (B,).
+
+        Any matrix root of A will do but for the printed column ball, which needs the symmetric one.
+        """
+
+
+class SingleSet(ConfidenceSet):
+    """A set whose bound has the form of shift, direction, scale and reach."""
+
+    @property
+    def members(self) -> tuple[SingleSet, ...]:
+        """Itself."""
         return (self,)
 
     @abstractmethod
@@ -107,13 +123,6 @@ class ConfidenceSet(ABC):
     @abstractmethod
     def split(self, v: FloatArray) -> Split:
         """Return the value's part of the bound for v (B, d_psi)."""
-
-    @abstractmethod
-    def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Say whether M is inside, for error = A^{1/2}(M − M_n) of shape (B, d, d_psi) and radius √β (B,).
-
-        Any matrix root of A will do but for the printed column ball, which needs the symmetric one.
-        """
 
 
 def widths(design: PairDesign) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.core.sets.base import ConfidenceSet, Reach, SetContext, Split, frobenius_norms, widths
+from matrixrl.core.sets.base import ConfidenceSet, Reach, SetContext, SingleSet, Split, frobenius_norms, widths
 from matrixrl.core.sets.paper import ColumnBall
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
@@ -13,7 +13,7 @@ from matrixrl.tolerances import EMPTY_SET
 __all__ = ["Intersection", "NormalisedBall", "NormalisedColumnBall", "chebyshev_centre"]
 
 
-class NormalisedBall(ConfidenceSet):
+class NormalisedBall(SingleSet):
     r"""The Frobenius ball cut with {φᵀMu = 1}, u = Ψᵀ1: only models that are probabilities (design 4.1).
 
     With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\) it is
@@ -94,23 +94,9 @@ class Intersection(ConfidenceSet):
         self._members = (NormalisedBall(context), NormalisedColumnBall(context))
 
     @property
-    def members(self) -> tuple[ConfidenceSet, ...]:
+    def members(self) -> tuple[SingleSet, ...]:
         """The two sets."""
         return self._members
-
-    def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,
-        slack: FloatArray | None,
-    ) -> Reach:
-        """Return the reach of the first member; planning asks each member."""
-        return self._members[0].reach(design, radius, alarm_radius, slack)
-
-    def split(self, v: FloatArray) -> Split:
-        """Return the split of the first member; planning asks each member."""
-        return self._members[0].split(v)
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
         """Say whether every member holds M."""

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from matrixrl.core.sets.base import ConfidenceSet, Reach, Split, column_sums, frobenius_norms, widths
+from matrixrl.core.sets.base import Reach, SingleSet, Split, column_sums, frobenius_norms, widths
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["ColumnBall", "ColumnClosedForm", "FrobeniusBall", "FrobeniusClosedForm", "PrintedColumnBall"]
 
 
-class FrobeniusBall(ConfidenceSet):
+class FrobeniusBall(SingleSet):
     r"""YW19 (6), solved exactly: \(\max_M \phi^\top M v = \phi^\top M_n v + \sqrt\beta\, w\, \|v\|_2\).
 
     The ball of the same radius in the operator norm has the same maximum (docs/proofs.md, section 1).
@@ -52,7 +52,7 @@ class FrobeniusClosedForm(FrobeniusBall):
         return Split(np.zeros(len(v)), v, np.full(len(v), 2.0 * self.context.c_psi * self.context.horizon))
 
 
-class ColumnBall(ConfidenceSet):
+class ColumnBall(SingleSet):
     r"""YW19 (5) with column norms (E1), solved exactly: \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\)."""
 
     name = "column"
@@ -99,7 +99,7 @@ class ColumnClosedForm(ColumnBall):
         return Split(np.zeros(len(v)), v, np.full(len(v), scale))
 
 
-class PrintedColumnBall(ConfidenceSet):
+class PrintedColumnBall(SingleSet):
     """YW19 (5) as printed: the sum of row norms of A^{1/2}(M − M_n) at most √(dβ).
 
     Its exact maximum is φᵀM_n v + √(dβ) ‖A^{-1/2}φ‖_∞ ‖v‖₂. It holds M*, but the lemma that bounds its members,

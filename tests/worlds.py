@@ -87,7 +87,8 @@ def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):
     """Return our bounds on φᵀMv for all pairs (before any clip), and the belief they come from."""
     size = np.array([[radius]])
     belief = form_belief(
-        world.features,
+        world.features.phi,
+        world.features.psi,
         kind(set_context(world)),
         engine.design,
         engine.core(),
@@ -95,7 +96,7 @@ def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):
         size if alarm_radius is None else np.array([[alarm_radius]]),
     )
     parts = [
-        next_value_bound(world.features, belief.core, member.split(v), reach, sign=sign).ravel()
+        next_value_bound(world.features.phi, world.features.psi, belief.core, member.split(v), reach, sign=sign).ravel()
         for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
     ]
     return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief

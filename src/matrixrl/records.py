@@ -30,6 +30,10 @@ class Plan:
     values: FloatArray
     empty: IntArray
 
+    def action(self, stage: int, state: int) -> int:
+        """Return the action of the first replica."""
+        return int(self.policy[0, stage, state])
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:

@@ -9,6 +9,7 @@ from scipy.stats import binom
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, evaluate, make, run_seeds, solve
 from matrixrl.core import SETS
 from matrixrl.mdp import low_rank, tabular
+from matrixrl.records import Plan
 
 WORLDS = {
     "tabular": lambda seed: tabular(n_states=4, n_actions=2, horizon=4, seed=seed).mdp,
@@ -114,7 +115,7 @@ def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
         q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
         worst[h] = q.argmin(axis=1)
         values = q.min(axis=1)
-    _, lower, _ = agent.engine.certify(worst[None])
+    _, lower, _ = agent.engine.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1)))
     truth = evaluate(mdp, worst)[0, 0]
     assert truth - 0.3 < lower[0] <= truth
     assert lower[0] < agent.certificate().lower

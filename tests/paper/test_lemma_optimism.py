@@ -36,7 +36,9 @@ def test_values_are_optimistic_at_every_stage_state_and_action(kind, order, name
     radius = np.array([distance(world, engine, order) * (1 + 1e-9) + 1e-12])
     task = world.mdp.task
     radius = radius[:, None]
-    belief = form_belief(world.features, engine.set, engine.design, engine.core(), radius, radius)
+    belief = form_belief(
+        world.features.phi, world.features.psi, engine.set, engine.design, engine.core(), radius, radius
+    )
     plan = optimistic_plan(
         belief,
         unit_reward=task.unit_reward.T,
@@ -59,7 +61,7 @@ def test_without_the_true_core_in_the_set_optimism_can_fail():
     zero = np.array([[0.0]])
     task = world.mdp.task
     plan = optimistic_plan(
-        form_belief(world.features, engine.set, engine.design, engine.core(), zero, zero),
+        form_belief(world.features.phi, world.features.psi, engine.set, engine.design, engine.core(), zero, zero),
         unit_reward=task.unit_reward.T,
         horizon=task.horizon,
         priority=np.zeros((1, task.n_actions)),

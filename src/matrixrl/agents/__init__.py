@@ -1,10 +1,11 @@
 """Agents: the paper's algorithm behind one protocol."""
 
 from matrixrl.agents.engine import MatrixRLEngine
+from matrixrl.agents.engines import make_engine
 from matrixrl.agents.matrix_rl import MatrixRL
 from matrixrl.agents.settings import PRESETS, MatrixRLSettings
 
 AGENTS: dict[str, type[MatrixRL]] = {MatrixRL.name: MatrixRL}
 """Every agent by the name used on the command line."""
 
-__all__ = ["AGENTS", "PRESETS", "MatrixRL", "MatrixRLEngine", "MatrixRLSettings"]
+__all__ = ["AGENTS", "PRESETS", "MatrixRL", "MatrixRLEngine", "MatrixRLSettings", "make_engine"]

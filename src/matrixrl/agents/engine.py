@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from matrixrl.agents.schedule import epoch_of
 from matrixrl.agents.settings import MatrixRLSettings
-from matrixrl.checks import fail
 from matrixrl.core import (
     SETS,
     Belief,
@@ -26,7 +25,7 @@ from matrixrl.core import (
     reward_bounds,
     reward_regularity,
 )
-from matrixrl.core.radius import ConstantRadius
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import Task
@@ -34,8 +33,6 @@ from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.seeding import generator, restore, state_of
 
 __all__ = ["MatrixRLEngine"]
-
-_LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 
 
 class _Ends(TypedDict):
@@ -61,9 +58,9 @@ class MatrixRLEngine:
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings
         self.seeds = list(seeds)
-        self.ridge = _checked_ridge(settings, features)
+        self.ridge = settings.ridge_for(features.phi.max_norm_sq)
         self.regularity = regularity(features, c_core=settings.c_core, ridge=self.ridge)
-        self.reward_regularity = reward_regularity(features, self.ridge)
+        self.reward_regularity = reward_regularity(features.phi, self.ridge)
         self.radius = settings.make_radius()
         self.proven_radius = BlockRadius()
         self.set = SETS[settings.set](
@@ -134,7 +131,9 @@ class MatrixRLEngine:
             radius = alarm_radius = self.proven_radius(self.radius_inputs())
         else:
             radius, alarm_radius = self.radii()
-        return form_belief(self.features, self.set, self.design, self.core(), radius, alarm_radius)
+        return form_belief(
+            self.features.phi, self.features.psi, self.set, self.design, self.core(), radius, alarm_radius
+        )
 
     def rewards(self, *, proven: bool = False) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on unit rewards: (A, S) if known, else (B, A, S)."""
@@ -143,7 +142,7 @@ class MatrixRLEngine:
         inputs = replace(self.radius_inputs(), regularity=self.reward_regularity)
         scale = 1.0 if proven else self.settings.exploration
         radius = scale * (self.proven_radius if proven else self.radius)(inputs)
-        return reward_bounds(self.features, self.design, self.reward_moment, radius)
+        return reward_bounds(self.features.phi, self.design, self.reward_moment, radius)
 
     def next_plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere (design 4.3)."""
@@ -194,13 +193,30 @@ class MatrixRLEngine:
         """Return the optimistic value of the start (the task's, or another one) in its own unit: (B,)."""
         return self.task.to_own_unit(plan.values[:, 0] @ (self.task.start if start is None else start))
 
-    def certify(self, policy: IntArray, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray, IntArray]:
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for these settings, else why not."""
+        return self.settings.guarantee
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
+        """True if a certificate holds with probability 1 − δ, else why not."""
+        return self.settings.certificate_guarantee(alarmed)
+
+    def start_at(self, state: int | None) -> FloatArray:
+        """Return where episodes start, as a distribution (S,): at the state, or where the task says if None."""
+        if state is None:
+            return self.task.start
+        start = np.zeros(self.task.n_states)
+        start[state] = 1.0
+        return start
+
+    def certify(self, plan: Plan, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray, IntArray]:
         """Bound V*(s0) from above and V^π(s0) from below at the tightest proven radius (design 4.2).
 
         It holds for any data, however they were collected, so a tuned agent has a proven certificate too.
 
         Args:
-            policy: (B, H, S).
+            plan: its policy is the one that is bounded from below.
             start: (S,) where episodes start; as the task says by default.
 
         Returns:
@@ -209,7 +225,7 @@ class MatrixRLEngine:
         belief = self.belief(proven=True)
         most, least = self.rewards(proven=True)
         best = optimistic_plan(belief, unit_reward=most, priority=self._no_ties(), **self._ends())
-        values = pessimistic_values(belief, policy, unit_reward=least, **self._ends())
+        values = pessimistic_values(belief, plan.policy, unit_reward=least, **self._ends())
         where = self.task.start if start is None else start
         return self.upper(best, where), self.task.to_own_unit(values[:, 0] @ where), belief.empty
 
@@ -272,6 +288,12 @@ class MatrixRLEngine:
             }
         return arrays
 
+    def check_arrays(self, arrays: dict[str, FloatArray]) -> None:
+        """Refuse arrays that `arrays` of this engine could not have returned."""
+        for name, own in self.arrays().items():
+            if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise InvalidInput(f"{name} must have shape {own.shape} and type {own.dtype}")
+
     def restore_arrays(self, arrays: dict[str, FloatArray]) -> None:
         """Take back what `arrays` returned."""
         self.cross_moment = arrays["cross_moment"]
@@ -304,17 +326,3 @@ class MatrixRLEngine:
         """Take back what `random_states` returned."""
         for rng, state in zip(self._ties, states, strict=True):
             restore(rng, state)
-
-
-def _checked_ridge(settings: MatrixRLSettings, features: Features) -> float:
-    """Return λ; with the tuned radius it is counted in units of the largest ‖φ‖², so that scale does not matter."""
-    largest = features.phi.max_norm_sq
-    ridge = settings.ridge * (largest if settings.radius == ConstantRadius.name else 1.0)
-    if largest / ridge > _LARGEST_RATIO:
-        fail(
-            "phi",
-            f"must not be longer than {_LARGEST_RATIO:g} times the ridge (squared norm; A_n would lose its digits)",
-            f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
-            "Divide the features by a constant, or raise ridge.",
-        )
-    return ridge

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents.engine import MatrixRLEngine
+from matrixrl.agents.column_engine import ColumnPlan
+from matrixrl.agents.engines import make_engine
 from matrixrl.agents.interaction import play_episodes
 from matrixrl.agents.problem import Problem, read_problem
 from matrixrl.agents.running import RunningEpisode
@@ -19,7 +20,7 @@ from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
-from matrixrl.mdp import FiniteMDP, Judge, Task
+from matrixrl.mdp import FiniteMDP, Judge, LargeTask, Task
 from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, IntArray, Plan
 from matrixrl.seeding import fresh_seed
 
@@ -41,7 +42,7 @@ class MatrixRL:
 
     Args:
         problem: a Gymnasium environment (ours, or one with a transition table, or any discrete one together
-            with `reward`), a `FiniteMDP`, or a `Task` for ask and tell only.
+            with `reward`), a `FiniteMDP`, a `Task` for ask and tell only, or a `LargeTask` (functions of states).
         phi: φ as a feature map or an (S, A, d) array; the problem's own, else one-hot.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own, else one-hot.
         psi_pinv: accept linearly dependent columns of ψ and work on their span.
@@ -49,6 +50,8 @@ class MatrixRL:
             `known_reward=False`.
         horizon: steps in an episode, where the environment does not say.
         reward_range: declared range of rewards, for Gymnasium environments that are not ours.
+        measure_regret: compute the exact regret of every episode where the MDP is known; a sweep over all states, worth
+            switching off where there are very many.
         seed: of everything random; drawn and kept in `agent.seed` if None.
         settings: see `MatrixRLSettings` (preset, set, radius, exploration, delta, n_episodes, …).
 
@@ -63,7 +66,7 @@ class MatrixRL:
 
     def __init__(
         self,
-        problem: gym.Env[Any, Any] | FiniteMDP | Task,
+        problem: gym.Env[Any, Any] | FiniteMDP | Task | LargeTask,
         *,
         phi: Phi | FloatArray | None = None,
         psi: Psi | FloatArray | None = None,
@@ -71,6 +74,7 @@ class MatrixRL:
         reward: FloatArray | None = None,
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
+        measure_regret: bool = True,
         seed: int | None = None,
         **settings: Any,
     ) -> None:
@@ -84,6 +88,7 @@ class MatrixRL:
             horizon=horizon,
             reward_range=reward_range,
             known_reward=resolved.known_reward,
+            measure_regret=measure_regret,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(known, resolved, chosen)
@@ -93,13 +98,13 @@ class MatrixRL:
         self.task = problem.task
         self.settings = settings
         self.seed = seed
-        self.engine = MatrixRLEngine(problem.task, problem.features, settings, [seed])
+        self.engine = make_engine(problem.task, problem.features, settings, [seed], pseudo=problem.pseudo)
         self.log = HistoryLog()
         self.running: RunningEpisode | None = None
         self.env_is_seeded = False
-        self._judge = None if problem.mdp is None else Judge(problem.mdp)
-        self.first_state: int | None = None
-        self._advice: Plan | None = None  # for `predict`, dropped when data come in
+        self._judge = None if problem.mdp is None or not problem.measures_regret else Judge(problem.mdp)
+        self.first_state: Any = None
+        self._advice: Plan | ColumnPlan | None = None  # for `predict`, dropped when data come in
 
     @property
     def n_episodes(self) -> int:
@@ -117,7 +122,7 @@ class MatrixRL:
         if any(self.log.alarms):
             first = self.log.alarms.index(True)
             return f"misspecification alarm in episode {first + 1}: the features cannot represent P (or a δ event)"
-        return self.settings.guarantee
+        return self.engine.guarantee
 
     def begin_episode(self) -> None:
         """Plan the next episode (Algorithm 1, line 6)."""
@@ -164,14 +169,16 @@ class MatrixRL:
         if running.stage == 0:
             raise ProtocolError("end_episode was called before any observe; use abandon_episode")
         plan = running.plan
-        judged = self._judge is not None and not running.off_plan
         self.first_state = running.steps[0][0]
+        regret: float | None = None
+        if self._judge is not None and not running.off_plan:
+            regret = float(self._judge.regret(plan.policy)[0])
         episode = Episode(
             index=self.n_episodes,
             episode_return=float(sum(running.rewards)),
             length=running.stage,
-            regret=float(self._judge.regret(plan.policy)[0]) if self._judge and judged else None,
-            upper=float(self.engine.upper(plan, self._start())[0]),
+            regret=regret,
+            upper=self._upper(plan),
             alarm=bool(plan.empty[0]),
             certificate=running.certificate,
         )
@@ -189,7 +196,7 @@ class MatrixRL:
     def predict(self, obs: Any, stage: int = 0) -> int:
         """Return the action that current knowledge advises; it changes nothing, not even a random stream."""
         h = index("stage", stage, size=self.task.horizon, remedy="Stages count from 0.")
-        return int(self.advice.policy[0, h, self._state("obs", obs)])
+        return self.advice.action(h, self._state("obs", obs))
 
     @property
     def policy(self) -> IntArray:
@@ -198,7 +205,7 @@ class MatrixRL:
         return policy
 
     @property
-    def advice(self) -> Plan:
+    def advice(self) -> Plan | ColumnPlan:
         """The plan from all finished episodes, ties to the lowest action; cached."""
         if self._advice is None:
             self._advice = self.engine.plan(break_ties_at_random=False)
@@ -210,9 +217,9 @@ class MatrixRL:
         The policy is that of the running episode, or else the one `predict` gives. The bounds are at the tightest
         proven radius, whatever the agent explores with, so they hold for tuned agents too.
         """
-        policy = self.advice.policy if self.running is None else self.running.plan.policy
-        upper, lower, empty = self.engine.certify(policy, self._start())
-        words = self.settings.certificate_guarantee(bool(empty[0]) or any(self.log.alarms))
+        plan: Any = self.advice if self.running is None else self.running.plan
+        upper, lower, empty = self.engine.certify(plan, self._start())
+        words = self.engine.certificate_guarantee(bool(empty[0]) or any(self.log.alarms))
         return Certificate(float(upper[0]), float(lower[0]), self.settings.delta, words)
 
     def learn(
@@ -255,27 +262,26 @@ class MatrixRL:
         write_snapshot(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: gym.Env[Any, Any] | FiniteMDP | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], env: gym.Env[Any, Any] | FiniteMDP | LargeTask | None = None) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
 
         Args:
             path: the file.
             env: where `learn` shall go on; its random stream is put back where it was. Not needed to ask
-                and tell, or to predict.
+                and tell, or to predict; but a `LargeTask`, whose functions no file can hold, is needed always.
         """
-        snapshot = read_snapshot(path, cls.name)
+        snapshot = read_snapshot(path, cls.name, env)
         agent = cls.__new__(cls)
-        agent._setup(snapshot.problem(env), snapshot.settings, snapshot.seed)
+        agent._setup(snapshot.problem, snapshot.settings, snapshot.seed)
         snapshot.fill(agent)
         return agent
 
-    def _start(self) -> FloatArray:
+    def _upper(self, plan: Any) -> float:
+        return float(self.engine.upper(plan, self._start())[0])
+
+    def _start(self) -> Any:
         """Return where episodes start: known with the MDP, else the first state that was seen last."""
-        if self.problem.mdp is not None or self.first_state is None:
-            return self.task.start
-        start = np.zeros(self.task.n_states)
-        start[self.first_state] = 1.0
-        return start
+        return self.engine.start_at(None if self.problem.mdp is not None else self.first_state)
 
     def _running(self, call: str) -> RunningEpisode:
         if self.running is None:
@@ -288,5 +294,5 @@ class MatrixRL:
             raise ProtocolError(f"{call} was called after the last step of the episode; call end_episode")
         return episode
 
-    def _state(self, name: str, obs: Any) -> int:
-        return index(name, obs, size=self.problem.n_observed, remedy="Give a state of observation_space.")
+    def _state(self, name: str, obs: Any) -> Any:
+        return self.problem.state(name, obs)

@@ -10,10 +10,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, shaped
+from matrixrl.checks import fail, index, shaped
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
-from matrixrl.mdp import FiniteMDP, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
+from matrixrl.mdp import FiniteMDP, LargeTask, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
 from matrixrl.records import FloatArray
 from matrixrl.seeding import generator
 
@@ -30,13 +30,37 @@ class Problem:
         env: where `learn` plays, or None for ask and tell.
         mdp: the known MDP, only ever used to measure regret, or None.
         n_observed: how many states can be observed (the end state of a converted environment cannot).
+        pseudo: whether ψ may have linearly dependent columns.
+        measures_regret: whether the known MDP is used to measure regret.
     """
 
-    task: Task
-    features: Features
+    task: Task | LargeTask
+    features: Features | None
     env: gym.Env[Any, Any] | None
     mdp: FiniteMDP | None
     n_observed: int
+    pseudo: bool = False
+    measures_regret: bool = True
+
+    def state(self, name: str, obs: Any) -> Any:
+        """Return an observation as a state, or refuse it."""
+        if isinstance(self.task, LargeTask):
+            return self.task.state(name, obs)
+        return index(name, obs, size=self.n_observed, remedy="Give a state of observation_space.")
+
+    def inner_state(self, name: str, value: Any) -> Any:
+        """Return a state that may also be the end state."""
+        if isinstance(self.task, LargeTask):
+            return self.task.state(name, value)
+        return index(name, value, size=self.task.n_states, remedy="Give a state.")
+
+    @property
+    def dimensions(self) -> tuple[int, int]:
+        """Return d and d_psi."""
+        if isinstance(self.task, LargeTask):
+            return self.task.d, self.task.d_psi
+        assert self.features is not None
+        return self.features.phi.d, self.features.psi.d_psi
 
 
 def read_problem(
@@ -49,11 +73,17 @@ def read_problem(
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
     known_reward: bool = True,
+    measure_regret: bool = True,
 ) -> Problem:
-    """Return the problem behind a Gymnasium environment, a `FiniteMDP` or a `Task`."""
+    """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `LargeTask`."""
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
+    if isinstance(given, LargeTask):
+        _refuse_overrides({**overrides, "phi": phi, "psi": psi}, "a LargeTask")
+        if known_reward and not given.knows_reward:
+            fail("reward", "must be given to an agent that knows rewards", None, "Pass it to LargeTask.")
+        return Problem(given, None, given.env, None, 0, psi_pinv)
     if isinstance(given, FiniteMDP):
         env, mdp, task = MDPEnv(given), given, given.task
         _refuse_overrides(overrides, "a FiniteMDP")
@@ -73,7 +103,7 @@ def read_problem(
     else:
         fail(
             "problem",
-            "must be a Gymnasium environment, a FiniteMDP or a Task",
+            "must be a Gymnasium environment, a FiniteMDP, a Task or a LargeTask",
             type(given).__name__,
             "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
         )
@@ -86,11 +116,17 @@ def read_problem(
     observed = task.n_states
     if env is not None and isinstance(env.observation_space, spaces.Discrete):
         observed = int(env.observation_space.n)
-    return Problem(task, features, env, mdp, observed)
+    pseudo = getattr(chosen_psi, "pseudo", psi_pinv)
+    return Problem(task, features, env, mdp, observed, pseudo, measure_regret)
 
 
 def reattach(
-    saved: Problem, has_table: bool, print_of_world: FloatArray, env: gym.Env[Any, Any] | FiniteMDP
+    saved: Problem,
+    has_table: bool,
+    print_of_world: FloatArray,
+    env: gym.Env[Any, Any] | FiniteMDP,
+    *,
+    own_features: bool = False,
 ) -> Problem:
     """Return the saved problem with a world to play in, refusing a world that is another problem.
 
@@ -99,13 +135,16 @@ def reattach(
         has_table: whether the saved agent's world had a known MDP.
         print_of_world: its `fingerprint`.
         env: the world.
+        own_features: take φ of the world, because it is a function.
     """
     task = saved.task
+    assert isinstance(task, Task)
     if isinstance(env, FiniteMDP) or known_mdp(env) is not None:
         found = read_problem(env)
     else:
         reward = None if has_table else task.reward[: saved.n_observed]
         found = read_problem(env, reward=reward, horizon=task.horizon, reward_range=task.reward_range)
+    assert isinstance(found.task, Task)
     same = (
         found.task.horizon == task.horizon
         and found.task.end_state == task.end_state
@@ -120,7 +159,12 @@ def reattach(
             "other states, actions, horizon, rewards or transitions",
             "Make the environment with the same settings.",
         )
-    return replace(found, task=task, features=saved.features)
+    assert saved.features is not None
+    features = saved.features
+    if own_features:
+        assert found.features is not None
+        features = Features(found.features.phi, features.psi)
+    return replace(found, task=task, features=features, pseudo=saved.pseudo, measures_regret=saved.measures_regret)
 
 
 def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from matrixrl.agents.column_engine import ColumnPlan
 from matrixrl.records import Certificate, IntArray, Plan
 
 __all__ = ["RunningEpisode"]
@@ -24,8 +27,8 @@ class RunningEpisode:
         certificate: of the plan's policy, if it was asked for.
     """
 
-    plan: Plan
-    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    plan: Plan | ColumnPlan
+    steps: list[tuple[Any, int, Any]] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
     off_plan: bool = False
@@ -36,18 +39,18 @@ class RunningEpisode:
         """How many steps were observed."""
         return len(self.steps)
 
-    def planned_action(self, state: int) -> int:
+    def planned_action(self, state: Any) -> int:
         """Return the planned action at the current stage."""
-        return int(self.plan.policy[0, self.stage, state])
+        return self.plan.action(self.stage, state)
 
-    def add(self, state: int, action: int, reward: float, following: int, terminated: bool) -> None:
+    def add(self, state: Any, action: int, reward: float, following: Any, terminated: bool) -> None:
         """Append one step."""
         self.off_plan |= action != self.planned_action(state)
         self.steps.append((state, action, following))
         self.rewards.append(reward)
         self.terminated = terminated
 
-    def columns(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return states, actions and next states, each (1, k)."""
-        states, actions, following = np.array(self.steps, dtype=np.int64).T[:, None, :]
-        return states, actions, following
+    def columns(self) -> tuple[NDArray[Any], IntArray, NDArray[Any]]:
+        """Return states, actions and next states: (1, k, …), (1, k), (1, k, …)."""
+        states, actions, following = (np.array(column) for column in zip(*self.steps, strict=True))
+        return states[None], actions[None], following[None]

@@ -9,10 +9,14 @@ from typing import Any, Literal
 from matrixrl.agents.schedule import DOUBLING
 from matrixrl.checks import choice, fail, integer, number
 from matrixrl.core import RADII, SETS, Radius
+from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.errors import InvalidInput
 
 __all__ = ["PRESETS", "MatrixRLSettings"]
+
+COLUMN_DRAWS = ("resampled", "fixed")
+_LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 
 PRESETS: dict[str, dict[str, Any]] = {
     "guaranteed": {"set": "normalised", "radius": "block", "exploration": 1.0},
@@ -37,6 +41,10 @@ class MatrixRLSettings:
         known_reward: whether the agent is given the rewards; if not it learns them, linear in φ, sharing A_n.
         doubling: for an unknown N, "restart" (the paper's) or "keep" the data; "off" otherwise.
         switch_growth: κ; plan again only when det A_n grew by 1 + κ since the last plan. 0 plans every episode.
+        columns: m; plan with m sampled columns of Ψᵀ in place of all S, and evaluate Q only where it is asked. None
+            takes all. Fewer than S columns make every bound an estimate.
+        column_weights: draw columns by "norm" (in proportion to ‖ψ(s)‖²) or "uniform".
+        column_draw: "resampled" for each plan, or "fixed" once.
         c: the absolute constant of the theorem's radius.
         beta: β of the constant radius, in units of C_ψ'².
         c_core: C_M, if known; else it is bounded from the features.
@@ -52,6 +60,9 @@ class MatrixRLSettings:
     known_reward: bool = True
     doubling: str = "off"
     switch_growth: float = 0.0
+    columns: int | None = None
+    column_weights: str = "norm"
+    column_draw: str = "resampled"
     c: float = 1.0
     beta: float = 1.0
     c_core: float | None = None
@@ -61,6 +72,8 @@ class MatrixRLSettings:
         choice("set", self.set, SETS)
         choice("radius", self.radius, RADII)
         choice("doubling", self.doubling, DOUBLING)
+        choice("column_weights", self.column_weights, COLUMN_WEIGHTS)
+        choice("column_draw", self.column_draw, COLUMN_DRAWS)
         if not isinstance(self.known_reward, bool):
             fail("known_reward", "must be true or false", repr(self.known_reward), "Say which.")
         checked: dict[str, float | int | None] = {
@@ -74,7 +87,10 @@ class MatrixRLSettings:
             "beta": number("beta", self.beta, low=0.0, high=1e12, remedy="Give the β of the constant radius."),
             "n_episodes": None,
             "c_core": None,
+            "columns": None,
         }
+        if self.columns is not None:
+            checked["columns"] = integer("columns", self.columns, low=1, remedy="Try 2000, or leave it out.")
         if self.n_episodes is not None:
             checked["n_episodes"] = integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")
         if self.c_core is not None:
@@ -104,6 +120,21 @@ class MatrixRLSettings:
         if issubclass(kind, ConstantRadius):
             return kind(beta=self.beta)
         return kind()
+
+    def ridge_for(self, largest: float) -> float:
+        """Return λ for features of squared norm at most `largest`.
+
+        With the tuned radius it is counted in units of the largest ‖φ‖², so that scale does not matter.
+        """
+        ridge = self.ridge * (largest if self.radius == ConstantRadius.name else 1.0)
+        if largest / ridge > _LARGEST_RATIO:
+            fail(
+                "phi",
+                f"must not be longer than {_LARGEST_RATIO:g} times the ridge (squared norm; A_n would lose its digits)",
+                f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
+                "Divide the features by a constant, or raise ridge.",
+            )
+        return ridge
 
     @property
     def guarantee(self) -> Literal[True] | str:

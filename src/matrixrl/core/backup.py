@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
-from matrixrl.features import Features
+from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
@@ -20,13 +20,15 @@ class Belief:
     """What is known after some data: everything that bounds on next values need, for B replicas.
 
     Attributes:
-        features: φ and ψ.
+        phi: features of the pairs that are asked about: all of them, or a few.
+        psi: features of next states: all of them, or a weighted sample.
         core: (B, d, d_psi) M_n.
         confidence_set: the set around it.
         reaches: for each member of the set, how far it reaches at every pair.
     """
 
-    features: Features
+    phi: Phi
+    psi: Psi
     core: FloatArray
     confidence_set: ConfidenceSet
     reaches: tuple[Reach, ...]
@@ -44,17 +46,17 @@ class Belief:
         """Return the largest (sign 1) or smallest (sign -1) expected next value, for all pairs.
 
         Args:
-            values: (B, S) the values of next states.
+            values: (B, S) the values of the next states of ψ.
             sign: 1 for an upper bound, -1 for a lower one.
 
         Returns:
             (B, A, S).
         """
-        v = self.features.psi.project(values)
+        v = self.psi.project(values)
         pick = np.minimum if sign > 0 else np.maximum
         result: FloatArray | None = None
         for member, reach in zip(self.confidence_set.members, self.reaches, strict=True):
-            bound = next_value_bound(self.features, self.core, member.split(v), reach, sign=sign)
+            bound = next_value_bound(self.phi, self.psi, self.core, member.split(v), reach, sign=sign)
             result = bound if result is None else pick(result, bound, out=result)
         assert result is not None
         if self.confidence_set.is_normalised:  # P is a distribution: an average of V (docs/proofs.md, 2)
@@ -64,7 +66,8 @@ class Belief:
 
 
 def form_belief(
-    features: Features,
+    phi: Phi,
+    psi: Psi,
     confidence_set: ConfidenceSet,
     design: PairDesign,
     core: FloatArray,
@@ -74,18 +77,18 @@ def form_belief(
     """Return the belief of M_n, A_n and radii of shape (B, 1) or (B, P)."""
     slack = None
     if confidence_set.is_normalised:
-        mass = features.phi.dot(core @ features.psi.total)
+        mass = phi.dot(core @ psi.total)
         slack = 1.0 - mass.reshape(design.width_sq.shape)
     reaches = tuple(m.reach(design, radius, alarm_radius, slack) for m in confidence_set.members)
-    return Belief(features, core, confidence_set, reaches)
+    return Belief(phi, psi, core, confidence_set, reaches)
 
 
 def next_value_bound(
-    features: Features, core: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
+    phi: Phi, psi: Psi, core: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
 ) -> FloatArray:
     """Return the largest (sign 1) or smallest (sign -1) φᵀMv over the set, for all pairs: (B, A, S)."""
     weights = (core @ split.direction[:, :, None])[:, :, 0]
-    bound = features.phi.dot(weights)  # φᵀ M_n direction
+    bound = phi.dot(weights)  # φᵀ M_n direction
     flat = bound.reshape(reach.half_width.shape)
     flat += (sign * split.scale)[:, None] * reach.half_width
     flat += split.shift[:, None]
@@ -93,7 +96,7 @@ def next_value_bound(
         assert reach.slack is not None
         assert reach.ball is not None
         # design 4.1: no probability in the ball; bound by the uncut ball, φᵀM_n v ± √β w ‖v‖, there.
-        u_sq = float(features.psi.total @ features.psi.total)
+        u_sq = float(psi.total @ psi.total)
         norm = np.sqrt(split.scale**2 + split.shift**2 * u_sq)[:, None]
         centre = flat - sign * split.scale[:, None] * reach.half_width - split.shift[:, None] * reach.slack
         np.copyto(flat, centre + sign * norm * reach.ball, where=reach.empty)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.core.regularity import Regularity
-from matrixrl.features import Features
+from matrixrl.features import Phi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray
 
 __all__ = ["reward_bounds", "reward_regularity"]
 
 
-def reward_regularity(features: Features, ridge: float) -> Regularity:
+def reward_regularity(phi: Phi, ridge: float) -> Regularity:
     r"""Return the constants of the regression of rewards on φ, in the form that every radius reads.
 
     Unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian, and |φᵀθ*| ≤ 1 bounds ‖θ*‖ as |φᵀM*| ≤ C_ψ'
     bounds ‖M*‖_F (docs/proofs.md): one output in place of d_psi, 1 in place of C_ψ', ½ in place of L.
     """
-    phi = features.phi
     return Regularity(
         d=phi.d,
         c_core=ridge / (phi.smallest_design_eigenvalue() * phi.d),
@@ -34,13 +33,13 @@ def reward_regularity(features: Features, ridge: float) -> Regularity:
 
 
 def reward_bounds(
-    features: Features, design: PairDesign, reward_moment: FloatArray, radius: FloatArray
+    phi: Phi, design: PairDesign, reward_moment: FloatArray, radius: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return clip(φᵀθ_n ± √β_r w, 0, 1) with \(\theta_n = A_n^{-1} \sum \phi r\).
 
     Args:
-        features: φ.
-        design: A_n.
+        phi: features of the pairs that are asked about.
+        design: A_n, with their widths.
         reward_moment: (B, d) Σ φr over unit rewards.
         radius: (B, 1) or (B, P) √β_r.
 
@@ -48,6 +47,6 @@ def reward_bounds(
         Upper and lower bounds, each (B, A, S).
     """
     theta = design.solve(reward_moment[:, :, None])[:, :, 0]
-    mean = features.phi.dot(theta)
+    mean = phi.dot(theta)
     half = (radius * np.sqrt(np.maximum(design.width_sq, 0.0))).reshape(mean.shape)
     return np.clip(mean + half, 0.0, 1.0), np.clip(mean - half, 0.0, 1.0)

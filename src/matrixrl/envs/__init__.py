@@ -6,6 +6,7 @@ from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, register_all
 from matrixrl.envs.river_swim import RiverSwim
+from matrixrl.envs.soft_grid import SoftGrid
 
 __all__ = [
     "ENVIRONMENTS",
@@ -15,6 +16,7 @@ __all__ = [
     "FourRooms",
     "LinearMDP",
     "RiverSwim",
+    "SoftGrid",
     "make",
     "register_all",
 ]

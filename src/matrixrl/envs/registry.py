@@ -15,6 +15,7 @@ from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.river_swim import RiverSwim
+from matrixrl.envs.soft_grid import SoftGrid
 from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.mdp import MDPEnv, from_gymnasium
 
@@ -54,6 +55,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("combination-lock", CombinationLock),
         ("four-rooms", FourRooms),
         ("linear-mdp", LinearMDP),
+        ("soft-grid", SoftGrid),
     )
 }
 """Our environments by short name."""

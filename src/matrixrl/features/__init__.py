@@ -1,16 +1,20 @@
-"""Feature maps φ(s, a) and ψ(s'): tables, one-hot, tensor products."""
+"""Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products."""
 
 from matrixrl.features.bundle import Features, one_hot
+from matrixrl.features.function_phi import FunctionPhi
 from matrixrl.features.phi import Blocks, OneHotPhi, Phi, TablePhi, tensor_product
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+from matrixrl.features.sparse_psi import SparsePsi
 
 __all__ = [
     "Blocks",
     "Features",
+    "FunctionPhi",
     "OneHotPhi",
     "OneHotPsi",
     "Phi",
     "Psi",
+    "SparsePsi",
     "TablePhi",
     "TablePsi",
     "one_hot",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scipy import sparse
+
 from matrixrl.checks import fail
 from matrixrl.features.phi import OneHotPhi, Phi, TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+from matrixrl.features.sparse_psi import SparsePsi
 
 if TYPE_CHECKING:
     from matrixrl.records import FloatArray
@@ -73,7 +76,9 @@ def as_phi(value: Phi | FloatArray | None, default: Phi) -> Phi:
 
 
 def as_psi(value: Psi | FloatArray | None, default: Psi, *, pseudo: bool) -> Psi:
-    """Accept a feature map, an (S, d_psi) array, or None for the default."""
+    """Accept a feature map, an (S, d_psi) array or scipy.sparse matrix, or None for the default."""
     if value is None:
         return default
+    if sparse.issparse(value):
+        return SparsePsi(value, pseudo=pseudo)
     return value if isinstance(value, Psi) else TablePsi(value, pseudo=pseudo)

@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 
 from matrixrl.checks import fail, integer, shaped
 from matrixrl.features.psi import Psi
-from matrixrl.linalg import DensePairs, DiagonalPairs, PairDesign
+from matrixrl.linalg import DensePairs, DiagonalPairs, LearningDesign
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Blocks", "OneHotPhi", "Phi", "TablePhi", "tensor_product"]
@@ -69,7 +69,7 @@ class Phi(ABC):
         """The largest squared norm of a feature vector."""
 
     @abstractmethod
-    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+    def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
         """Return A_1 = λI with the widths of all pairs."""
 
     @abstractmethod
@@ -79,6 +79,10 @@ class Phi(ABC):
     @abstractmethod
     def rows(self, pairs: IntArray) -> FloatArray:
         """Return the features of some pairs: any shape → the same shape with d at the end."""
+
+    def at(self, states: IntArray) -> FloatArray:
+        """Return the features of some states with every action: (k,) → (A, k, d)."""
+        return self.rows(self.pairs(np.asarray(states)[None, :], np.arange(self.n_actions)[:, None]))
 
     @abstractmethod
     def accumulate(
@@ -123,6 +127,19 @@ class TablePhi(Phi):
             fail("phi", "must have a largest entry between 1e-100 and 1e100", f"{largest:.3g}", "Rescale it.")
         self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.d)
 
+    @classmethod
+    def of_states(cls, features: FloatArray) -> TablePhi:
+        """Return the map of the few states whose features (A, k, d) are given; they were checked before."""
+        phi = cls.__new__(cls)
+        phi.n_actions, phi.n_states, phi.d = features.shape
+        phi._rows = features.reshape(-1, phi.d)
+        return phi
+
+    @property
+    def flat(self) -> FloatArray:
+        """(P, d) the features of all pairs, action-major."""
+        return self._rows
+
     @property
     def table(self) -> FloatArray:
         """(S, A, d) the features of every pair."""
@@ -133,7 +150,7 @@ class TablePhi(Phi):
         """The largest squared norm of a feature vector."""
         return float(np.einsum("pd,pd->p", self._rows, self._rows).max())
 
-    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+    def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
         """Return A_1 = λI with the widths of all pairs."""
         return DensePairs(self._rows, n_replicas, ridge=ridge)
 
@@ -197,7 +214,7 @@ class OneHotPhi(Phi):
         """The largest squared norm of a feature vector."""
         return 1.0
 
-    def design(self, n_replicas: int, ridge: float = 1.0) -> PairDesign:
+    def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
         """Return A_1 = λI with the widths of all pairs."""
         return DiagonalPairs(self.d, n_replicas, ridge=ridge)
 

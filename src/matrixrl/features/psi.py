@@ -48,10 +48,17 @@ class Psi(ABC):
         """Return X K_ψ⁻¹ for X of shape (…, d_psi)."""
 
     @abstractmethod
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place: cross_moment (B, d, d_psi), rows (B, k, d), next_states (B, k)."""
+    def rows(self, states: IntArray) -> FloatArray:
+        """Return the features of some states: any shape → the same shape with d_psi at the end."""
 
     @abstractmethod
+    def norms_sq(self) -> FloatArray:
+        """(S,) ‖ψ(s)‖²."""
+
+    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
+        """Add Σ φψᵀ in place: cross_moment (B, d, d_psi), rows (B, k, d), next_states (B, k)."""
+        cross_moment += rows.transpose(0, 2, 1) @ self.rows(next_states)
+
     def accumulate_at(
         self,
         cross_moment: FloatArray,
@@ -60,6 +67,18 @@ class Psi(ABC):
         weights: FloatArray,
     ) -> None:
         """Add Σ φψᵀ in place where φ is one-hot at `features` (B, k), times `weights` (B, k)."""
+        replica = np.arange(len(cross_moment))[:, None]
+        np.add.at(cross_moment, (replica, features), self.rows(next_states) * weights[:, :, None])
+
+    def refuse_zero_total(self, size: float) -> None:
+        """Refuse features that sum to zero over all states; `size` is the Frobenius norm of Ψ."""
+        if np.linalg.norm(self.total) <= 1e-9 * size:
+            fail(
+                "psi",
+                "must not sum to zero over all states (no model could give probabilities that sum to one)",
+                f"a total of norm {np.linalg.norm(self.total):.2g}",
+                "Add a constant column, or do not centre the features.",
+            )
 
 
 class TablePsi(Psi):
@@ -68,6 +87,7 @@ class TablePsi(Psi):
     Args:
         table: (S, d_psi).
         pseudo: work on the span of the features when their columns are linearly dependent.
+        weights: (S,) how much each row counts in ΨᵀV and K_ψ, where the rows are a sample of all states; 1 by default.
 
     Raises:
         InvalidInput: K_ψ is singular and `pseudo` is False.
@@ -77,28 +97,24 @@ class TablePsi(Psi):
     array([2., 3.])
     """
 
-    def __init__(self, table: object, *, pseudo: bool = False) -> None:
+    def __init__(self, table: object, *, pseudo: bool = False, weights: FloatArray | None = None) -> None:
         array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
         self.n_states, self.d_psi = array.shape
         self._table = array
+        self._weighted = array if weights is None else array * weights[:, None]
         self.pseudo = pseudo
-        self.gram = array.T @ array
-        self._inverse = GramInverse(self.gram, pseudo=pseudo).matrix
-        self.total = array.sum(axis=0)
-        if np.linalg.norm(self.total) <= 1e-9 * np.linalg.norm(array):
-            fail(
-                "psi",
-                "must not sum to zero over all states (no model could give probabilities that sum to one)",
-                f"a total of norm {np.linalg.norm(self.total):.2g}",
-                "Add a constant column, or do not centre the features.",
-            )
+        gram = self._weighted.T @ array
+        self._inverse = GramInverse(gram, pseudo=pseudo).matrix
+        self.total = self._weighted.sum(axis=0)
+        self.refuse_zero_total(float(np.sqrt(np.trace(gram))))
         dual = array @ self._inverse
         self.dual_norm = float(np.linalg.norm(dual, axis=1).max())
         about_mean = float(np.linalg.norm(dual - dual.mean(axis=0), axis=1).max())
         self.noise_scale = min(self.dual_norm, about_mean)
-        self._set_c_psi(array)
+        self._set_c_psi(gram, float(self.n_states if weights is None else weights.sum()))
 
-    def _set_c_psi(self, array: FloatArray) -> None:
+    def _set_c_psi(self, gram: FloatArray, count: float) -> None:
+        array = self._weighted
         columns = np.abs(array).sum(axis=0)
         self.c_psi_columns = float(columns.max())
         # The maximum of a convex function over the cube of v is at a vertex: exact where V = 1 is the best one,
@@ -106,7 +122,7 @@ class TablePsi(Psi):
         self.c_psi_is_exact = bool(((array >= 0).all(axis=0) | (array <= 0).all(axis=0)).all())
         bounds = [float(np.linalg.norm(columns))]
         if not self.c_psi_is_exact:
-            bounds.append(float(np.sqrt(self.n_states * np.linalg.eigvalsh(self.gram)[-1])))
+            bounds.append(float(np.sqrt(count * np.linalg.eigvalsh(gram)[-1])))
             bounds.append(float(np.linalg.norm(array, axis=1).sum()))
         self.c_psi = min(bounds)
 
@@ -117,26 +133,20 @@ class TablePsi(Psi):
 
     def project(self, values: FloatArray) -> FloatArray:
         """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
-        return values @ self._table
+        return values @ self._weighted
 
     def solve_gram(self, moments: FloatArray) -> FloatArray:
         """Return X K_ψ⁻¹."""
         return moments @ self._inverse
 
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place."""
-        cross_moment += rows.transpose(0, 2, 1) @ self._table[next_states]
+    def rows(self, states: IntArray) -> FloatArray:
+        """Return the features of some states."""
+        return self._table[states]
 
-    def accumulate_at(
-        self,
-        cross_moment: FloatArray,
-        features: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
-    ) -> None:
-        """Add Σ φψᵀ in place where φ is one-hot."""
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment, (replica, features), self._table[next_states] * weights[:, :, None])
+    def norms_sq(self) -> FloatArray:
+        """(S,) ‖ψ(s)‖²."""
+        norms: FloatArray = np.vecdot(self._table, self._table)
+        return norms
 
 
 class OneHotPsi(Psi):
@@ -168,6 +178,15 @@ class OneHotPsi(Psi):
     def solve_gram(self, moments: FloatArray) -> FloatArray:
         """Return X K_ψ⁻¹ = X."""
         return moments
+
+    def rows(self, states: IntArray) -> FloatArray:
+        """Return the features of some states."""
+        chosen: FloatArray = (np.asarray(states)[..., None] == np.arange(self.d_psi)).astype(np.float64)
+        return chosen
+
+    def norms_sq(self) -> FloatArray:
+        """(S,) ones."""
+        return np.ones(self.n_states)
 
     def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
         """Add Σ φψᵀ in place."""

@@ -2,7 +2,7 @@
 
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.gram import GramInverse
-from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, PairDesign
+from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
 
 __all__ = [
@@ -10,6 +10,8 @@ __all__ = [
     "DesignMatrix",
     "DiagonalPairs",
     "GramInverse",
+    "LearningDesign",
     "PairDesign",
+    "QueriedPairs",
     "squared_row_norms",
 ]

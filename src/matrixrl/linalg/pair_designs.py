@@ -11,7 +11,7 @@ from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.products import squared_row_norms
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["DensePairs", "DiagonalPairs", "PairDesign"]
+__all__ = ["DensePairs", "DiagonalPairs", "LearningDesign", "PairDesign", "QueriedPairs"]
 
 
 class PairDesign(Protocol):
@@ -23,15 +23,6 @@ class PairDesign(Protocol):
     @property
     def logdet(self) -> FloatArray:
         """(B,) ln det(A_n / λ)."""
-        ...
-
-    @property
-    def drift(self) -> float:
-        """The largest relative error of a width that a refresh has found so far."""
-        ...
-
-    def update(self, pairs: IntArray, weights: FloatArray) -> None:
-        """Add the pairs (B, k) that were visited; weights (B, k) are 1, or 0 for a step not taken."""
         ...
 
     def solve(self, rhs: FloatArray) -> FloatArray:
@@ -46,6 +37,19 @@ class PairDesign(Protocol):
         """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
         ...
 
+
+class LearningDesign(PairDesign, Protocol):
+    """A_n with the widths of all pairs, kept up to date as pairs are visited."""
+
+    @property
+    def drift(self) -> float:
+        """The largest relative error of a width that a refresh has found so far."""
+        ...
+
+    def update(self, pairs: IntArray, weights: FloatArray) -> None:
+        """Add the pairs (B, k) that were visited; weights (B, k) are 1, or 0 for a step not taken."""
+        ...
+
     def arrays(self) -> dict[str, FloatArray]:
         """Return everything that must be saved for a bitwise resume."""
         ...
@@ -55,7 +59,55 @@ class PairDesign(Protocol):
         ...
 
 
-class DensePairs:
+class _DesignRows:
+    """What follows from A_n and the features of some pairs, whichever pairs they are."""
+
+    rows: FloatArray
+    design: DesignMatrix
+    width_sq: FloatArray
+
+    @property
+    def logdet(self) -> FloatArray:
+        """(B,) ln det(A_n / λ)."""
+        return self.design.logdet
+
+    def solve(self, rhs: FloatArray) -> FloatArray:
+        """Return A⁻¹ rhs, (B, d, m)."""
+        return self.design.solve(rhs)
+
+    def root_max_norms(self) -> FloatArray:
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
+        eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
+        root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
+
+    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
+        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        scaled = self.design.matrix / self.design.ridge
+        parts = [np.linalg.slogdet(scaled[:, block[:, None], block])[1] for block in blocks]
+        return np.stack(parts, axis=1)
+
+
+class QueriedPairs(_DesignRows):
+    """The widths of a few pairs under a given A_n, computed when asked: nothing is kept for the others.
+
+    Args:
+        rows: (P, d) the features of the pairs.
+        design: A_n.
+        root: (B, d, d) R with A_n⁻¹ = RRᵀ, as `DesignMatrix.refactor` returns it.
+
+    >>> design = DesignMatrix(d=2, n_replicas=1)
+    >>> QueriedPairs(np.array([[3.0, 4.0]]), design, design.refactor()).width_sq
+    array([[25.]])
+    """
+
+    def __init__(self, rows: FloatArray, design: DesignMatrix, root: FloatArray) -> None:
+        self.rows = rows
+        self.design = design
+        self.width_sq = squared_row_norms(rows, root)
+
+
+class DensePairs(_DesignRows):
     """Widths of all pairs by incremental downdates, refreshed from A every so often (design 4.4).
 
     Args:
@@ -80,11 +132,6 @@ class DensePairs:
         self._since_refresh = 0
 
     @property
-    def logdet(self) -> FloatArray:
-        """(B,) ln det(A_n / λ)."""
-        return self.design.logdet
-
-    @property
     def drift(self) -> float:
         """The largest relative error of a width that a refresh has found so far."""
         return self._drift
@@ -107,22 +154,6 @@ class DensePairs:
         self._drift = max(self._drift, float(np.max(np.abs(self.width_sq - exact) / scale)))
         self.width_sq = exact
         self._since_refresh = 0
-
-    def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs, (B, d, m)."""
-        return self.design.solve(rhs)
-
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
-        eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
-        root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
-        return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
-
-    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
-        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
-        scaled = self.design.matrix / self.design.ridge
-        parts = [np.linalg.slogdet(scaled[:, block[:, None], block])[1] for block in blocks]
-        return np.stack(parts, axis=1)
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return A, A⁻¹, ln det, widths, and the refresh bookkeeping."""

@@ -5,6 +5,8 @@ from matrixrl.mdp.finite import FiniteMDP, Task
 from matrixrl.mdp.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.mdp.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.mdp.judge import Judge
+from matrixrl.mdp.large import LargeTask
+from matrixrl.mdp.mixture import MixtureTransitions
 from matrixrl.mdp.planning import Solution, evaluate, evaluate_batch, optimal_q, solve
 from matrixrl.mdp.transitions import (
     DenseTransitions,
@@ -19,7 +21,9 @@ __all__ = [
     "FactoredTransitions",
     "FiniteMDP",
     "Judge",
+    "LargeTask",
     "MDPEnv",
+    "MixtureTransitions",
     "Solution",
     "SparseTransitions",
     "Task",

@@ -48,7 +48,7 @@ class Task:
     ) -> None:
         self.reward = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
-        self.reward_range = low, high = _checked_range(reward_range)
+        self.reward_range = low, high = checked_range(reward_range)
         within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
         self.start = _checked_start(start, self.n_states)
         self.end_state = None
@@ -211,7 +211,7 @@ class FiniteMDP:
             )
 
 
-def _checked_range(value: object) -> tuple[float, float]:
+def checked_range(value: object) -> tuple[float, float]:
     remedy = "Give reward_range=(low, high) with low < high."
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         fail("reward_range", "must be a pair of numbers", repr(value), remedy)

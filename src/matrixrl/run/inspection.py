@@ -64,7 +64,7 @@ def inspect_problem(
     """
     simulation = Simulation(env, n_episodes=_SAMPLE + 1, seeds=[0], env_settings=env_settings, settings=settings)
     engine, mdp = simulation.engine, simulation.mdp
-    features, k = engine.features, engine.regularity
+    features, k = mdp.task.features, engine.regularity
     fit = embedding(mdp.transitions, features)
     simulation.run()
     arrays = engine.arrays().values()
@@ -76,7 +76,7 @@ def inspect_problem(
     }
     unit = mdp.task.unit
     bounds = [
-        _bounds(n, k, mdp.horizon, engine.settings.delta, unit, simulation.judge.optimal_value) for n in n_episodes
+        _bounds(n, k, mdp.horizon, simulation.settings.delta, unit, simulation.judge.optimal_value) for n in n_episodes
     ]
     sizes = {
         "n_states": mdp.n_states,

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
-from matrixrl.agents import AGENTS, MatrixRLEngine, MatrixRLSettings
+from matrixrl.agents import AGENTS, MatrixRLSettings, make_engine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
 from matrixrl.interrupts import uninterrupted
@@ -60,7 +60,9 @@ class Simulation:
         self.env_name, self.mdp = _world(env, self.env_settings)
         chosen = {"n_episodes": self.total, **(settings or {})}
         self.settings = MatrixRLSettings.resolve(chosen)
-        self.engine = MatrixRLEngine(self.mdp.task, self.mdp.task.features, self.settings, self.seeds)
+        features = self.mdp.task.features
+        pseudo = getattr(features.psi, "pseudo", False)
+        self.engine = make_engine(self.mdp.task, features, self.settings, self.seeds, pseudo=pseudo)
         self.judge = Judge(self.mdp)
         shape = (len(self.seeds), self.total)
         self.regret: FloatArray = np.zeros(shape)
@@ -136,7 +138,7 @@ class Simulation:
         rewards = self.mdp.earn(before, actions, coins) * weights
         n = self.done
         if self.certify:
-            upper, lower, _ = engine.certify(plan.policy)
+            upper, lower, _ = engine.certify(plan)
             self.certified[:, n] = np.stack([lower, upper], axis=1)
         regret, upper = self.judge.regret(plan.policy), engine.upper(plan)
         with uninterrupted():
@@ -151,7 +153,7 @@ class Simulation:
     def result(self) -> RunResult:
         """Return what was played so far."""
         n = self.done
-        features = self.engine.features
+        features = self.mdp.task.features
         return RunResult(
             env=self.env_name,
             env_settings=self.env_settings,
@@ -174,19 +176,18 @@ class Simulation:
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             plans=[int(count) for count in self.engine.plans],
-            settings_guarantee=self.settings.guarantee,
+            settings_guarantee=self.engine.guarantee,
             seconds=self.seconds,
             interrupted=n < self.total,
         )
 
     def _final_certificates(self) -> list[Certificate]:
         """Return, for each seed, the certificate of the policy that all its data advise."""
-        policy = self.engine.plan(break_ties_at_random=False).policy
-        upper, lower, empty = self.engine.certify(policy)
+        upper, lower, empty = self.engine.certify(self.engine.plan(break_ties_at_random=False))
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(empty[b]) or bool(self.alarms[b, : self.done].any())
-            words = self.settings.certificate_guarantee(alarmed)
+            words = self.engine.certificate_guarantee(alarmed)
             found.append(Certificate(float(upper[b]), float(lower[b]), self.settings.delta, words))
         return found
 

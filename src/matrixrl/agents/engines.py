@@ -1,0 +1,84 @@
+"""Which engine an agent runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from matrixrl.agents.column_engine import ColumnEngine
+from matrixrl.agents.engine import MatrixRLEngine
+from matrixrl.agents.settings import MatrixRLSettings
+from matrixrl.agents.sources import make_source
+from matrixrl.checks import fail
+from matrixrl.core import Regularity
+from matrixrl.features import Blocks, Features
+from matrixrl.mdp import LargeTask, Task
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["Engine", "make_engine"]
+
+
+class Engine(Protocol):
+    """What agents and simulations ask of an engine; plans and starts are whatever that engine makes of them."""
+
+    episode: int
+    plans: IntArray
+    regularity: Regularity
+    blocks: Blocks
+
+    @property
+    def guarantee(self) -> Literal[True] | str: ...
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str: ...
+
+    def next_plan(self) -> Any: ...
+
+    def plan(self, *, break_ties_at_random: bool = True) -> Any: ...
+
+    def start_at(self, state: Any) -> Any: ...
+
+    def upper(self, plan: Any, start: Any = None) -> FloatArray: ...
+
+    def certify(self, plan: Any, start: Any = None) -> tuple[FloatArray, FloatArray, IntArray]: ...
+
+    def update(
+        self,
+        states: NDArray[Any],
+        actions: IntArray,
+        next_states: NDArray[Any],
+        weights: FloatArray,
+        rewards: FloatArray,
+    ) -> None: ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+    def check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None: ...
+
+    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None: ...
+
+    def planning_state(self) -> tuple[Any, ...]: ...
+
+    def restore_planning(self, state: tuple[Any, ...]) -> None: ...
+
+    def random_states(self) -> list[dict[str, Any]]: ...
+
+    def restore_random_states(self, states: Sequence[object]) -> None: ...
+
+
+def make_engine(
+    task: Task | LargeTask,
+    features: Features | None,
+    settings: MatrixRLSettings,
+    seeds: Sequence[int],
+    *,
+    pseudo: bool = False,
+) -> Engine:
+    """Return the engine of all columns, or of sampled ones where the settings or the task ask for them."""
+    if settings.columns is not None:
+        source = make_source(task, features, settings.columns, settings.column_weights)
+        return ColumnEngine(source, settings, seeds, pseudo=pseudo)
+    if isinstance(task, LargeTask) or features is None:
+        fail("columns", "must be given for a task whose states are not enumerated", None, "Try columns=2000.")
+    return MatrixRLEngine(task, features, settings, seeds)

@@ -5,17 +5,21 @@ python benchmarks/study.py coverage        how often M* is inside at all n, set 
 python benchmarks/study.py certificates    gap against N, and how often the truth is inside
 python benchmarks/study.py misspecified    how early the alarm fires as features get worse
 python benchmarks/study.py scaling         time per episode against S and against d
+python benchmarks/study.py columns         sampled columns: error and regret against m, 10,000 states
+python benchmarks/study.py million         a million states: time per episode and peak memory
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 
 import numpy as np
 
-from matrixrl import FiniteMDP, run_seeds
+from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
 from matrixrl.core import RADII, SETS, SetContext
+from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
 from matrixrl.mdp import low_rank, tabular
 from matrixrl.run import Simulation
@@ -162,14 +166,74 @@ def scaling() -> None:
         row([d, f"{took:.2f}", f"{took * 1e6 / (2_000 * 4 * d * 10):.3f}"])
 
 
+def columns(seeds: int) -> None:
+    env = make("soft-grid").unwrapped
+    psi, mdp = env.mdp.features.psi, env.mdp
+    values = solve(mdp).values[1]
+    # What planning needs is K⁻¹ΨᵀV: its error in the expected value of the next state, over all pairs.
+    at_all = mdp.transitions.expect(values[None])[0]
+    counts = (50, 200, 500, 2_000, 5_000, 10_000)
+    head(["m of 10,000 columns", *[f"{m:,}" for m in counts]])
+    for weights in ("norm", "uniform"):
+        alone, together = [], []
+        for m in counts:
+            draw, rng = column_sampler(weights, m, mdp.n_states, psi.norms_sq), np.random.default_rng(0)
+            errors, fits = [], []
+            for _ in range(50):
+                c = draw(rng)
+                rows = psi.rows(c.states)
+                weighted = rows * c.weights[:, None]
+                estimate = weighted.T @ values[c.states]
+                errors.append(np.linalg.norm(estimate - psi.project(values[None])[0]))
+                gram = np.linalg.pinv(weighted.T @ rows)
+                core = env.core @ (psi.matrix.T @ psi.matrix).toarray() @ gram  # M as the sample sees it
+                fits.append(np.abs(mdp.features.phi.dot((core @ estimate)[None])[0] - at_all).max())
+            alone.append(f"{np.sqrt(np.mean(np.square(errors))) / np.linalg.norm(psi.project(values[None])):.5f}")
+            together.append(f"{np.mean(fits):.5f}")
+        row([f"{weights}: relative error of ΨᵀV", *alone])
+        row([f"{weights}: largest error of E[V(s')] (V* up to {values.max():.1f})", *together])
+    print()
+    head(["columns", "regret at N=200 (practical)", "regret at N=200 (guaranteed)"])
+    kinds = [("norm", "resampled"), ("norm", "fixed"), ("uniform", "resampled"), ("uniform", "fixed")]
+    for m, weights, kind in [(None, "norm", "fixed"), *[(m, *kind) for m in (2_000, 200) for kind in kinds]]:
+        cells: list[object] = ["all" if m is None else f"{m:,}, {weights}, {kind}"]
+        for preset in ("practical", "guaranteed"):
+            if preset == "guaranteed" and m is not None and (weights, kind) != kinds[0]:
+                cells.append("")
+                continue
+            settings = {"columns": m, "column_weights": weights, "column_draw": kind, "preset": preset}
+            found = run_seeds("soft-grid", n_episodes=200, seeds=seeds, **settings)
+            cells.append(f"{found.final_regret.mean():,.1f} ± {found.final_regret.std(ddof=1):,.1f}")
+        row(cells)
+
+
+def million() -> None:
+    head(["states", "seconds to build", "ms per episode", "return of the last 20 of 200", "peak memory (MB)"])
+    for side in (100, 1_000):
+        start = time.perf_counter()
+        env = make("soft-grid", side=side)
+        agent = MatrixRL(env, columns=2_000, preset="practical", measure_regret=False, seed=0)
+        built = time.perf_counter() - start
+        start = time.perf_counter()
+        history = agent.learn(200)
+        took = (time.perf_counter() - start) / 200 * 1e3
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        row([f"{side**2:,}", f"{built:.1f}", f"{took:.1f}", f"{history.returns[-20:].mean():.2f}", f"{peak:.0f}"])
+
+
+TABLES = {
+    "regret": regret,
+    "coverage": lambda seeds: coverage(max(200, seeds)),
+    "certificates": certificates,
+    "misspecified": misspecified,
+    "scaling": lambda _: scaling(),
+    "columns": columns,
+    "million": lambda _: million(),
+}
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["regret", "coverage", "certificates", "misspecified", "scaling"])
+    parser.add_argument("table", choices=list(TABLES))
     parser.add_argument("--seeds", type=int, default=8)
     chosen = parser.parse_args()
-    if chosen.table == "scaling":
-        scaling()
-    elif chosen.table == "coverage":
-        coverage(200)
-    else:
-        {"regret": regret, "certificates": certificates, "misspecified": misspecified}[chosen.table](chosen.seeds)
+    TABLES[chosen.table](chosen.seeds)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ProtocolError,
     )
     from matrixrl.features import Features, one_hot, tensor_product
-    from matrixrl.mdp import FiniteMDP, MDPEnv, Task, evaluate, from_gymnasium, solve
+    from matrixrl.mdp import FiniteMDP, LargeTask, MDPEnv, Task, evaluate, from_gymnasium, solve
     from matrixrl.records import Episode, History
     from matrixrl.run import RunResult, run_seeds
 
@@ -34,6 +34,7 @@ _HOMES = {
     "FiniteMDP": "mdp",
     "History": "records",
     "InvalidInput": "errors",
+    "LargeTask": "mdp",
     "MDPEnv": "mdp",
     "MatrixRL": "agents",
     "MatrixRLError": "errors",
@@ -57,6 +58,7 @@ __all__ = [
     "FiniteMDP",
     "History",
     "InvalidInput",
+    "LargeTask",
     "MDPEnv",
     "MatrixRL",
     "MatrixRLError",

@@ -184,7 +184,7 @@ class MatrixRL:
         )
         states, actions, following = running.columns()
         with uninterrupted():
-            self.engine.update(states, actions, following, np.ones(states.shape), np.array([running.rewards]))
+            self.engine.update(states, actions, following, np.ones(actions.shape), np.array([running.rewards]))
             self.log.append(episode)
             self.running = self._advice = None
         return episode

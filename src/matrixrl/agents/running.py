@@ -33,6 +33,7 @@ class RunningEpisode:
     terminated: bool = False
     off_plan: bool = False
     certificate: Certificate | None = None
+    _asked: tuple[int, bytes, int] | None = None
 
     @property
     def stage(self) -> int:
@@ -40,8 +41,11 @@ class RunningEpisode:
         return len(self.steps)
 
     def planned_action(self, state: Any) -> int:
-        """Return the planned action at the current stage."""
-        return self.plan.action(self.stage, state)
+        """Return the planned action at the current stage; the last answer is kept, for `add` asks again."""
+        key = np.asarray(state).tobytes()
+        if self._asked is None or self._asked[:2] != (self.stage, key):
+            self._asked = (self.stage, key, self.plan.action(self.stage, state))
+        return self._asked[2]
 
     def add(self, state: Any, action: int, reward: float, following: Any, terminated: bool) -> None:
         """Append one step."""

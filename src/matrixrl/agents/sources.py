@@ -68,12 +68,13 @@ class FiniteSource:
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
         self.d, self.d_psi = features.phi.d, features.psi.d_psi
         self.draw = column_sampler(column_weights, m, task.n_states, features.psi.norms_sq)
+        first = np.flatnonzero(task.start)
+        self._start = first, task.start[first]
 
     @property
     def start(self) -> Start:
         """Where episodes start."""
-        states = np.flatnonzero(self.task.start)
-        return states, self.task.start[states]
+        return self._start
 
     @property
     def end(self) -> NDArray[Any] | None:

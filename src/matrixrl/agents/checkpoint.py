@@ -7,7 +7,8 @@ import os
 import tempfile
 import tokenize
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from matrixrl.errors import CheckpointError
+from matrixrl.errors import CheckpointError, InvalidInput
 
-__all__ = ["FORMAT_VERSION", "read_checkpoint", "write_checkpoint"]
+__all__ = ["FORMAT_VERSION", "read_checkpoint", "refusing", "write_checkpoint"]
 
 FORMAT_NAME = "matrixrl-agent"
 FORMAT_VERSION = 1
@@ -114,3 +115,13 @@ def _read_array(archive: zipfile.ZipFile, name: str, source: Path) -> NDArray[An
     if len(data) != size:
         raise CheckpointError(f"{source}: {name} has {len(data)} bytes, its header says {size}")
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+@contextmanager
+def refusing(source: str) -> Iterator[None]:
+    """Turn whatever a damaged header or array provokes into one clear refusal."""
+    try:
+        yield
+    except (InvalidInput, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"{source} cannot be restored: {reason}") from error

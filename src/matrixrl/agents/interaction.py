@@ -15,13 +15,14 @@ from matrixrl.records import Episode
 from matrixrl.seeding import restore, state_of, stream_seed
 
 if TYPE_CHECKING:
+    from matrixrl.agents.control.agent import KernelMatrixRL
     from matrixrl.agents.matrix_rl import MatrixRL
 
 __all__ = ["play_episodes"]
 
 
 def play_episodes(
-    agent: MatrixRL,
+    agent: MatrixRL | KernelMatrixRL,
     env: gym.Env[Any, Any],
     n_episodes: int,
     callback: Callable[[Episode], bool | None] | None,
@@ -52,7 +53,7 @@ def play_episodes(
 class _Mark:
     """The random streams before an episode: an episode that is not finished leaves no trace."""
 
-    def __init__(self, agent: MatrixRL, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any]) -> None:
         self._agent, self._env = agent, env
         self._episode, self._seeded = agent.n_episodes, agent.env_is_seeded
         self._planning = agent.engine.planning_state()
@@ -69,12 +70,12 @@ class _Mark:
             restore(self._env.unwrapped.np_random, self._stream)
 
 
-def _play_one(agent: MatrixRL, env: gym.Env[Any, Any], *, certify: bool) -> Episode:
+def _play_one(agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], *, certify: bool) -> Episode:
     seed = None if agent.env_is_seeded else stream_seed(agent.seed, "env")
     obs, _ = env.reset(seed=seed)
     agent.env_is_seeded = True
     agent.begin_episode()
-    if certify and agent.running is not None:
+    if certify and agent.running is not None and hasattr(agent, "certificate"):
         agent.running.certificate = agent.certificate()
     for stage in range(agent.task.horizon):
         action = agent.act(obs)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -13,14 +11,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.checkpoint import read_checkpoint, write_checkpoint
+from matrixrl.agents.checkpoint import read_checkpoint, refusing, write_checkpoint
 from matrixrl.agents.column_engine import ColumnEngine, ColumnPlan
 from matrixrl.agents.problem import Problem
 from matrixrl.agents.running import RunningEpisode
 from matrixrl.agents.saved_problem import attach_world, pack_problem, unpack_problem
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.checks import index, integer
-from matrixrl.errors import CheckpointError, InvalidInput
+from matrixrl.errors import InvalidInput
 from matrixrl.features import FunctionPhi
 from matrixrl.mdp import FiniteMDP, LargeTask, Task
 from matrixrl.records import Plan
@@ -71,7 +69,7 @@ def read_snapshot(
     """Return the parts of a checkpoint, each checked; anything that does not fit is refused."""
     source = os.fspath(path)
     header, arrays = read_checkpoint(path)
-    with _refusing(source):
+    with refusing(source):
         if header["agent"] != agent_name:
             raise InvalidInput(f"it holds a {header['agent']!r} agent, not {agent_name!r}")
         for name, array in arrays.items():
@@ -79,7 +77,7 @@ def read_snapshot(
                 raise InvalidInput(f"{name} holds NaN or infinity")
         saved = unpack_problem(header, arrays)
     problem = attach_world(saved, header, arrays, world)
-    with _refusing(source):
+    with refusing(source):
         d, d_psi = problem.dimensions
         if arrays["learned_cross_moment"].shape != (1, d, d_psi):  # before anything of that size is allocated
             raise InvalidInput(f"cross_moment must have shape {(1, d, d_psi)}")
@@ -108,7 +106,7 @@ class Snapshot:
 
     def fill(self, agent: MatrixRL) -> None:
         """Put everything that was learned into a new agent."""
-        with _refusing(self.source):
+        with refusing(self.source):
             self._fill_learned(agent)
             self._fill_history(agent)
             if "rewards" in self.arrays:
@@ -183,13 +181,3 @@ class Snapshot:
         if not fits:
             raise InvalidInput("the running episode does not fit the task")
         return plan
-
-
-@contextmanager
-def _refusing(source: str) -> Iterator[None]:
-    """Turn whatever a damaged header or array provokes into one clear refusal."""
-    try:
-        yield
-    except (InvalidInput, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(f"{source} cannot be restored: {reason}") from error

@@ -2,6 +2,7 @@
 
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.gram import GramInverse
+from matrixrl.linalg.inducing import InducingFactor
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
 
@@ -10,6 +11,7 @@ __all__ = [
     "DesignMatrix",
     "DiagonalPairs",
     "GramInverse",
+    "InducingFactor",
     "LearningDesign",
     "PairDesign",
     "QueriedPairs",

@@ -1,0 +1,1 @@
+"""KernelMatrixRL on continuous states."""

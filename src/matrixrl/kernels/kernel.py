@@ -1,0 +1,90 @@
+"""One kind of kernel inside the library, whatever a user hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from matrixrl.checks import choice, fail
+from matrixrl.records import FloatArray
+
+__all__ = ["PAIRWISE", "Kernel", "as_kernel", "check_gram"]
+
+PAIRWISE = ("rbf", "linear", "polynomial", "laplacian", "cosine", "sigmoid")
+"""Names that scikit-learn's `pairwise_kernels` knows and that need nothing but points."""
+
+_ASYMMETRY = 1e-8  # of the largest entry: more than rounding
+_NEGATIVE = 1e-8  # of the largest eigenvalue, likewise
+
+
+class Kernel:
+    """A kernel k(X, Y) whose answers are checked.
+
+    Args:
+        function: (n, p), (m, p) → (n, m).
+        name: what it is called in messages.
+        diagonal: (n, p) → (n,), where there is a short cut.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[FloatArray, FloatArray], FloatArray],
+        name: str,
+        diagonal: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> None:
+        self._function, self.name, self._diagonal = function, name, diagonal
+
+    def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Return k(x_i, y_j): (n, m)."""
+        found = np.asarray(self._function(x, y), dtype=np.float64)
+        if found.shape != (len(x), len(y)):
+            rule = f"must return shape {(len(x), len(y))} for {len(x)} and {len(y)} points"
+            fail(self.name, rule, f"shape {found.shape}", "Return k(x_i, y_j) for all pairs.")
+        if not np.isfinite(found).all():
+            fail(self.name, "must be finite", "NaN or infinity", "Check the function and the scale of the points.")
+        return found
+
+    def diagonal(self, x: FloatArray) -> FloatArray:
+        """Return k(x_i, x_i): (n,)."""
+        if self._diagonal is None:
+            return np.array([self(row[None], row[None])[0, 0] for row in x])
+        return np.asarray(self._diagonal(x), dtype=np.float64)
+
+
+def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
+    """Return a kernel from a name of scikit-learn's pairwise kernels, one of its kernel objects, or a function.
+
+    >>> as_kernel("linear")(np.eye(2), np.ones((1, 2))).ravel()
+    array([1., 1.])
+    """
+    if isinstance(value, Kernel):
+        return value
+    if value is None or value == "rbf":
+        from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
+
+        value = RBF(1.0)
+    if isinstance(value, str):
+        metric = choice(argument, value, PAIRWISE)
+        from sklearn.metrics.pairwise import pairwise_kernels
+
+        return Kernel(lambda x, y: pairwise_kernels(x, y, metric=metric), argument)
+    if not callable(value):
+        fail(argument, "must be a function, a scikit-learn kernel or a name", type(value).__name__, "Try 'rbf'.")
+    shortcut = getattr(value, "diag", None)
+    return Kernel(value, argument, shortcut if callable(shortcut) else None)
+
+
+def check_gram(argument: str, gram: FloatArray) -> FloatArray:
+    """Return a Gram matrix that is symmetric and positive semi-definite, or say by how much it is not."""
+    size = float(np.abs(gram).max()) if gram.size else 0.0
+    asymmetry = float(np.abs(gram - gram.T).max()) if gram.size else 0.0
+    if asymmetry > _ASYMMETRY * max(size, 1e-300):
+        fail(argument, "must be symmetric", f"k(x, y) and k(y, x) that differ by {asymmetry:.3g}", "Symmetrise it.")
+    symmetric: FloatArray = 0.5 * (gram + gram.T)
+    eigenvalues = np.linalg.eigvalsh(symmetric)
+    if eigenvalues[0] < -_NEGATIVE * max(float(eigenvalues[-1]), 1e-300):
+        received = f"an eigenvalue of {eigenvalues[0]:.3g} (the largest is {eigenvalues[-1]:.3g})"
+        fail(argument, "must be positive semi-definite", received, "Use a kernel, such as 'rbf'.")
+    return symmetric

@@ -120,7 +120,9 @@ class History:
     def cumulative_regret(self) -> FloatArray:
         """(N,) the running sum of `regret`; YW19 (1)."""
         if self.regret is None:
-            raise AttributeError("cumulative_regret needs a known MDP; only returns were recorded")
+            raise AttributeError(
+                "cumulative_regret needs a known MDP and measure_regret=True; only returns were recorded"
+            )
         return np.cumsum(self.regret)
 
 

@@ -17,9 +17,12 @@ SMALL = {
     "four-rooms": {"size": 5, "horizon": 15},
     "linear-mdp": {"n_states": 30, "d": 6, "horizon": 5},
     "soft-grid": {"side": 12, "regions": (3, 3), "horizon": 6},
+    "grid-world": {"size": 4, "horizon": 8},
     "gym:FrozenLake-v1": {"horizon": 15},
 }
 
+
+TUNED = {"preset": "practical", "exploration": None}
 
 CASES = [
     *[(name, {"set": kind}) for name in SMALL for kind in SETS],
@@ -28,7 +31,7 @@ CASES = [
     *[(name, {"known_reward": False}) for name in SMALL],
     *[("river-swim", {"radius": "theorem", "doubling": kind}) for kind in ("restart", "keep")],
     *[(name, {"switch_growth": 0.5}) for name in ("river-swim", "linear-mdp")],
-    *[("soft-grid", {"columns": 60, "column_draw": draw}) for draw in ("resampled", "fixed")],
+    *[("soft-grid", {"columns": 60, "column_draw": draw, **TUNED}) for draw in ("resampled", "fixed")],
 ]
 
 

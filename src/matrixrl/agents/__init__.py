@@ -1,5 +1,6 @@
 """Agents: the paper's algorithm behind one protocol."""
 
+from matrixrl.agents.column_engine import ColumnEngine
 from matrixrl.agents.engine import MatrixRLEngine
 from matrixrl.agents.engines import make_engine
 from matrixrl.agents.matrix_rl import MatrixRL
@@ -8,4 +9,4 @@ from matrixrl.agents.settings import PRESETS, MatrixRLSettings
 AGENTS: dict[str, type[MatrixRL]] = {MatrixRL.name: MatrixRL}
 """Every agent by the name used on the command line."""
 
-__all__ = ["AGENTS", "PRESETS", "MatrixRL", "MatrixRLEngine", "MatrixRLSettings", "make_engine"]
+__all__ = ["AGENTS", "PRESETS", "ColumnEngine", "MatrixRL", "MatrixRLEngine", "MatrixRLSettings", "make_engine"]

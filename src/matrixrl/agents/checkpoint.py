@@ -21,7 +21,7 @@ from matrixrl.errors import CheckpointError, InvalidInput
 __all__ = ["FORMAT_VERSION", "read_checkpoint", "refusing", "write_checkpoint"]
 
 FORMAT_NAME = "matrixrl-agent"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
 _KINDS = "fiub"  # floats, integers, booleans: nothing that could carry code
@@ -84,6 +84,10 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     version = header.get("version")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{source} has no valid format version; got {version!r}")
+    if version < FORMAT_VERSION:
+        raise CheckpointError(
+            f"{source} has format {version}, older than the {FORMAT_VERSION} that this matrixrl reads"
+        )
     if version > FORMAT_VERSION:
         raise CheckpointError(
             f"{source} has format {version}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"

@@ -1,4 +1,4 @@
-"""UC-MatrixRL on sampled columns: planning costs O(m A d H) and acting O(A d) a step, however many states there are."""
+"""UC-MatrixRL on sampled columns: what planning and acting cost does not depend on how many states there are."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from matrixrl.seeding import generator, restore, state_of
 
 __all__ = ["ColumnEngine", "ColumnPlan"]
 
+_DRAWS = 50  # tries before columns are called too few
+
 
 class ColumnPlan:
     """The lazy plans of all replicas; the table of a finite problem is made when it is asked for."""
@@ -40,7 +42,7 @@ class ColumnPlan:
 
     @cached_property
     def policy(self) -> IntArray:
-        """(B, H, S)."""
+        """(B, H, S), where states can be counted."""
         return np.stack([plan.table() for plan in self.plans])
 
 
@@ -62,18 +64,18 @@ class ColumnEngine:
         self.plans = np.zeros(len(self.seeds), dtype=np.int64)
         self._ties = [generator(seed, "ties") for seed in self.seeds]
         self._sampling = [generator(seed, "sampling") for seed in self.seeds]
+        self._pseudo = pseudo
         self._columns = [self._draw(rng) for rng in self._sampling]
         self._kept: list[LazyPlan | None] = [None] * len(self.seeds)
         self._kept_logdet = np.full(len(self.seeds), -np.inf)
-        self._constants = self._measure(pseudo)
-        self.ridge = self._constants.ridge
-        self.regularity = self._constants.regularity
-        self.blocks = self._constants.blocks
+        self._constants = [self._measure(columns, pseudo) for columns in self._columns]
+        self.regularity = self._constants[0].regularity
+        self.blocks = self._constants[0].blocks
         self._forget()
 
-    def _measure(self, pseudo: bool) -> Constants:
-        """Take the constants of the features from the first sample: exact if it is every state."""
-        source, settings, columns = self.source, self.settings, self._columns[0]
+    def _measure(self, columns: Columns, pseudo: bool) -> Constants:
+        """Take the constants of the features from a replica's first sample: exact if it is every state."""
+        source, settings = self.source, self.settings
         phi = TablePhi(source.phi_at(columns.states).transpose(1, 0, 2))
         psi = sampled_psi(source, columns, pseudo=pseudo)
         ridge = settings.ridge_for(phi.max_norm_sq)
@@ -93,6 +95,19 @@ class ColumnEngine:
         )
 
     def _draw(self, rng: np.random.Generator) -> Columns:
+        """Draw columns on which K_ψ can be inverted: one draw in many may miss a feature, and is drawn again."""
+        for attempt in range(_DRAWS):
+            columns = self._draw_once(rng)
+            try:
+                sampled_psi(self.source, columns, pseudo=self._pseudo)
+            except InvalidInput:
+                if attempt == _DRAWS - 1 or columns.is_all:
+                    raise
+            else:
+                break
+        return columns
+
+    def _draw_once(self, rng: np.random.Generator) -> Columns:
         columns, end = self.source.draw(rng), self.source.end
         if end is None:
             return columns
@@ -107,7 +122,8 @@ class ColumnEngine:
     def _forget(self) -> None:
         """Start without data (Algorithm 1, line 4)."""
         n, d = len(self.seeds), self.source.d
-        self.design = DesignMatrix(d, n, ridge=self.ridge)
+        # Each replica has the ridge of its own sample of features.
+        self.designs = [DesignMatrix(d, 1, ridge=constants.ridge) for constants in self._constants]
         self.cross_moment = np.zeros((n, d, self.source.d_psi))
         self.reward_moment = np.zeros((n, d))
 
@@ -132,6 +148,7 @@ class ColumnEngine:
 
     @property
     def _estimated(self) -> str:
+        """Say that bounds are estimates, and so is the alarm: 1 − φᵀM_n u has the sampling error of u."""
         return f"planning looks at {len(self._columns[0].states):,} sampled columns: bounds are estimates, not proven"
 
     def next_plan(self) -> ColumnPlan:
@@ -140,7 +157,7 @@ class ColumnEngine:
         if self.settings.doubling == "restart" and epoch_of(self.episode, "restart").start == self.episode > 0:
             self._forget()
             self._kept_logdet[:] = -np.inf
-        logdet = self.design.logdet
+        logdet = np.array([design.logdet[0] for design in self.designs])
         due = np.ones(self.n_replicas, dtype=np.bool_)
         if growth > 0.0:
             due = logdet >= self._kept_logdet + math.log1p(growth)
@@ -150,20 +167,22 @@ class ColumnEngine:
             if self.settings.column_draw == "resampled" and not self._columns[b].is_all:
                 self._columns[b] = self._draw(self._sampling[b])
             ranking = self._ties[b].permutation(self.source.n_actions) / self.source.n_actions
-            self._kept[b] = LazyPlan(self._constants, self._basis(b, ranking[None]))
+            self._kept[b] = LazyPlan(self._constants[b], self._basis(b, ranking[None]))
         self._kept_logdet = np.where(due, logdet, self._kept_logdet)
         self.plans += due
         return self.current_plan()
 
     def current_plan(self) -> ColumnPlan:
         """Return the plan that `next_plan` gave last."""
+        if None in self._kept:
+            raise InvalidInput("an episode is running but there is no plan")
         return ColumnPlan([plan for plan in self._kept if plan is not None])
 
     def plan(self, *, break_ties_at_random: bool = True) -> ColumnPlan:
         """Return the plan for the data at hand on the last columns; no random stream moves without ties."""
         if break_ties_at_random:
             return self.next_plan()
-        return ColumnPlan([LazyPlan(self._constants, self._basis(b)) for b in range(self.n_replicas)])
+        return ColumnPlan([LazyPlan(self._constants[b], self._basis(b)) for b in range(self.n_replicas)])
 
     def _basis(self, b: int, priority: FloatArray | None = None) -> Basis:
         planned, episode = self.settings.n_episodes, self.episode
@@ -174,7 +193,7 @@ class ColumnEngine:
                 episode -= epoch.start
         lowest_first = np.arange(self.source.n_actions)[None, ::-1] / self.source.n_actions
         return Basis(
-            design=self.design.matrix[b : b + 1].copy(),
+            design=self.designs[b].matrix.copy(),
             cross_moment=self.cross_moment[b : b + 1].copy(),
             reward_moment=self.reward_moment[b : b + 1].copy(),
             episode=episode + 1,
@@ -203,7 +222,7 @@ class ColumnEngine:
         where = self.start_at(None) if start is None else start
         upper, lower, empty = [], [], []
         for b, played in enumerate(plan.plans):
-            best = LazyPlan(self._constants, self._basis(b), proven=True)
+            best = LazyPlan(self._constants[b], self._basis(b), proven=True)
             upper.append(best.value(*where))
             lower.append(best.lower(played, *where))
             empty.append(best.empty)
@@ -230,7 +249,9 @@ class ColumnEngine:
         psi = self.source.psi_at(next_states.reshape(flat.shape)).reshape(n, k, -1)
         low, high = self.source.reward_range
         with uninterrupted():
-            self.design.update(phi)
+            for design, rows in zip(self.designs, phi, strict=True):
+                design.matrix += rows.T @ rows
+                design.refactor()  # O(d³), and the same bits after a save
             self.cross_moment += phi.transpose(0, 2, 1) @ psi
             if not self.settings.known_reward:
                 self.reward_moment += np.einsum("bkd,bk->bd", phi, (rewards - low) / (high - low))
@@ -242,7 +263,7 @@ class ColumnEngine:
             "cross_moment": self.cross_moment,
             "reward_moment": self.reward_moment,
             "plans": self.plans.astype(np.float64),
-            "design": self.design.matrix,
+            "design": self.designs[0].matrix,
             "columns": self._columns[0].states,
             "column_weights": self._columns[0].weights,
         }
@@ -255,35 +276,56 @@ class ColumnEngine:
     def check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Refuse arrays that `arrays` of this engine could not have returned."""
         own = self.arrays()
+        if arrays["plans"].shape != (1,) or arrays["plans"].dtype != np.float64 or arrays["plans"][0] < 0:
+            raise InvalidInput("plans must be one count")
         for prefix in ("", "kept_") if "kept_design" in arrays else ("",):
-            for name in {"cross_moment", "reward_moment", "design"} | (set() if prefix else {"plans"}):
+            for name in ("cross_moment", "reward_moment", "design"):
                 array = arrays[prefix + name]
-                if array.shape != own[name].shape or array.dtype != own[name].dtype:
-                    raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
-            states, weights = arrays[f"{prefix}columns"], arrays[f"{prefix}column_weights"]
-            if weights.shape != states.shape[:1] or weights.dtype != np.float64 or not (weights > 0).all():
-                raise InvalidInput("the columns and their weights do not belong together")
-            if states.shape[1:] != own["columns"].shape[1:] or states.dtype != own["columns"].dtype:
-                raise InvalidInput("the columns are not states of this problem")
-            count = self.source.n_states
-            if count is not None and not (states.size and 0 <= states.min() <= states.max() < count):
-                raise InvalidInput("the columns are not states of this problem")
+                if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
+                    raise InvalidInput(f"{prefix}{name} must have shape {own[name].shape} and type {own[name].dtype}")
+            matrix, ridge = arrays[f"{prefix}design"][0], self._constants[0].ridge
+            if not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < ridge * (1.0 - 1e-6):
+                raise InvalidInput(f"{prefix}design must be symmetric, with no eigenvalue below the ridge")
+            self._check_columns(arrays[f"{prefix}columns"], arrays[f"{prefix}column_weights"], own["columns"])
+        if "kept_design" in arrays:
+            episodes, priority = arrays["kept_episodes"], arrays["kept_priority"]
+            fits = (
+                episodes.shape == (2,)
+                and episodes.dtype == np.int64
+                and episodes[0] >= 1
+                and episodes[1] >= 0
+                and priority.shape == (1, self.source.n_actions)
+                and arrays["kept_logdet"].shape == (1,)
+            )
+            if not fits:
+                raise InvalidInput("the plan that was kept does not fit the problem")
+
+    def _check_columns(self, states: NDArray[Any], weights: FloatArray, own: NDArray[Any]) -> None:
+        if states.ndim != own.ndim or states.shape[1:] != own.shape[1:] or states.dtype != own.dtype:
+            raise InvalidInput("the columns are not states of this problem")
+        if weights.shape != states.shape[:1] or weights.dtype != np.float64 or not (weights > 0).all():
+            raise InvalidInput("the columns and their weights do not belong together")
+        count, end = self.source.n_states, self.source.end
+        if count is not None and not (states.size and 0 <= states.min() <= states.max() < count):
+            raise InvalidInput("the columns are not states of this problem")
+        if end is not None and not np.array_equal(states[0], end):
+            raise InvalidInput("the end state must be the first column")
 
     def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what `arrays` returned, of one replica."""
         self.cross_moment = arrays["cross_moment"]
         self.reward_moment = arrays["reward_moment"]
         self.plans = arrays["plans"].astype(np.int64)
-        self.design.matrix = arrays["design"]
+        self.designs[0].matrix = arrays["design"]
         try:
-            self.design.refactor()
+            self.designs[0].refactor()
         except np.linalg.LinAlgError as error:
             raise ValueError("the design matrix is not positive definite") from error
         is_all = self._columns[0].is_all
         self._columns = [Columns(arrays["columns"], arrays["column_weights"], is_all)]
         if "kept_design" in arrays:
             basis = basis_of({k.removeprefix("kept_"): v for k, v in arrays.items() if k.startswith("kept_")}, is_all)
-            self._kept = [LazyPlan(self._constants, basis)]
+            self._kept = [LazyPlan(self._constants[0], basis)]
             self._kept_logdet = arrays["kept_logdet"]
 
     def planning_state(self) -> tuple[Any, ...]:

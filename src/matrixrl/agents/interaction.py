@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from matrixrl.errors import ProtocolError
@@ -74,14 +75,17 @@ def _play_one(agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], *, certi
     seed = None if agent.env_is_seeded else stream_seed(agent.seed, "env")
     obs, _ = env.reset(seed=seed)
     agent.env_is_seeded = True
+    obs = _kept(obs)
     agent.begin_episode()
+    if certify and hasattr(agent, "meet"):
+        agent.meet(obs)
     if certify and agent.running is not None and hasattr(agent, "certificate"):
         agent.running.certificate = agent.certificate()
     for stage in range(agent.task.horizon):
         action = agent.act(obs)
         next_obs, reward, terminated, truncated, _ = env.step(action)
         agent.observe(obs, action, float(reward), next_obs, bool(terminated))
-        obs = next_obs
+        obs = _kept(next_obs)
         if terminated:
             break
         if truncated and stage < agent.task.horizon - 1:
@@ -90,3 +94,8 @@ def _play_one(agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], *, certi
                 f"{agent.task.horizon}; make it with a longer time limit or give a smaller horizon"
             )
     return agent.end_episode()
+
+
+def _kept(obs: Any) -> Any:
+    """Return an observation that the environment cannot change any more: some reuse one array."""
+    return obs.copy() if isinstance(obs, np.ndarray) else obs

@@ -43,7 +43,7 @@ def sampled_psi(source: StateSource, columns: Columns, *, pseudo: bool) -> Table
         if columns.is_all:
             raise
         rule = "must be enough for K_psi to be invertible on the sampled states"
-        fail("columns", rule, f"{len(columns.states)} ({error})", "Sample more, or pass psi_pinv=True.")
+        fail("columns", rule, f"{len(columns.states)} ({error})", "Sample more columns.")
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ class LazyPlan:
     def table(self) -> IntArray:
         """Return the policy of every state of a finite problem: (H, S)."""
         source = self._k.source
-        assert source.n_states is not None
+        if source.n_states is None:
+            fail("policy", "is a table only where states can be counted", "a LargeTask", "Use predict(obs, stage).")
         policy = np.empty((source.horizon, source.n_states), dtype=np.min_scalar_type(source.n_actions - 1))
         for first in range(0, source.n_states, _CHUNK):
             states = np.arange(first, min(first + _CHUNK, source.n_states))

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents.column_engine import ColumnPlan
+from matrixrl.agents.column_engine import ColumnEngine, ColumnPlan
 from matrixrl.agents.engines import make_engine
 from matrixrl.agents.interaction import play_episodes
 from matrixrl.agents.problem import Problem, read_problem
@@ -121,7 +121,10 @@ class MatrixRL:
         """True if the regret bound is proven for this agent so far, else why not."""
         if any(self.log.alarms):
             first = self.log.alarms.index(True)
-            return f"misspecification alarm in episode {first + 1}: the features cannot represent P (or a δ event)"
+            words = f"misspecification alarm in episode {first + 1}"
+            if isinstance(self.engine, ColumnEngine) and not self.engine.is_exact:
+                return f"{self.engine.guarantee}; {words}, which sampling may have caused"
+            return f"{words}: the features cannot represent P (or a δ event)"
         return self.engine.guarantee
 
     def begin_episode(self) -> None:
@@ -188,6 +191,10 @@ class MatrixRL:
             self.log.append(episode)
             self.running = self._advice = None
         return episode
+
+    def meet(self, obs: Any) -> None:
+        """Take note of where the episode starts, so that it can be certified before its first step."""
+        self.first_state = self._state("obs", obs)
 
     def abandon_episode(self) -> None:
         """Forget the running episode, if any: nothing is learned from it."""
@@ -262,15 +269,22 @@ class MatrixRL:
         write_snapshot(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: gym.Env[Any, Any] | FiniteMDP | LargeTask | None = None) -> Self:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: gym.Env[Any, Any] | FiniteMDP | LargeTask | None = None,
+        *,
+        phi: Phi | None = None,
+    ) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
 
         Args:
             path: the file.
             env: where `learn` shall go on; its random stream is put back where it was. Not needed to ask
                 and tell, or to predict; but a `LargeTask`, whose functions no file can hold, is needed always.
+            phi: the `FunctionPhi` that the agent was made with, if the environment does not offer it.
         """
-        snapshot = read_snapshot(path, cls.name, env)
+        snapshot = read_snapshot(path, cls.name, env, phi)
         agent = cls.__new__(cls)
         agent._setup(snapshot.problem, snapshot.settings, snapshot.seed)
         snapshot.fill(agent)

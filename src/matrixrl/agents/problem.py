@@ -76,6 +76,8 @@ def read_problem(
     measure_regret: bool = True,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `LargeTask`."""
+    if not isinstance(measure_regret, bool):
+        fail("measure_regret", "must be true or false", repr(measure_regret), "Say which.")
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
@@ -125,8 +127,6 @@ def reattach(
     has_table: bool,
     print_of_world: FloatArray,
     env: gym.Env[Any, Any] | FiniteMDP,
-    *,
-    own_features: bool = False,
 ) -> Problem:
     """Return the saved problem with a world to play in, refusing a world that is another problem.
 
@@ -135,7 +135,6 @@ def reattach(
         has_table: whether the saved agent's world had a known MDP.
         print_of_world: its `fingerprint`.
         env: the world.
-        own_features: take φ of the world, because it is a function.
     """
     task = saved.task
     assert isinstance(task, Task)
@@ -159,12 +158,9 @@ def reattach(
             "other states, actions, horizon, rewards or transitions",
             "Make the environment with the same settings.",
         )
-    assert saved.features is not None
-    features = saved.features
-    if own_features:
-        assert found.features is not None
-        features = Features(found.features.phi, features.psi)
-    return replace(found, task=task, features=features, pseudo=saved.pseudo, measures_regret=saved.measures_regret)
+    return replace(
+        found, task=task, features=saved.features, pseudo=saved.pseudo, measures_regret=saved.measures_regret
+    )
 
 
 def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from matrixrl.agents.problem import Problem, fingerprint, reattach
+from matrixrl.agents.problem import Problem, fingerprint, read_problem, reattach
 from matrixrl.checks import fail, integer
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, FunctionPhi, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
@@ -32,7 +33,9 @@ def pack_problem(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[An
         "psi_pinv": problem.pseudo,
     }
     if isinstance(task, LargeTask):
-        return {**header, "task": "functions"}, {"fingerprint": _probe(task)}
+        header |= {"task": "functions", "n_actions": task.n_actions}
+        header |= {name: _listed(getattr(task, name)) for name in ("start", "end_state")}
+        return header, {"fingerprint": _probe(task)}
     assert problem.features is not None
     phi, psi = problem.features.phi, problem.features.psi
     header |= {"task": "finite", "end_state": task.end_state}
@@ -45,7 +48,9 @@ def pack_problem(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[An
     }
     if isinstance(phi, OneHotPhi):
         header["phi"] = "one-hot"
-    elif header["phi"] == "table":
+    elif isinstance(phi, FunctionPhi):
+        arrays["phi_probe"] = phi.at(_spread(phi.n_states))
+    else:
         arrays["phi"] = np.ascontiguousarray(phi.table)
     if isinstance(psi, OneHotPsi):
         header["psi"] = "one-hot"
@@ -75,27 +80,47 @@ def attach_world(
     header: dict[str, Any],
     arrays: dict[str, NDArray[Any]],
     world: gym.Env[Any, Any] | FiniteMDP | LargeTask | None,
+    phi: Phi | None,
 ) -> Problem:
     """Return the problem attached to the world, if there is one; refuse another world, or none where it is needed."""
     if saved is None:
         return _with_functions(header, arrays, world)
-    is_function = header["phi"] == "function"
-    if world is None:
-        if is_function:
-            _need("env", "the environment that it was saved from (its φ is a function, which no file holds)", None)
-        return saved
-    if isinstance(world, LargeTask):
-        _need("env", "the environment or FiniteMDP that it was saved from", "a LargeTask")
-    return reattach(saved, header["has_table"] is True, arrays["fingerprint"], world, own_features=is_function)
+    if isinstance(world, (LargeTask, Task)):
+        _need("env", "an environment or a FiniteMDP", type(world).__name__)
+    found = saved if world is None else reattach(saved, header["has_table"] is True, arrays["fingerprint"], world)
+    if header["phi"] != "function":
+        if phi is not None:
+            _need("phi", "left out: the file holds φ", type(phi).__name__)
+        return found
+    chosen = phi
+    if chosen is None and world is not None:
+        offered = read_problem(world).features
+        chosen = None if offered is None else offered.phi
+    assert saved.features is not None
+    probe = arrays["phi_probe"]
+    if not isinstance(chosen, FunctionPhi) or not np.allclose(_probe_phi(chosen, probe), probe, rtol=1e-9, atol=1e-12):
+        what = "the FunctionPhi that it was saved with (no file holds functions), here or as the environment's own"
+        _need("phi", what, None if chosen is None else f"another {type(chosen).__name__}")
+    return replace(found, features=Features(chosen, saved.features.psi))
+
+
+def _probe_phi(phi: Phi, like: NDArray[Any]) -> NDArray[Any]:
+    found = phi.at(_spread(phi.n_states))
+    return found if found.shape == like.shape else np.full(like.shape, np.nan)
 
 
 def _with_functions(header: dict[str, Any], arrays: dict[str, NDArray[Any]], world: object) -> Problem:
     if not isinstance(world, LargeTask):
         _need("env", "the LargeTask that it was saved from (functions, which no file holds)", repr(world))
-    same = world.horizon == header["horizon"] and list(world.reward_range) == header["reward_range"]
+    same = (
+        world.horizon == header["horizon"]
+        and list(world.reward_range) == header["reward_range"]
+        and world.n_actions == header["n_actions"]
+        and all(_listed(getattr(world, name)) == header[name] for name in ("start", "end_state"))
+    )
     here, there = _probe(world), arrays["fingerprint"]
     if not same or here.shape != there.shape or not np.allclose(here, there, rtol=1e-9, atol=1e-12):
-        _need("env", "the LargeTask that it was saved from", "other functions, horizon or reward_range")
+        _need("env", "the LargeTask that it was saved from", "other functions, horizon, rewards, start or end")
     return Problem(world, None, world.env, None, 0, header["psi_pinv"] is True)
 
 
@@ -106,7 +131,17 @@ def _need(name: str, what: str, received: object) -> NoReturn:
 def _probe(task: LargeTask) -> NDArray[Any]:
     """Return what the functions say at a few states: it differs for different functions."""
     states, weights = task.draw(np.random.default_rng(0), _PROBES)
-    return np.concatenate([task.phi_at(states).ravel(), task.psi_at(states).ravel(), weights])
+    rewards = task.reward_at(states).ravel() if task.knows_reward else np.empty(0)
+    return np.concatenate([task.phi_at(states).ravel(), task.psi_at(states).ravel(), weights, rewards, states.ravel()])
+
+
+def _listed(state: NDArray[Any] | None) -> Any:
+    return None if state is None else state.tolist()
+
+
+def _spread(n_states: int) -> NDArray[Any]:
+    """Return a few states from the first to the last."""
+    return np.linspace(0, n_states - 1, min(_PROBES, n_states)).astype(np.int64)
 
 
 def _task(header: dict[str, Any], arrays: dict[str, NDArray[Any]], pseudo: bool) -> Task:
@@ -132,7 +167,7 @@ def _task(header: dict[str, Any], arrays: dict[str, NDArray[Any]], pseudo: bool)
 
 def _csr(arrays: dict[str, NDArray[Any]]) -> sparse.csr_array:
     n_rows, n_columns = (int(n) for n in arrays["psi_shape"])
-    if n_rows + 1 != len(arrays["psi_indptr"]) or n_columns > max(1, len(arrays["psi_data"])):
+    if n_rows + 1 != len(arrays["psi_indptr"]) or n_columns != arrays["learned_cross_moment"].shape[-1]:
         raise InvalidInput("psi has a shape that its entries do not fill")
     matrix = sparse.csr_array(
         (arrays["psi_data"], arrays["psi_indices"], arrays["psi_indptr"]), shape=(n_rows, n_columns)

@@ -43,7 +43,8 @@ class MatrixRLSettings:
         switch_growth: κ; plan again only when det A_n grew by 1 + κ since the last plan. 0 plans every episode.
         columns: m; plan with m sampled columns of Ψᵀ in place of all S, and evaluate Q only where it is asked. None
             takes all. Fewer than S columns make every bound an estimate.
-        column_weights: draw columns by "norm" (in proportion to ‖ψ(s)‖²) or "uniform".
+        column_weights: draw columns by "norm" (in proportion to ‖ψ(s)‖²) or "uniform"; a `LargeTask` has a sampler of
+            its own.
         column_draw: "resampled" for each plan, or "fixed" once.
         c: the absolute constant of the theorem's radius.
         beta: β of the constant radius, in units of C_ψ'².

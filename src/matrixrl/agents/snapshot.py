@@ -19,7 +19,7 @@ from matrixrl.agents.saved_problem import attach_world, pack_problem, unpack_pro
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.checks import index, integer
 from matrixrl.errors import InvalidInput
-from matrixrl.features import FunctionPhi
+from matrixrl.features import FunctionPhi, Phi
 from matrixrl.mdp import FiniteMDP, LargeTask, Task
 from matrixrl.records import Plan
 from matrixrl.seeding import restore, state_of
@@ -64,7 +64,10 @@ def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
 
 
 def read_snapshot(
-    path: str | os.PathLike[str], agent_name: str, world: gym.Env[Any, Any] | FiniteMDP | LargeTask | None
+    path: str | os.PathLike[str],
+    agent_name: str,
+    world: gym.Env[Any, Any] | FiniteMDP | LargeTask | None,
+    phi: Phi | None = None,
 ) -> Snapshot:
     """Return the parts of a checkpoint, each checked; anything that does not fit is refused."""
     source = os.fspath(path)
@@ -76,7 +79,7 @@ def read_snapshot(
             if name not in _MAY_BE_NAN and not np.isfinite(array).all():
                 raise InvalidInput(f"{name} holds NaN or infinity")
         saved = unpack_problem(header, arrays)
-    problem = attach_world(saved, header, arrays, world)
+    problem = attach_world(saved, header, arrays, world, phi)
     with refusing(source):
         d, d_psi = problem.dimensions
         if arrays["learned_cross_moment"].shape != (1, d, d_psi):  # before anything of that size is allocated

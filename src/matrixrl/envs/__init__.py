@@ -3,6 +3,7 @@
 from matrixrl.envs.combination_lock import CombinationLock
 from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
+from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, register_all
 from matrixrl.envs.river_swim import RiverSwim
@@ -14,6 +15,7 @@ __all__ = [
     "DeepSea",
     "EnvEntry",
     "FourRooms",
+    "GridWorld",
     "LinearMDP",
     "RiverSwim",
     "SoftGrid",

@@ -13,6 +13,7 @@ from matrixrl.checks import choice, fail
 from matrixrl.envs.combination_lock import CombinationLock
 from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
+from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
@@ -56,6 +57,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("four-rooms", FourRooms),
         ("linear-mdp", LinearMDP),
         ("soft-grid", SoftGrid),
+        ("grid-world", GridWorld),
     )
 }
 """Our environments by short name."""

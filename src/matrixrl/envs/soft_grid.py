@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import integer
+from matrixrl.checks import fail, integer, number
 from matrixrl.features import Features, FunctionPhi, SparsePsi
 from matrixrl.mdp import FiniteMDP, MDPEnv, MixtureTransitions
 from matrixrl.records import FloatArray, IntArray
@@ -16,7 +16,7 @@ _MOVES = ((-1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.0, -1.0))  # up, right, down, 
 
 
 class SoftGrid(MDPEnv):
-    """Cross a square field with a wind from its first corner to the opposite one; side² states, d regions.
+    """Cross a square field from its first corner to the opposite one; side² states, d regions.
 
     A cell belongs to the (up to four) regions around it, in shares that change linearly from centre to centre. A move
     aims at a point `step` regions away, stays inside the field, and lands somewhere in the regions that the point
@@ -42,9 +42,13 @@ class SoftGrid(MDPEnv):
         render_mode: str | None = None,
     ) -> None:
         self.side = integer("side", side, low=2, remedy="Give the cells along a side.")
+        if not isinstance(regions, (tuple, list)) or len(regions) != 2:
+            fail("regions", "must be two numbers, rows and columns", regions, "Such as regions=5,4.")
         rows, columns = (integer("regions", n, low=2, remedy="Give rows and columns, such as 5,4.") for n in regions)
+        if self.side < max(rows, columns):
+            fail("side", f"must be at least {max(rows, columns)}, one cell for each region", side, "Use fewer regions.")
         self.regions = rows, columns
-        self._step = float(step)
+        self._step = number("step", step, low=0.0, high=100.0, remedy="Try 0.75.")
         n_states = self.side**2
         phi = FunctionPhi(self._aim, n_states, len(_MOVES))
         psi = _shares_of_all(self.side, self.regions)

@@ -2,6 +2,7 @@
 
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.function_phi import FunctionPhi
+from matrixrl.features.kernel_features import features_from_grams, kernel_features
 from matrixrl.features.phi import Blocks, OneHotPhi, Phi, TablePhi, tensor_product
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
 from matrixrl.features.sparse_psi import SparsePsi
@@ -17,6 +18,8 @@ __all__ = [
     "SparsePsi",
     "TablePhi",
     "TablePsi",
+    "features_from_grams",
+    "kernel_features",
     "one_hot",
     "tensor_product",
 ]

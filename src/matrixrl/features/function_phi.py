@@ -35,20 +35,26 @@ class FunctionPhi(Phi):
     def __init__(self, function: Callable[[IntArray], FloatArray], n_states: int, n_actions: int) -> None:
         self.n_states = integer("n_states", n_states, low=1, remedy="Give the number of states.")
         self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+        if not callable(function):
+            fail("phi", "must be a function of states", type(function).__name__, "Or give an (S, A, d) array.")
         self._function = function
-        first = np.asarray(function(np.zeros(1, dtype=np.int64)), dtype=np.float64)
-        if first.ndim != 3 or first.shape[:2] != (1, self.n_actions):
-            fail(
-                "phi",
-                f"must map k states to features of shape (k, {self.n_actions}, d)",
-                f"shape {first.shape} for one state",
-                "Return one vector for each state and action.",
-            )
-        self.d = first.shape[2]
+        self.d = 0
+        self.d = self.at(np.zeros(1, dtype=np.int64)).shape[2]
+        self.at(np.array([0, self.n_states - 1]))
 
     def at(self, states: IntArray) -> FloatArray:
         """Return the features of some states with every action: (k,) → (A, k, d)."""
-        found = np.asarray(self._function(np.asarray(states)), dtype=np.float64)
+        answer = self._function(np.asarray(states))
+        try:
+            raw = np.asarray(answer)
+            found = raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        wanted = (len(states), self.n_actions)
+        if found.ndim != 3 or found.shape[:2] != wanted or found.shape[2] == 0 or self.d not in (0, found.shape[2]):
+            rule = f"must map k states to real numbers of shape (k, {self.n_actions}, {self.d or 'd'})"
+            received = f"shape {found.shape} for {len(states)} states"
+            fail("phi", rule, received, "Return one vector for each state and action.")
         if not np.isfinite(found).all():
             fail("phi", "must be finite", "NaN or infinity", "Check the function.")
         return np.ascontiguousarray(found.transpose(1, 0, 2))

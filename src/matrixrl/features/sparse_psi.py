@@ -28,6 +28,8 @@ class SparsePsi(Psi):
     """
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, *, pseudo: bool = False) -> None:
+        if np.iscomplexobj(matrix):
+            fail("psi", "must be real numbers", "complex ones", "Give real features.")
         csr = sparse.csr_array(matrix, dtype=np.float64)
         if csr.ndim != 2 or 0 in csr.shape:
             fail("psi", "must be a matrix with rows and columns", f"shape {csr.shape}", "Give one row for each state.")

@@ -62,21 +62,28 @@ class LargeTask:
         end_state: Any = None,
         env: gym.Env[Any, Any] | None = None,
     ) -> None:
-        for name, function in (("phi", phi), ("psi", psi), ("sampler", sampler)):
-            if not callable(function):
+        for name, function in (("phi", phi), ("psi", psi), ("sampler", sampler), ("reward", reward)):
+            if not callable(function) and not (name == "reward" and function is None):
                 fail(name, "must be a function of states", type(function).__name__, "See matrixrl.LargeTask.")
+        if env is not None:
+            _check_env(env, n_actions, horizon)
         self._phi, self._psi, self._sampler, self._reward = phi, psi, sampler, reward
         self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         self.reward_range = checked_range(reward_range)
         self.env = env
+        self._d: int | None = None  # known after the first answers
+        self._d_psi: int | None = None
         self.state_shape: tuple[int, ...] = ()
         self.state_dtype: np.dtype[Any] = np.dtype(np.float64)
         states, _ = self.draw(np.random.default_rng(0), _PROBE)
         self.state_shape = states.shape[1:]
         self.state_dtype = np.dtype(np.int64 if states.dtype.kind in "iu" else np.float64)
-        self.d = self.phi_at(states).shape[2]
-        self.d_psi = self.psi_at(states).shape[1]
+        self._d, self._d_psi = self.phi_at(states).shape[2], self.psi_at(states).shape[1]
+        if not self.d or not self.d_psi:
+            fail("phi and psi", "must have features", f"{self.d} and {self.d_psi}", "Return at least one number.")
+        self.phi_at(states[:1])  # the number of features must not depend on the number of states
+        self.psi_at(states[:1])
         if reward is not None:
             self.reward_at(states)
         self.start = None if start is None else self.state("start", start)
@@ -84,6 +91,16 @@ class LargeTask:
         low, high = self.reward_range
         if self.end_state is not None and not low <= 0.0 <= high:
             fail("reward_range", "must contain 0 when episodes can end early", reward_range, "Declare one that does.")
+
+    @property
+    def d(self) -> int:
+        """Number of features φ."""
+        return self._d or 0
+
+    @property
+    def d_psi(self) -> int:
+        """Number of features ψ."""
+        return self._d_psi or 0
 
     @property
     def knows_reward(self) -> bool:
@@ -97,10 +114,10 @@ class LargeTask:
 
     def state(self, name: str, value: Any) -> NDArray[Any]:
         """Return one state as an array, or refuse it."""
-        try:
-            array = np.asarray(value, dtype=self.state_dtype)
+        try:  # a copy: environments may change their observation in place
+            array = np.array(value, dtype=self.state_dtype)
         except (TypeError, ValueError, OverflowError):
-            array = np.empty(0)
+            array = np.full(2, np.nan)
         if array.shape != self.state_shape or not np.isfinite(array).all() or not np.all(array == np.asarray(value)):
             kind = "whole" if self.state_dtype.kind == "i" else "finite"
             fail(
@@ -110,9 +127,18 @@ class LargeTask:
 
     def draw(self, rng: np.random.Generator, m: int) -> tuple[NDArray[Any], FloatArray]:
         """Return m sampled states and their weights."""
-        states, weights = self._sampler(rng, m)
-        states, weights = np.asarray(states), np.asarray(weights, dtype=np.float64)
-        if len(states) != m or weights.shape != (m,) or not (np.isfinite(weights) & (weights > 0)).all():
+        drawn = self._sampler(rng, m)
+        try:
+            states, weights = (np.asarray(part) for part in drawn)
+            weights = weights.astype(np.float64)
+        except (TypeError, ValueError):
+            fail("sampler", "must return states and their weights", repr(drawn)[:80], "Return two arrays.")
+        if (
+            states.shape[:1] != (m,)
+            or states.dtype.kind not in "iuf"
+            or weights.shape != (m,)
+            or not (np.isfinite(weights) & (weights > 0)).all()
+        ):
             fail(
                 "sampler",
                 f"must return {m} states and as many positive weights",
@@ -123,11 +149,11 @@ class LargeTask:
 
     def phi_at(self, states: NDArray[Any]) -> FloatArray:
         """Return (k, A, d)."""
-        return self._call("phi", self._phi, states, (len(states), self.n_actions, None))
+        return self._call("phi", self._phi, states, (len(states), self.n_actions, self._d))
 
     def psi_at(self, states: NDArray[Any]) -> FloatArray:
         """Return (k, d_psi)."""
-        return self._call("psi", self._psi, states, (len(states), None))
+        return self._call("psi", self._psi, states, (len(states), self._d_psi))
 
     def reward_at(self, states: NDArray[Any]) -> FloatArray:
         """Return (k, A) expected rewards."""
@@ -145,11 +171,28 @@ class LargeTask:
     def _call(
         name: str, function: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int | None, ...]
     ) -> FloatArray:
-        found = np.asarray(function(states), dtype=np.float64)
+        answer = function(states)
+        try:
+            raw = np.asarray(answer)
+            found = raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
+        except (TypeError, ValueError):
+            found = np.empty(0)
         fits = found.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, found.shape, strict=True))
         if not fits:
             wanted = "(" + ", ".join("d" if n is None else str(n) for n in shape) + ")"
             fail(name, f"must return shape {wanted} for {len(states)} states", found.shape, "Return one row a state.")
-        if not np.isfinite(found).all():
-            fail(name, "must be finite", "NaN or infinity", "Check the function.")
+        if not np.isfinite(found).all() or np.abs(found).max(initial=0.0) > 1e100:
+            fail(name, "must be finite, at most 1e100", "NaN, infinity or more", "Check the function.")
         return found
+
+
+def _check_env(env: Any, n_actions: int, horizon: int) -> None:
+    if not isinstance(env, gym.Env):
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out to ask and tell.")
+    count = getattr(env.action_space, "n", None)
+    if count != n_actions:
+        fail("env", f"must have {n_actions} discrete actions", env.action_space, "Give n_actions as it has them.")
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    if limit is not None and limit < horizon:
+        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
+        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)

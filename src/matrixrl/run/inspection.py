@@ -9,8 +9,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from matrixrl.agents import ColumnEngine
 from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound
 from matrixrl.core.embedding import embedding
+from matrixrl.features import FunctionPhi
 from matrixrl.mdp import FiniteMDP
 from matrixrl.run.simulation import Simulation
 
@@ -68,7 +70,8 @@ def inspect_problem(
     fit = embedding(mdp.transitions, features)
     simulation.run()
     arrays = engine.arrays().values()
-    table = 0 if engine.blocks.one_pair_each else features.phi.d * mdp.n_states * mdp.n_actions * 8
+    kept = not engine.blocks.one_pair_each and not isinstance(features.phi, FunctionPhi)
+    table = features.phi.d * mdp.n_states * mdp.n_actions * 8 if kept else 0
     cost = {
         "megabytes_per_seed": sum(a.nbytes for a in arrays) / 1e6 + mdp.n_states * mdp.horizon * 16 / 1e6,
         "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
@@ -93,6 +96,10 @@ def inspect_problem(
         "C_psi (Assumption 2')": {"value": k.c_psi, "known": "exact" if k.c_psi_is_exact else "bound"},
         "C_psi'": {"value": k.c_psi_inv, "known": "exact"},
     }
+    sampled = isinstance(engine, ColumnEngine) and not engine.is_exact
+    if sampled:
+        for entry in constants.values():
+            entry["known"] = f"estimated from {simulation.settings.columns:,} columns"
     shown = None if fit is None else {"explained": fit.explained, "residual": fit.residual}
     return Inspection(
         env=simulation.env_name,
@@ -102,7 +109,8 @@ def inspect_problem(
         optimal_value=simulation.judge.optimal_value,
         bounds=bounds,
         cost=cost,
-        warnings=_warnings(shown, bounds, cost, sizes),
+        warnings=_warnings(shown, bounds, cost, sizes)
+        + (["columns are sampled: constants and bounds are estimates, nothing is proven"] if sampled else []),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.envs.registry import register_all as _register_all
 
 if TYPE_CHECKING:
-    from matrixrl.agents import MatrixRL, MatrixRLSettings
+    from matrixrl.agents import KernelMatrixRL, MatrixRL, MatrixRLSettings
     from matrixrl.envs import make
     from matrixrl.errors import (
         CheckpointError,
@@ -34,6 +34,7 @@ _HOMES = {
     "FiniteMDP": "mdp",
     "History": "records",
     "InvalidInput": "errors",
+    "KernelMatrixRL": "agents",
     "LargeTask": "mdp",
     "MDPEnv": "mdp",
     "MatrixRL": "agents",
@@ -58,6 +59,7 @@ __all__ = [
     "FiniteMDP",
     "History",
     "InvalidInput",
+    "KernelMatrixRL",
     "LargeTask",
     "MDPEnv",
     "MatrixRL",

@@ -1,6 +1,8 @@
 """Agents: the paper's algorithm behind one protocol."""
 
 from matrixrl.agents.column_engine import ColumnEngine
+from matrixrl.agents.control.agent import KernelMatrixRL
+from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.agents.engine import MatrixRLEngine
 from matrixrl.agents.engines import make_engine
 from matrixrl.agents.matrix_rl import MatrixRL
@@ -9,4 +11,14 @@ from matrixrl.agents.settings import PRESETS, MatrixRLSettings
 AGENTS: dict[str, type[MatrixRL]] = {MatrixRL.name: MatrixRL}
 """Every agent by the name used on the command line."""
 
-__all__ = ["AGENTS", "PRESETS", "ColumnEngine", "MatrixRL", "MatrixRLEngine", "MatrixRLSettings", "make_engine"]
+__all__ = [
+    "AGENTS",
+    "PRESETS",
+    "ColumnEngine",
+    "ControlSettings",
+    "KernelMatrixRL",
+    "MatrixRL",
+    "MatrixRLEngine",
+    "MatrixRLSettings",
+    "make_engine",
+]

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from matrixrl.agents import AGENTS, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SETS
-from matrixrl.envs import ENVIRONMENTS
+from matrixrl.envs import CONTROL, ENVIRONMENTS
 
 __all__ = ["TOPICS", "print_listing"]
 
@@ -36,9 +36,12 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
         for entry in ENVIRONMENTS.values():
             shown = ", ".join(f"{k}={v}" for k, v in entry.defaults().items())
             yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
+        for task in CONTROL.values():
+            shown = f"sparse=False, noise=0.0, horizon={task.horizon}"
+            yield task.name, f"{task.summary}\n[dim]control, {task.id}: {shown}[/]"
         yield (
             "gym:ID",
-            "Any Gymnasium environment with a transition table, such as gym:FrozenLake-v1",
+            "Any Gymnasium environment with a transition table (gym:FrozenLake-v1) or with vectors as observations",
         )
     elif topic == "agents":
         for name, agent in AGENTS.items():

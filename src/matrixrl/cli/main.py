@@ -12,10 +12,11 @@ from rich.console import Console
 
 import matrixrl
 from matrixrl.checks import choice, integer
+from matrixrl.cli.control import ControlOrder, is_control, run_control
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_notes, result_table
-from matrixrl.errors import MatrixRLError
+from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
 from matrixrl.run import OutputDirectory, RunResult, Simulation, inspect_problem
 from matrixrl.seeding import seed_list
@@ -71,19 +72,35 @@ def run_command(
     set_: SetOption = None,
     agent: Annotated[str, typer.Option("--agent", help="Name of the agent.")] = "matrix-rl",
     agent_set: AgentSetOption = None,
-    episodes: Annotated[int, typer.Option("--episodes", "-n", help="Episodes of each seed.")] = 1000,
-    seeds: Annotated[int, typer.Option("--seeds", "-k", help="How many seeds.")] = 8,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 of a control task.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", "-k", help="How many seeds; 8, or 1 of a control task.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Control tasks: write a video of one more episode there.")
+    ] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an agent on an environment with a known optimum and report its exact regret."""
+    """Run an agent: exact regret where the optimum is known, returns on a control task."""
     settings = parse_settings("--agent-set", agent_set or [])
     env_settings = parse_settings("--set", set_ or [])
+    if is_control(env):
+        if certify:
+            raise InvalidInput("--certify must be left out of a control task; got it. Nothing is proven there.")
+        order = ControlOrder(env, env_settings, settings, episodes or 25, seed_list(seed, seeds or 1), record, as_json)
+        run_control(order, _directory(out, overwrite))
+        return
+    if record is not None:
+        raise InvalidInput(f"--record must be left out for {env}; got {record}. Only control tasks are drawn.")
+    episodes, seeds = 1000 if episodes is None else episodes, 8 if seeds is None else seeds
     simulation = Simulation(
         env,
         n_episodes=integer("--episodes", episodes, low=1, remedy="Ask for at least one episode."),

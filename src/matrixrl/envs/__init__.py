@@ -1,6 +1,7 @@
-"""Gymnasium environments with a known optimum, registered as ``matrixrl/…-v0``."""
+"""Gymnasium environments: with a known optimum, registered as ``matrixrl/…-v0``, and classic control."""
 
 from matrixrl.envs.combination_lock import CombinationLock
+from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
 from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
@@ -10,15 +11,20 @@ from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
 
 __all__ = [
+    "CONTROL",
     "ENVIRONMENTS",
     "CombinationLock",
     "DeepSea",
     "EnvEntry",
     "FourRooms",
+    "GridActions",
     "GridWorld",
     "LinearMDP",
+    "NoisyActions",
     "RiverSwim",
     "SoftGrid",
+    "SparseReward",
     "make",
+    "make_control",
     "register_all",
 ]

@@ -11,6 +11,7 @@ import gymnasium as gym
 
 from matrixrl.checks import choice, fail
 from matrixrl.envs.combination_lock import CombinationLock
+from matrixrl.envs.control import CONTROL, make_control
 from matrixrl.envs.deep_sea import DeepSea
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
@@ -86,8 +87,15 @@ def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
     name = name.replace("gym:matrixrl/", "matrixrl/")
     if name.startswith("gym:"):
         return _from_gym(name.removeprefix("gym:"), settings)
+    if name in CONTROL:
+        for key in settings:
+            choice(f"{name} setting", key, ("sparse", "noise", "horizon", "torques", "render_mode"))
+        return make_control(name, **settings)
     by_id = {entry.id: entry for entry in ENVIRONMENTS.values()}
-    entry = by_id.get(name) or ENVIRONMENTS[choice("environment", name, [*ENVIRONMENTS, *by_id, *_gym_hint(name)])]
+    entry = (
+        by_id.get(name)
+        or ENVIRONMENTS[choice("environment", name, [*ENVIRONMENTS, *CONTROL, *by_id, *_gym_hint(name)])]
+    )
     for key in settings:
         choice(f"{entry.name} setting", key, entry.parameters)
     register_all()

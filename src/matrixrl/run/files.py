@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from matrixrl.errors import MatrixRLError, OutputExists
+from matrixrl.run.control import ControlResult
 from matrixrl.run.results import RunResult
 
 __all__ = ["OutputDirectory"]
 
-_SUMMARY, _EPISODES, _PICTURE = "result.json", "episodes.csv", "regret.png"
+_SUMMARY, _EPISODES, _PICTURE, _RETURNS = "result.json", "episodes.csv", "regret.png", "returns.png"
 
 
 class OutputDirectory:
@@ -32,7 +33,7 @@ class OutputDirectory:
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.path = Path(path)
-        held = [name for name in (_SUMMARY, _EPISODES, _PICTURE) if (self.path / name).exists()]
+        held = [name for name in (_SUMMARY, _EPISODES, _PICTURE, _RETURNS) if (self.path / name).exists()]
         if held and not overwrite:
             raise OutputExists(
                 f"{self.path} already holds a run ({', '.join(held)}); choose another directory or pass --overwrite"
@@ -54,6 +55,14 @@ class OutputDirectory:
             self.write(_EPISODES, lambda file: _dump_episodes(file, results)),
         ]
 
+    def write_control(self, result: ControlResult, draw: Callable[[Path], None]) -> list[Path]:
+        """Write summary, episodes and picture of a control task; return the files."""
+        return [
+            self.write(_SUMMARY, lambda file: _dump_json(file, result.as_dict())),
+            self.write(_EPISODES, lambda file: _dump_returns(file, result)),
+            self.write(_RETURNS, draw),
+        ]
+
     def write_picture(self, draw: Callable[[Path], None]) -> Path:
         """Write the picture that `draw` saves to the path it is given."""
         return self.write(_PICTURE, draw)
@@ -70,6 +79,15 @@ class OutputDirectory:
         finally:
             temporary.unlink(missing_ok=True)
         return target
+
+
+def _dump_returns(path: Path, result: ControlResult) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["seed", "episode", "return", "length", "seconds"])
+        for k, seed in enumerate(result.seeds):
+            columns = np.stack([result.returns[k], result.lengths[k], result.seconds[k]], axis=1)
+            writer.writerows([seed, n + 1, *row] for n, row in enumerate(columns.tolist()) if row[0] == row[0])
 
 
 def _dump_json(path: Path, data: Any) -> None:

@@ -1,0 +1,198 @@
+"""Classic control from Gymnasium, dense or sparse, with or without noise, with horizon and rewards declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from matrixrl.checks import choice, fail, integer, number
+from matrixrl.errors import InvalidInput
+
+__all__ = ["CONTROL", "ControlEntry", "GridActions", "NoisyActions", "SparseReward", "make_control"]
+
+
+class GridActions(gym.ActionWrapper[Any, Any, Any]):
+    """Offers a grid of continuous actions as discrete ones, for agents that choose from a list.
+
+    >>> env = GridActions(gym.make("Pendulum-v1"), points=3)
+    >>> env.action(2)
+    array([2.], dtype=float32)
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], points: int = 5) -> None:
+        super().__init__(env)
+        space = env.action_space
+        if not isinstance(space, spaces.Box) or not np.isfinite([space.low, space.high]).all():
+            fail("env", "must have continuous actions with bounds", space, "Discrete actions need no grid.")
+        count = integer("points", points, low=2, remedy="Points along each coordinate of the action.")
+        axes = [np.linspace(a, b, count) for a, b in zip(space.low.ravel(), space.high.ravel(), strict=True)]
+        if count ** len(axes) > 10_000:
+            fail("points", "must give at most 10,000 actions", f"{count ** len(axes):,}", "Use fewer points.")
+        grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        self._grid = grid.reshape(-1, *space.shape).astype(space.dtype)
+        self.action_space = spaces.Discrete(len(self._grid))
+
+    def action(self, action: Any) -> Any:
+        """Return the continuous action of a number."""
+        return self._grid[int(action)]
+
+
+class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
+    """Replaces each action by a random one with some probability, drawn from the environment's own stream."""
+
+    def __init__(self, env: gym.Env[Any, Any], probability: float) -> None:
+        super().__init__(env)
+        self._probability = number("noise", probability, low=0.0, high=1.0, remedy="A probability, such as 0.1.")
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Play the action, or another one."""
+        rng, space = self.env.unwrapped.np_random, self.env.action_space
+        assert isinstance(space, spaces.Discrete)
+        if rng.random() < self._probability:
+            action = int(rng.integers(space.n)) + int(space.start)
+        return self.env.step(action)
+
+
+class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
+    """Pays 1 once, at the goal, and nothing else: where the episode ends in success.
+
+    Args:
+        env: the environment.
+        goal: "terminated" (MountainCar, Acrobot), "survive" (CartPole: still up at the last step), or "upright"
+            (Pendulum: within 0.2 rad and 1 rad/s, which then ends the episode).
+        horizon: steps in an episode.
+    """
+
+    reward_range = (0.0, 1.0)
+    max_return = 1.0
+
+    def __init__(self, env: gym.Env[Any, Any], goal: str, horizon: int) -> None:
+        super().__init__(env)
+        self._goal = choice("goal", goal, ("terminated", "survive", "upright"))
+        self._horizon, self._steps = horizon, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        self._steps = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Play the action; the environment's own reward is hidden."""
+        obs, _, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        success = terminated
+        if self._goal == "survive":
+            success = not terminated and self._steps >= self._horizon
+        elif self._goal == "upright":
+            success = terminated = bool(obs[0] > np.cos(0.2) and abs(obs[2]) < 1.0)
+        return obs, float(success), bool(terminated), truncated, info
+
+
+class _Declared(gym.Wrapper[Any, Any, Any, Any]):
+    """States the range of rewards, which Gymnasium documents but does not declare."""
+
+    def __init__(self, env: gym.Env[Any, Any], reward_range: tuple[float, float]) -> None:
+        super().__init__(env)
+        self.reward_range = reward_range
+
+
+@dataclass(frozen=True, slots=True)
+class ControlEntry:
+    """One control task: short name, Gymnasium id, horizon, rewards, goal of its sparse form, labels of coordinates."""
+
+    name: str
+    id: str
+    summary: str
+    horizon: int
+    reward_range: tuple[float, float]
+    goal: str
+    axes: tuple[str, ...]
+    torques: int | None = None
+
+
+CONTROL: dict[str, ControlEntry] = {
+    entry.name: entry
+    for entry in (
+        ControlEntry(
+            "cart-pole",
+            "CartPole-v1",
+            "Balance a pole on a cart; 1 for every step that it stays up",
+            200,
+            (0.0, 1.0),
+            "survive",
+            ("position", "speed", "angle", "angular speed"),
+        ),
+        ControlEntry(
+            "mountain-car",
+            "MountainCar-v0",
+            "Drive an underpowered car up a hill; −1 for every step until it is there",
+            200,
+            (-1.0, 0.0),
+            "terminated",
+            ("position", "speed"),
+        ),
+        ControlEntry(
+            "acrobot",
+            "Acrobot-v1",
+            "Swing a two-link robot above a line; −1 for every step until it is there",
+            300,
+            (-1.0, 0.0),
+            "terminated",
+            ("cos θ1", "sin θ1", "cos θ2", "sin θ2", "speed 1", "speed 2"),
+        ),
+        ControlEntry(
+            "pendulum",
+            "Pendulum-v1",
+            "Swing a pendulum up and hold it, with a grid of torques",
+            200,
+            (-16.2736044, 0.0),
+            "upright",
+            ("cos θ", "sin θ", "speed"),
+            5,
+        ),
+    )
+}
+"""Control tasks by short name."""
+
+
+def make_control(
+    name: str,
+    *,
+    sparse: bool = False,
+    noise: float = 0.0,
+    horizon: int | None = None,
+    torques: int | None = None,
+    render_mode: str | None = None,
+) -> gym.Env[Any, Any]:
+    """Return a control task.
+
+    Args:
+        name: one of `CONTROL`.
+        sparse: pay 1 at the goal and nothing else.
+        noise: probability with which an action is replaced by a random one.
+        horizon: steps in an episode.
+        torques: for pendulum, how many torques are offered.
+        render_mode: as Gymnasium's.
+
+    >>> make_control("mountain-car", sparse=True).get_wrapper_attr("max_return")
+    1.0
+    """
+    entry = CONTROL[choice("environment", name, CONTROL)]
+    steps = integer("horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Such as 200.")
+    if not isinstance(sparse, bool):
+        fail("sparse", "must be true or false", repr(sparse), "Say which.")
+    try:
+        env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode)
+    except gym.error.Error as error:
+        raise InvalidInput(f"environment {name} cannot be made: {error}") from error
+    if entry.torques is not None:
+        env = GridActions(env, entry.torques if torques is None else torques)
+    elif torques is not None:
+        fail("torques", "is a setting of pendulum only", torques, f"{name} has its own actions.")
+    if noise:
+        env = NoisyActions(env, noise)
+    return SparseReward(env, entry.goal, steps) if sparse else _Declared(env, entry.reward_range)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents import KernelMatrixRL
+from matrixrl.envs import CONTROL
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.records import FloatArray
 from matrixrl.run import ControlResult
@@ -27,7 +28,8 @@ def draw_control(result: ControlResult, agent: KernelMatrixRL, path: Path) -> No
     axes = np.atleast_1d(figure.subplots(1, 1 + 2 * is_plane))
     _draw_returns(axes[0], result)
     if is_plane:
-        _draw_plane(figure, axes[1:], agent)
+        names = CONTROL[result.env].axes if result.env in CONTROL else ("first coordinate", "second coordinate")
+        _draw_plane(figure, axes[1:], agent, names)
     figure.suptitle(f"KernelMatrixRL on {result.env}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
 
@@ -47,7 +49,7 @@ def _draw_returns(axes: Any, result: ControlResult) -> None:
     axes.legend(fontsize=8.5)
 
 
-def _draw_plane(figure: Any, axes: Any, agent: KernelMatrixRL) -> None:
+def _draw_plane(figure: Any, axes: Any, agent: KernelMatrixRL, names: tuple[str, ...]) -> None:
     low, high = _box(agent)
     x, y = (np.linspace(low[i], high[i], _GRID) for i in range(2))
     points = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
@@ -59,8 +61,8 @@ def _draw_plane(figure: Any, axes: Any, agent: KernelMatrixRL) -> None:
         panel.scatter(seen[:, 0], seen[:, 1], s=0.4, color="white", alpha=0.25)
         figure.colorbar(mesh, ax=panel)
         panel.set_title(f"{title}, {agent.n_episodes} episodes", fontsize=10)
-        panel.set_xlabel("first coordinate")
-        panel.set_ylabel("second coordinate")
+        panel.set_xlabel(names[0])
+        panel.set_ylabel(names[1])
 
 
 def _box(agent: KernelMatrixRL) -> tuple[FloatArray, FloatArray]:

@@ -93,8 +93,9 @@ class ControlModel:
         self._clear()
 
     def _clear(self) -> None:
-        self.z, self.z_next = np.empty((0, 0)), np.empty((0, 0))
-        self.grams = np.empty((self.n_actions, 0, 0))
+        m = self.map.size
+        self.z, self.z_next = np.empty((0, m)), np.empty((0, m))
+        self.grams = np.zeros((self.n_actions, m, m))
 
     @property
     def n_steps(self) -> int:
@@ -130,8 +131,7 @@ class ControlModel:
                 grams[a, known:], grams[a, :, known:] = border, border.T
             self.grams = grams
         elif not old:
-            self.z, self.z_next = np.empty((0, self.map.size)), np.empty((0, self.map.size))
-            self.grams = np.zeros((self.n_actions, self.map.size, self.map.size))
+            self._clear()
         fresh, fresh_next = z[: len(before)], z[len(before) :]
         for a in range(self.n_actions):
             rows = fresh[steps.actions == a]

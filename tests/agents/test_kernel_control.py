@@ -1,0 +1,317 @@
+"""KernelMatrixRL on continuous states."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_approximation import RBFSampler
+
+from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make
+from matrixrl.agents.control.model import ControlModel, Transitions
+from matrixrl.agents.control.settings import ControlSettings
+from matrixrl.features.state_maps import InducingMap
+from matrixrl.kernels import ObservationScale, as_kernel
+
+
+def steps(rng, n, p=2, n_actions=2):
+    obs, following = rng.uniform(-1, 1, (n, p)), rng.uniform(-1, 1, (n, p))
+    return Transitions(obs, rng.integers(0, n_actions, n), rng.random(n), following, rng.random(n) < 0.1)
+
+
+def model_of(settings, *, horizon=4, p=2, n_actions=2, kernel=None):
+    state_map = InducingMap(as_kernel(kernel or RBF(0.7)), p, budget=settings.budget, tolerance=settings.tolerance)
+    return ControlModel(n_actions, horizon, ObservationScale(-np.ones(p), np.ones(p)), state_map, settings)
+
+
+def exact_values(data, settings, horizon, kernel, low, high):
+    """Backward induction with dense kernel matrices and nothing of ours: Q at all next states for every stage."""
+    rho = settings.action_correlation
+    same = np.where(data.actions[:, None] == data.actions, 1.0, rho)
+    gram = kernel(data.obs, data.obs) * same
+    across = kernel(data.next_obs, data.obs)
+    inner = np.linalg.inv(gram + settings.ridge * np.eye(len(gram)))
+    values, q = np.zeros(len(gram)), None
+    found = []
+    for h in reversed(range(horizon)):
+        top, bottom = max((horizon - h) * high, 0.0), min((horizon - h) * low, 0.0)
+        target = data.rewards + np.where(data.terminated, 0.0, values) - top
+        columns = []
+        for a in range(2):
+            k = across * np.where(data.actions == a, 1.0, rho)
+            width = np.maximum(1.0 - np.einsum("ij,jk,ik->i", k, inner, k), 0.0)
+            bonus = settings.exploration * (top - bottom) * np.sqrt(width)
+            columns.append(top + k @ inner @ target + bonus)
+        q = np.stack(columns, axis=1)
+        values = np.clip(q.max(axis=1), bottom, top)
+        found.append(q)
+    return found[::-1]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+@pytest.mark.parametrize("exploration", [0.0, 0.2])
+def test_with_every_point_planning_is_exact_kernel_regression(rho, exploration):
+    """The route through coordinates against dense kernel matrices, all stages, both actions."""
+    settings = ControlSettings(action_correlation=rho, exploration=exploration, ridge=0.1, tolerance=0.0, budget=500)
+    model, rng, data = model_of(settings), np.random.default_rng(0), None
+    for _ in range(3):  # three episodes, folded in one after the other
+        more = steps(rng, 20)
+        model.add(more)
+        data = more if data is None else data.followed_by(more)
+    plan = model.plan(0.0, 1.0, rng)
+    for h, truth in enumerate(exact_values(data, settings, 4, RBF(0.7), 0.0, 1.0)):
+        ours = plan.q(h, *model.describe(data.next_obs))
+        np.testing.assert_allclose(ours, truth, atol=1e-6)
+
+
+def test_one_stage_is_a_gaussian_process():
+    """H = 1: what is regressed is the reward less the most it can be; the width is the posterior deviation."""
+    settings = ControlSettings(ridge=0.05, tolerance=0.0, budget=500, action_correlation=0.0, exploration=0.0)
+    model, rng = model_of(settings, horizon=1), np.random.default_rng(1)
+    data = steps(rng, 50)
+    model.add(data)
+    plan = model.plan(0.0, 1.0, rng)
+    where = rng.uniform(-1, 1, (10, 2))
+    z, residual = model.describe(where)
+    for a in range(2):
+        taken = data.actions == a
+        process = GaussianProcessRegressor(RBF(0.7), alpha=0.05, optimizer=None)
+        process.fit(data.obs[taken], data.rewards[taken] - 1.0)
+        mean, deviation = process.predict(where, return_std=True)
+        np.testing.assert_allclose(plan.q(0, z, residual)[:, a], 1.0 + mean, atol=1e-6)
+        np.testing.assert_allclose(plan.widths(z, residual)[:, a], deviation, atol=1e-5)
+
+
+def test_folding_in_is_fitting_at_once():
+    settings = ControlSettings(tolerance=0.0, budget=400)
+    rng = np.random.default_rng(2)
+    parts = [steps(rng, 15) for _ in range(4)]
+    slowly, at_once = model_of(settings), model_of(settings)
+    for part in parts:
+        slowly.add(part)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.followed_by(part)
+    at_once.add(whole)
+    where = rng.uniform(-1, 1, (8, 2))
+    plans = [m.plan(0.0, 1.0, rng) for m in (slowly, at_once)]
+    for h in range(4):
+        answers = [p.q(h, *m.describe(where)) for p, m in zip(plans, (slowly, at_once), strict=True)]
+        np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
+
+
+def test_an_inducing_budget_is_close_to_the_exact_kernel_and_says_how_close():
+    rng = np.random.default_rng(3)
+    data = steps(rng, 120)
+    where = rng.uniform(-1, 1, (30, 2))
+    errors = []
+    for budget in (10, 40, 240):
+        settings = ControlSettings(tolerance=0.0, budget=budget, exploration=0.0, ridge=0.1)
+        model = model_of(settings)
+        model.add(data)
+        plan = model.plan(0.0, 1.0, rng)
+        errors.append((plan.q(0, *model.describe(where)), model.describe(where)[1].max()))
+    exact = errors[-1][0]
+    off = [np.abs(q - exact).max() for q, _ in errors]
+    assert off[1] < 0.1 * off[0]
+    assert errors[1][1] < errors[0][1]
+
+
+def test_anchors_at_every_next_state_are_close_to_all_of_them():
+    """With as many coordinates as states the regression on anchors interpolates; fewer anchors are an estimate."""
+    rng = np.random.default_rng(4)
+    data = steps(rng, 80)
+    where = rng.uniform(-1, 1, (20, 2))
+    answers = {}
+    for anchors in (None, 79, 40):
+        settings = ControlSettings(tolerance=1e-3, budget=300, exploration=0.0, ridge=0.1, anchors=anchors)
+        model = model_of(settings)
+        model.add(data)
+        plan = model.plan(0.0, 1.0, np.random.default_rng(0))
+        answers[anchors] = plan.q(0, *model.describe(where))
+    assert np.abs(answers[79] - answers[None]).max() < 0.2
+    assert np.abs(answers[40] - answers[None]).max() < 1.0
+
+
+def test_observations_are_scaled_by_bounds_or_by_what_was_seen():
+    scale = ObservationScale(np.array([-1.2, -np.inf, 3.0]), np.array([0.6, np.inf, 3.0]))
+    assert scale.see(np.array([[0.0, -4.0, 3.0]])) is True
+    assert scale.see(np.array([[0.0, 3.0, 3.0]])) is False
+    np.testing.assert_allclose(scale(np.array([[0.6, 2.0, 3.0]])), [[1.0, 0.5, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cart_pole_is_balanced_within_a_dozen_episodes(seed):
+    history = KernelMatrixRL(make("cart-pole"), seed=seed).learn(14)
+    assert history.returns[-4:].mean() > 120
+    assert history.returns[0] < 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sparse_mountain_car_finds_the_goal_within_five_episodes(seed):
+    history = KernelMatrixRL(make("mountain-car", sparse=True), seed=seed).learn(8)
+    assert history.returns[:5].max() == 1.0
+    assert history.upper.max() <= 1.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"features": "fourier", "budget": 80},
+        {"features": "nystroem", "budget": 20},
+        {"features": "fourier-basis"},
+        {"features": "tiles"},
+        {"anchors": 50},
+        {"transformer": RBFSampler(n_components=50, random_state=0)},
+        {"kernel": "laplacian"},
+        {"kernel": lambda x, y: np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2))},
+    ],
+    ids=str,
+)
+def test_every_representation_plays(settings):
+    history = KernelMatrixRL(make("mountain-car", sparse=True, horizon=60), seed=0, **settings).learn(3)
+    assert history.n_episodes == 3
+    assert np.isfinite(history.upper).all()
+
+
+def test_learning_in_two_parts_with_a_save_between_is_learning_at_once(tmp_path):
+    whole = KernelMatrixRL(make("cart-pole", horizon=60), seed=5).learn(8)
+    agent = KernelMatrixRL(make("cart-pole", horizon=60), seed=5)
+    agent.learn(5)
+    agent.save(tmp_path / "a")
+    loaded = KernelMatrixRL.load(tmp_path / "a", make("cart-pole", horizon=60))
+    np.testing.assert_array_equal(loaded.learn(3).returns, whole.returns)
+    np.testing.assert_array_equal(loaded.history.upper, whole.upper)
+
+
+def test_an_interrupt_leaves_no_trace():
+    whole = KernelMatrixRL(make("mountain-car", horizon=40), seed=6).learn(4)
+    agent = KernelMatrixRL(make("mountain-car", horizon=40), seed=6)
+    agent.learn(2)
+    act, calls = agent.act, []
+
+    def interrupted(obs):
+        calls.append(obs)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return act(obs)
+
+    agent.act = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(1)
+    agent.act = act
+    np.testing.assert_array_equal(agent.learn(2).upper, whole.upper)
+
+
+def test_predicting_changes_nothing():
+    agent = KernelMatrixRL(make("mountain-car", horizon=40), seed=6, anchors=20)
+    agent.learn(2)
+    before = agent.engine.planning_state()
+    first = [agent.predict([-0.5, 0.01 * i], stage=i) for i in range(5)]
+    assert agent.engine.planning_state() == before
+    assert first == [agent.predict([-0.5, 0.01 * i], stage=i) for i in range(5)]
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    agent = KernelMatrixRL(make("mountain-car", horizon=30), seed=0)
+    agent.learn(2)
+    agent.save(tmp_path / "a")
+    with np.load(tmp_path / "a") as archive:
+        arrays = dict(archive)
+    for name, value in {
+        "learned_z": np.zeros((3, 3)),
+        "learned_data_actions": np.full(60, 9),
+        "learned_data_obs": np.full((60, 2), np.nan),
+        "learned_map_factor": np.zeros((2, 2)),
+        "learned_seen": -np.ones(2),
+        "history_returns": np.zeros(9),
+    }.items():
+        np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
+        with pytest.raises(CheckpointError, match="cannot be restored"):
+            KernelMatrixRL.load(tmp_path / "odd.npz", make("mountain-car", horizon=30))
+    with pytest.raises(InvalidInput, match="kernel must be given exactly if"):
+        KernelMatrixRL.load(tmp_path / "a", make("mountain-car", horizon=30), kernel="rbf")
+    with pytest.raises(CheckpointError, match="not 'kernel-matrix-rl'"):
+        other = MatrixRL(make("river-swim"), seed=0)
+        other.save(tmp_path / "b")
+        KernelMatrixRL.load(tmp_path / "b", make("mountain-car"))
+
+
+def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
+    with pytest.raises(InvalidInput, match=r"discrete actions.*GridActions"):
+        KernelMatrixRL(gym.make("Pendulum-v1"))
+    with pytest.raises(InvalidInput, match="For discrete states use MatrixRL"):
+        KernelMatrixRL(make("river-swim"))
+
+    class Dictionary(gym.Env):
+        observation_space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,))})
+        action_space = gym.spaces.Discrete(2)
+
+    with pytest.raises(InvalidInput, match="FlattenObservation"):
+        KernelMatrixRL(Dictionary(), horizon=5)
+    with pytest.raises(InvalidInput, match="horizon must not exceed"):
+        KernelMatrixRL(gym.make("CartPole-v1"), horizon=501)
+    with pytest.raises(InvalidInput, match="agent setting must be one of"):
+        KernelMatrixRL(make("cart-pole"), budgte=3)
+    with pytest.raises(InvalidInput, match="kernel must return shape"):
+        KernelMatrixRL(make("cart-pole"), kernel=lambda *_: np.zeros(3)).learn(2)
+    with pytest.raises(InvalidInput, match="reward must"):
+        agent = KernelMatrixRL(make("cart-pole"))
+        agent.begin_episode()
+        agent.observe(np.zeros(4), 0, 7.0, np.zeros(4))
+
+
+def test_the_protocol_is_kept():
+    agent = KernelMatrixRL(make("cart-pole", horizon=3), seed=0)
+    with pytest.raises(ProtocolError, match="outside an episode"):
+        agent.act(np.zeros(4))
+    agent.begin_episode()
+    with pytest.raises(ProtocolError, match="inside an episode"):
+        agent.begin_episode()
+    with pytest.raises(ProtocolError, match="before any observe"):
+        agent.end_episode()
+    with pytest.raises(InvalidInput, match="obs must be a vector of 4"):
+        agent.act(np.zeros(3))
+    agent.observe(np.zeros(4), 0, 1.0, np.ones(4), terminated=True)
+    with pytest.raises(ProtocolError, match="after the last step"):
+        agent.act(np.zeros(4))
+    with pytest.raises(ProtocolError, match="save was called inside"):
+        agent.save("never")
+    episode = agent.end_episode()
+    assert (episode.length, episode.episode_return) == (1, 1.0)
+
+
+def test_actions_need_not_start_at_zero():
+    class Shifted(gym.Wrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.action_space = gym.spaces.Discrete(2, start=1)
+
+        def step(self, action):
+            assert action in (1, 2)
+            return self.env.step(action - 1)
+
+    plain = KernelMatrixRL(make("cart-pole", horizon=30), seed=1).learn(4)
+    shifted = KernelMatrixRL(Shifted(make("cart-pole", horizon=30)), seed=1).learn(4)
+    np.testing.assert_array_equal(plain.returns, shifted.returns)
+
+
+def test_a_reward_range_that_nobody_declared_grows_with_what_is_seen():
+    class Odd(gym.Env):
+        observation_space = gym.spaces.Box(-1, 1, (1,))
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(1, dtype=np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, dtype=np.float32), (5.0 if action else -2.0), False, False, {}
+
+    agent = KernelMatrixRL(Odd(), horizon=4, seed=0)
+    assert agent.engine.reward_range == (0.0, 1.0)
+    history = agent.learn(6)
+    assert agent.engine.reward_range == (-2.0, 5.0)
+    assert history.returns[-1] == 20.0

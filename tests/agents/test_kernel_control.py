@@ -9,9 +9,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import RBFSampler
 
-from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make
+from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
 from matrixrl.agents.control.model import ControlModel, Transitions
 from matrixrl.agents.control.settings import ControlSettings
+from matrixrl.features import kernel_features
 from matrixrl.features.state_maps import InducingMap
 from matrixrl.kernels import ObservationScale, as_kernel
 
@@ -242,8 +243,6 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
     with pytest.raises(InvalidInput, match=r"discrete actions.*GridActions"):
         KernelMatrixRL(gym.make("Pendulum-v1"))
-    with pytest.raises(InvalidInput, match="For discrete states use MatrixRL"):
-        KernelMatrixRL(make("river-swim"))
 
     class Dictionary(gym.Env):
         observation_space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,))})
@@ -261,6 +260,38 @@ def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
         agent = KernelMatrixRL(make("cart-pole"))
         agent.begin_episode()
         agent.observe(np.zeros(4), 0, 7.0, np.zeros(4))
+
+
+def test_a_finite_problem_gets_the_finite_agent(tmp_path):
+    """The same runs as MatrixRL with the kernel's features, sets and certificates included; saved and loaded."""
+    env = make("grid-world", size=5, horizon=12)
+    agent = KernelMatrixRL(env, length_scale=0.6, seed=2, preset="practical")
+    features = kernel_features(env.unwrapped.points, 4, k_phi=RBF(0.6))
+    other = MatrixRL(make("grid-world", size=5, horizon=12), phi=features.phi, seed=2, preset="practical")
+    np.testing.assert_array_equal(agent.learn(15).regret, other.learn(15).regret)
+    assert agent.certificate().lower <= agent.certificate().upper
+    agent.save(tmp_path / "a")
+    loaded = KernelMatrixRL.load(tmp_path / "a", make("grid-world", size=5, horizon=12))
+    np.testing.assert_array_equal(loaded.learn(3).returns, agent.learn(3).returns)
+    together = run_seeds(
+        "grid-world",
+        n_episodes=15,
+        seeds=[1, 2],
+        env_settings={"size": 5, "horizon": 12},
+        agent="kernel-matrix-rl",
+        length_scale=0.6,
+        preset="practical",
+    )
+    np.testing.assert_allclose(together.regret[1], other.history.regret[:15], atol=1e-9)
+    assert together.settings["length_scale"] == 0.6
+
+
+def test_the_kernel_generalises():
+    """On an open grid neighbours behave alike: the kernel agent needs far fewer episodes than counting does."""
+    settings = {"n_episodes": 60, "seeds": 2, "env_settings": {"size": 8}, "preset": "practical"}
+    counting = run_seeds("grid-world", **settings)
+    kernel = run_seeds("grid-world", agent="kernel-matrix-rl", **settings)
+    assert kernel.final_regret.mean() < 0.8 * counting.final_regret.mean()
 
 
 def test_the_protocol_is_kept():

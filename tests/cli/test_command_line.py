@@ -81,7 +81,7 @@ def test_list(topic):
     [
         (["run", "river-swin"], "Did you mean 'river-swim'"),
         (["run", "FrozenLake-v1"], "Did you mean 'gym:FrozenLake-v1'"),
-        (["run", "gym:CartPole-v1"], "transition table"),
+        (["run", "gym:Blackjack-v1"], "transition table"),
         (["run", "river-swim", "--agent", "matrx-rl"], "Did you mean 'matrix-rl'"),
         (["run", "river-swim", "--set", "n_state=3"], "Did you mean 'n_states'"),
         (["run", "river-swim", "--set", "n_states"], "must be key=value"),
@@ -144,3 +144,46 @@ def test_without_matplotlib_only_the_picture_is_refused(tmp_path):
     assert refused.returncode == 2
     assert "matrixrl[viz]" in refused.stderr
     assert not (tmp_path / "o").exists()
+
+
+def test_a_control_task_ends_with_a_table_a_picture_and_a_video(tmp_path):
+    out, video = tmp_path / "run", tmp_path / "video"
+    args = ["run", "mountain-car", "--set", "sparse=true", "--set", "horizon=40", "-n", "3", "--out", str(out)]
+    done = run(*args, "--record", str(video))
+    assert done.returncode == 0, done.stderr
+    assert "KernelMatrixRL" in done.stdout
+    assert "no proof" in done.stdout
+    assert sorted(p.name for p in out.iterdir()) == ["episodes.csv", "result.json", "returns.png"]
+    assert (out / "returns.png").read_bytes().startswith(b"\x89PNG")
+    assert len((out / "episodes.csv").read_text().splitlines()) == 4
+    assert (video / "mountain-car-episode-0.mp4").stat().st_size > 1000
+    again = run(*args)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+
+
+def test_a_control_task_in_json():
+    done = run("run", "gym:CartPole-v1", "-n", "2", "--seeds", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert len(summary["returns"]) == 2
+    assert summary["agent"] == "kernel-matrix-rl"
+    assert isinstance(summary["guarantee"], str)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["run", "cart-pole", "--certify"], "--certify"),
+        (["run", "cart-pole", "--agent", "matrix-rl"], "--agent must be one of"),
+        (["run", "river-swim", "--record", "x"], "--record"),
+        (["run", "cart-pole", "--agent-set", "budgte=3"], "agent setting must be one of"),
+        (["run", "gym:Pendulum-v1"], "GridActions"),
+    ],
+    ids=str,
+)
+def test_control_mistakes_end_in_one_line(args, message):
+    done = run(*args)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

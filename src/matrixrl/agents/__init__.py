@@ -5,10 +5,14 @@ from matrixrl.agents.control.agent import KernelMatrixRL
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.agents.engine import MatrixRLEngine
 from matrixrl.agents.engines import make_engine
+from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL, kernel_features_of
 from matrixrl.agents.matrix_rl import MatrixRL
 from matrixrl.agents.settings import PRESETS, MatrixRLSettings
 
-AGENTS: dict[str, type[MatrixRL]] = {MatrixRL.name: MatrixRL}
+AGENTS: dict[str, type[MatrixRL] | type[KernelMatrixRL]] = {
+    MatrixRL.name: MatrixRL,
+    KernelMatrixRL.name: KernelMatrixRL,
+}
 """Every agent by the name used on the command line."""
 
 __all__ = [
@@ -16,9 +20,11 @@ __all__ = [
     "PRESETS",
     "ColumnEngine",
     "ControlSettings",
+    "FiniteKernelMatrixRL",
     "KernelMatrixRL",
     "MatrixRL",
     "MatrixRLEngine",
     "MatrixRLSettings",
+    "kernel_features_of",
     "make_engine",
 ]

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 import matrixrl
+from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.checks import choice, integer
 from matrixrl.cli.control import ControlOrder, is_control, run_control
 from matrixrl.cli.listing import TOPICS, print_listing
@@ -70,7 +71,9 @@ def list_command(
 def run_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: SetOption = None,
-    agent: Annotated[str, typer.Option("--agent", help="Name of the agent.")] = "matrix-rl",
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="matrix-rl, or kernel-matrix-rl (always of a control task).")
+    ] = None,
     agent_set: AgentSetOption = None,
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 of a control task.")
@@ -93,6 +96,7 @@ def run_command(
     settings = parse_settings("--agent-set", agent_set or [])
     env_settings = parse_settings("--set", set_ or [])
     if is_control(env):
+        choice("--agent", agent or KernelMatrixRL.name, [KernelMatrixRL.name])
         if certify:
             raise InvalidInput("--certify must be left out of a control task; got it. Nothing is proven there.")
         order = ControlOrder(env, env_settings, settings, episodes or 25, seed_list(seed, seeds or 1), record, as_json)
@@ -100,6 +104,7 @@ def run_command(
         return
     if record is not None:
         raise InvalidInput(f"--record must be left out for {env}; got {record}. Only control tasks are drawn.")
+    agent = agent or MatrixRL.name
     episodes, seeds = 1000 if episodes is None else episodes, 8 if seeds is None else seeds
     simulation = Simulation(
         env,

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
-from matrixrl.agents import AGENTS, MatrixRLSettings, make_engine
+from matrixrl.agents import AGENTS, KernelMatrixRL, MatrixRLSettings, kernel_features_of, make_engine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
 from matrixrl.interrupts import uninterrupted
@@ -23,6 +23,8 @@ from matrixrl.run.results import RunResult
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
 
 __all__ = ["Simulation", "run_seeds"]
+
+_KERNEL = ("points", "k_phi", "k_psi", "length_scale", "action_correlation")  # of kernel-matrix-rl, beside the others
 
 
 class Simulation:
@@ -57,10 +59,16 @@ class Simulation:
         self.seeds = _checked_seeds(seeds)
         self.agent = choice("agent", agent, AGENTS)
         self.env_settings = dict(env_settings or {})
-        self.env_name, self.mdp = _world(env, self.env_settings)
+        self.env_name, self.mdp, points = _world(env, self.env_settings)
         chosen = {"n_episodes": self.total, **(settings or {})}
-        self.settings = MatrixRLSettings.resolve(chosen)
         features = self.mdp.task.features
+        self.kernel: dict[str, Any] = {}
+        if self.agent == KernelMatrixRL.name:
+            self.kernel = {key: chosen.pop(key) for key in _KERNEL if key in chosen}
+            sizes = (self.mdp.n_states, self.mdp.n_actions)
+            features = kernel_features_of(None, *sizes, **{"points": points, **self.kernel})
+        self.features = features
+        self.settings = MatrixRLSettings.resolve(chosen)
         pseudo = getattr(features.psi, "pseudo", False)
         self.engine = make_engine(self.mdp.task, features, self.settings, self.seeds, pseudo=pseudo)
         self.judge = Judge(self.mdp)
@@ -153,12 +161,12 @@ class Simulation:
     def result(self) -> RunResult:
         """Return what was played so far."""
         n = self.done
-        features = self.mdp.task.features
+        features = self.features
         return RunResult(
             env=self.env_name,
             env_settings=self.env_settings,
             agent=self.agent,
-            settings=self.settings.as_dict(),
+            settings={**self.settings.as_dict(), **{key: _shown(value) for key, value in self.kernel.items()}},
             horizon=self.mdp.horizon,
             sizes={
                 "n_states": self.mdp.n_states,
@@ -243,14 +251,23 @@ def _checked_seeds(seeds: Sequence[int]) -> list[int]:
     return checked
 
 
-def _world(env: str | gym.Env[Any, Any] | FiniteMDP, settings: dict[str, Any]) -> tuple[str, FiniteMDP]:
+def _shown(value: Any) -> Any:
+    """Return a kernel setting as plain data."""
+    return value if isinstance(value, (str, float, int, type(None))) else repr(value)
+
+
+def _world(
+    env: str | gym.Env[Any, Any] | FiniteMDP, settings: dict[str, Any]
+) -> tuple[str, FiniteMDP, FloatArray | None]:
+    """Return name, MDP and, where the environment says, the places of its states."""
     if isinstance(env, str):
-        return env, from_gymnasium(make(env, **settings))
+        made = make(env, **settings)
+        return env, from_gymnasium(made), getattr(made.unwrapped, "points", None)
     if settings:
         fail("env_settings", "must be empty for an environment that is already made", settings, "Make it with them.")
     if not isinstance(env, (FiniteMDP, gym.Env)):
         fail("env", "must be a name, a Gymnasium environment or a FiniteMDP", repr(env), "See matrixrl list envs.")
     if isinstance(env, FiniteMDP):
-        return "FiniteMDP", env
+        return "FiniteMDP", env, None
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-    return name, from_gymnasium(env)
+    return name, from_gymnasium(env), getattr(env.unwrapped, "points", None)

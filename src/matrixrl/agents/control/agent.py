@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import gymnasium as gym
 import numpy as np
@@ -17,9 +17,11 @@ from matrixrl.agents.control.model import ControlPlan, Transitions
 from matrixrl.agents.control.problem import ControlProblem, read_control
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.agents.interaction import play_episodes
+from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL
 from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
+from matrixrl.mdp import FiniteMDP, Task
 from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed, restore, state_of
 
@@ -44,7 +46,8 @@ class KernelMatrixRL:
 
     What is unknown is worth the most that can still be earned, and every episode is planned by backward induction on
     all transitions seen so far, through a kernel of state-action pairs (YW19 Algorithm 2; the centre is ours). One
-    configuration serves every task.
+    configuration serves every task. Given a finite problem it returns a `FiniteKernelMatrixRL`, with the paper's sets,
+    radii and certificates.
 
     Args:
         env: a Gymnasium environment with vectors as observations and discrete actions.
@@ -64,6 +67,15 @@ class KernelMatrixRL:
     """
 
     name = "kernel-matrix-rl"
+
+    def __new__(cls, env: Any = None, **settings: Any) -> Any:
+        """Return the agent for the kind of states that the environment has."""
+        if isinstance(env, (FiniteMDP, Task)) or (
+            isinstance(env, gym.Env) and isinstance(env.observation_space, gym.spaces.Discrete)
+        ):
+            return FiniteKernelMatrixRL(env, **settings)
+        return super().__new__(cls)
+
     guarantee = "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
 
     def __init__(
@@ -247,6 +259,9 @@ class KernelMatrixRL:
             transformer: the same transformer, likewise.
         """
         header, arrays = read_checkpoint(path)
+        if header.get("agent") == FiniteKernelMatrixRL.name:
+            finite: Any = FiniteKernelMatrixRL.load(path, env)
+            return cast("Self", finite)
         with refusing(os.fspath(path)):
             if header["agent"] != cls.name:
                 raise InvalidInput(f"it holds a {header['agent']!r} agent, not {cls.name!r}")

@@ -88,13 +88,9 @@ def budget() -> None:
     sub = Transitions(*(getattr(part, n)[sample] for n in ("obs", "actions", "rewards", "next_obs", "terminated")))
     same = np.where(sub.actions[:, None] == sub.actions, 1.0, 0.5)
     inner = np.linalg.inv(kernel(sub.obs, sub.obs) * same + settings.ridge * np.eye(3000))
-    exact = np.stack(
-        [
-            1.0 + kernel(where, sub.obs) * np.where(sub.actions == a, 1.0, 0.5) @ inner @ (sub.rewards - 1.0)
-            for a in (0, 1)
-        ],
-        axis=1,
-    )
+    across, weights = kernel(where, sub.obs), inner @ (sub.rewards - 1.0)
+    shares = [np.where(sub.actions == a, weights, 0.5 * weights) for a in (0, 1)]
+    exact = 1.0 + across @ np.stack(shares, axis=1)
     truth = _smooth(where)[:, None]
     row("steps", "inducing points", "s per episode of 200 steps (first, last)", "s to solve", "residual (mean)")
     row(*["---"] * 5)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -260,8 +260,7 @@ class KernelMatrixRL:
         """
         header, arrays = read_checkpoint(path)
         if header.get("agent") == FiniteKernelMatrixRL.name:
-            finite: Any = FiniteKernelMatrixRL.load(path, env)
-            return cast("Self", finite)
+            return FiniteKernelMatrixRL.load(path, env)  # type: ignore[return-value]
         with refusing(os.fspath(path)):
             if header["agent"] != cls.name:
                 raise InvalidInput(f"it holds a {header['agent']!r} agent, not {cls.name!r}")
@@ -272,7 +271,7 @@ class KernelMatrixRL:
         if is_default != (kernel is None and transformer is None):
             what = "none was used" if is_default else "the agent was made with one"
             fail("kernel", f"must be given exactly if the agent was made with one ({what})", kernel, "Pass the same.")
-        agent = cls.__new__(cls)
+        agent: Self = object.__new__(cls)
         agent._setup(env, read_control(env, horizon=horizon), settings, seed, kernel, transformer)
         with refusing(os.fspath(path)):
             agent._fill(header, arrays)

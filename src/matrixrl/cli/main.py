@@ -131,6 +131,7 @@ def run_command(
 def inspect_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: SetOption = None,
+    agent: Annotated[str, typer.Option("--agent", help="matrix-rl or kernel-matrix-rl.")] = MatrixRL.name,
     agent_set: AgentSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -139,6 +140,7 @@ def inspect_command(
         env,
         env_settings=parse_settings("--set", set_ or []),
         settings=parse_settings("--agent-set", agent_set or []),
+        agent=agent,
     )
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))

@@ -90,6 +90,10 @@ def print_inspection(console: Console, found: Inspection) -> None:
     if found.embedding is not None:
         share, worst = found.embedding["explained"], found.embedding["residual"]
         console.print(f"features explain {100 * share:.4g} % of P, largest error {worst:.2g}", highlight=False)
+    if found.effective_dimension is not None:
+        greedy, visited = found.effective_dimension["greedy"], found.effective_dimension["visited"]
+        words = f"effective dimension: {greedy:.3g} on greedily chosen pairs, {visited:.3g} on visited ones"
+        console.print(words, highlight=False)
     table = Table(title="constants", title_justify="left")
     for heading in ("constant", "value", "known"):
         table.add_column(heading)
@@ -97,10 +101,17 @@ def print_inspection(console: Console, found: Inspection) -> None:
         table.add_row(name, f"{constant['value']:.4g}", constant["known"])
     console.print(table)
     bounds = Table(title="regret after N episodes, at most", title_justify="left")
-    for heading in ("N", "Theorem 1, c=1", "Theorem 2, c=1", "explicit, proven", "learning nothing"):
+    headings = {
+        "theorem_1": "Theorem 1, c=1",
+        "theorem_2": "Theorem 2, c=1",
+        "theorem_3": "Theorem 3, c=1",
+        "explicit": "explicit",
+        "learning_nothing": "learning nothing",
+    }
+    keys = [key for key in headings if key in found.bounds[0]]
+    for heading in ("N", *(headings[key] for key in keys)):
         bounds.add_column(heading, justify="right")
     for row in found.bounds:
-        keys = ("theorem_1", "theorem_2", "explicit", "learning_nothing")
         bounds.add_row(f"{row['n_episodes']:,}", *(f"{row[key]:,.4g}" for key in keys))
     console.print(bounds)
     cost = found.cost

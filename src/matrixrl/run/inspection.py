@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
-from matrixrl.agents import ColumnEngine
-from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound
+from matrixrl.agents import ColumnEngine, MatrixRLEngine
+from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
+from matrixrl.core.dual import effective_dimension
 from matrixrl.core.embedding import embedding
 from matrixrl.features import FunctionPhi
 from matrixrl.mdp import FiniteMDP
@@ -19,6 +21,7 @@ from matrixrl.run.simulation import Simulation
 __all__ = ["Inspection", "inspect_problem"]
 
 _EPISODES = (100, 1_000, 10_000, 100_000)
+_MOST_PAIRS = 2_000  # a Gram matrix of all pairs is formed up to that many
 _SAMPLE = 5  # episodes that are played to estimate the cost
 
 
@@ -31,6 +34,8 @@ class Inspection:
         sizes: S, A, H, d, d_psi and the number of blocks of features.
         constants: those of Assumptions 2 and 2', each with how it is known.
         embedding: share of P explained and largest residual, or None where P is too large to expand.
+        effective_dimension: d̃ on greedily chosen pairs, and on those visited in a few episodes; None where there are
+            too many pairs to choose from.
         optimal_value: V*(s0).
         bounds: for each N, the three bounds on regret and N·V*, in the environment's unit.
         cost: megabytes for each seed, seconds for 1,000 episodes of one seed.
@@ -41,6 +46,7 @@ class Inspection:
     sizes: dict[str, int]
     constants: dict[str, dict[str, Any]]
     embedding: dict[str, float] | None
+    effective_dimension: dict[str, float] | None
     optimal_value: float
     bounds: list[dict[str, float]]
     cost: dict[str, float]
@@ -56,6 +62,7 @@ def inspect_problem(
     *,
     env_settings: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
+    agent: str = "matrix-rl",
     n_episodes: Sequence[int] = _EPISODES,
 ) -> Inspection:
     """Return dimensions, constants, predicted bounds, cost and warnings for a known problem.
@@ -64,9 +71,11 @@ def inspect_problem(
     >>> found.sizes["d"], found.embedding["explained"]
     (12, 1.0)
     """
-    simulation = Simulation(env, n_episodes=_SAMPLE + 1, seeds=[0], env_settings=env_settings, settings=settings)
+    simulation = Simulation(
+        env, n_episodes=_SAMPLE + 1, seeds=[0], agent=agent, env_settings=env_settings, settings=settings
+    )
     engine, mdp = simulation.engine, simulation.mdp
-    features, k = mdp.task.features, engine.regularity
+    features, k = simulation.features, engine.regularity
     fit = embedding(mdp.transitions, features)
     simulation.run()
     arrays = engine.arrays().values()
@@ -78,8 +87,10 @@ def inspect_problem(
         "seconds_per_1000_episodes": simulation.seconds / simulation.done * 1000,
     }
     unit = mdp.task.unit
+    dims = _effective(simulation)
     bounds = [
-        _bounds(n, k, mdp.horizon, simulation.settings.delta, unit, simulation.judge.optimal_value) for n in n_episodes
+        _bounds(n, k, mdp.horizon, simulation.settings.delta, unit, simulation.judge.optimal_value, dims)
+        for n in n_episodes
     ]
     sizes = {
         "n_states": mdp.n_states,
@@ -106,6 +117,7 @@ def inspect_problem(
         sizes=sizes,
         constants=constants,
         embedding=shown,
+        effective_dimension=dims,
         optimal_value=simulation.judge.optimal_value,
         bounds=bounds,
         cost=cost,
@@ -114,13 +126,42 @@ def inspect_problem(
     )
 
 
-def _bounds(n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float) -> dict[str, float]:
+def _effective(simulation: Simulation) -> dict[str, float] | None:
+    """Return d̃ (YW19 section 4) on greedily chosen pairs and on those that were visited."""
+    phi, engine = simulation.features.phi, simulation.engine
+    n_pairs = phi.n_states * phi.n_actions
+    if n_pairs > _MOST_PAIRS or not isinstance(engine, MatrixRLEngine):
+        return None
+    rows = phi.rows(np.arange(n_pairs))
+    gram = rows @ rows.T / engine.regularity.ridge
+    steps = simulation.done * simulation.mdp.horizon
+    visited = float(engine.design.logdet[0] / math.log1p(steps)) if steps else 0.0
+    return {"greedy": effective_dimension(gram), "visited": visited}
+
+
+def _bounds(
+    n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float, dims: dict[str, float] | None
+) -> dict[str, float]:
     potential = k.d * math.log(n * horizon * k.c_phi + 1.0)
     radius = k.core_norm + k.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + potential)
     return {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
         "theorem_2": unit * theorem_2_bound(k, horizon=horizon, n_episodes=n),
+        **(
+            {}
+            if dims is None
+            else {
+                "theorem_3": unit
+                * theorem_3_bound(
+                    c_psi=k.c_psi,
+                    norm=k.core_norm,
+                    effective_dim=dims["greedy"],
+                    horizon=horizon,
+                    n_episodes=n,
+                )
+            }
+        ),
         "explicit": unit * explicit_bound(k, horizon=horizon, n_episodes=n, radius=radius, delta=delta),
         "learning_nothing": n * optimum,
     }

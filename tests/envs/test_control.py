@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl import InvalidInput, make
-from matrixrl.envs import CONTROL, GridActions
+from matrixrl import InvalidInput, KernelMatrixRL, make, solve
+from matrixrl.envs import CONTROL, GridActions, Places
 
 
 @pytest.mark.parametrize("name", CONTROL)
@@ -81,3 +81,40 @@ def test_a_grid_of_torques():
 def test_bad_settings_are_named(name, settings, message):
     with pytest.raises(InvalidInput, match=message):
         make(name, **settings)
+
+
+def test_the_double_integrator_moves_as_it_says():
+    """The mean of the next position and speed, away from the walls, against the formula."""
+    env = make("double-integrator").unwrapped
+    state = int(np.argmin(np.abs(env.points - [0.1, 0.2]).sum(axis=1)))
+    place, speed = env.points[state]
+    for action, push in enumerate((-1.0, 0.0, 1.0)):
+        row = env.mdp.transitions.rows(np.array([state]), np.array([action]))[0]
+        mean = row @ env.points
+        assert mean[1] == pytest.approx(speed + 0.25 * push, abs=1e-9)
+        assert mean[0] == pytest.approx(place + 0.25 * (speed + 0.25 * push), abs=1e-9)
+
+
+def test_a_continuous_agent_is_judged_by_exact_regret():
+    env = Places(make("double-integrator", positions=21, speeds=15))
+    agent = KernelMatrixRL(env, seed=0)
+    history = agent.learn(15)
+    optimum = solve(env.unwrapped.mdp).start_value
+    assert history.regret.shape == (15,)
+    assert (history.regret >= 0.0).all()
+    assert history.regret[-5:].mean() < 0.45 * optimum
+    assert history.regret[0] > 0.9 * optimum
+    again = KernelMatrixRL(Places(make("double-integrator", positions=21, speeds=15)), seed=0)
+    again.begin_episode()
+    obs, _ = again.env.reset(seed=1)
+    for _ in range(30):
+        action = (again.act(obs) + 1) % 3
+        following, reward, *_ = again.env.step(action)
+        again.observe(obs, action, reward, following)
+        obs = following
+    assert again.end_episode().regret is None  # somebody else acted
+
+
+def test_places_need_points():
+    with pytest.raises(InvalidInput, match="says where its states lie"):
+        Places(make("river-swim"))

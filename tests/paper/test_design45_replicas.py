@@ -18,6 +18,7 @@ SMALL = {
     "linear-mdp": {"n_states": 30, "d": 6, "horizon": 5},
     "soft-grid": {"side": 12, "regions": (3, 3), "horizon": 6},
     "grid-world": {"size": 4, "horizon": 8},
+    "double-integrator": {"positions": 7, "speeds": 5, "horizon": 6},
     "gym:FrozenLake-v1": {"horizon": 15},
 }
 

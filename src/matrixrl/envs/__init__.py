@@ -3,9 +3,11 @@
 from matrixrl.envs.combination_lock import CombinationLock
 from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
 from matrixrl.envs.deep_sea import DeepSea
+from matrixrl.envs.double_integrator import DoubleIntegrator
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
+from matrixrl.envs.places import Places
 from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, register_all
 from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
@@ -15,12 +17,14 @@ __all__ = [
     "ENVIRONMENTS",
     "CombinationLock",
     "DeepSea",
+    "DoubleIntegrator",
     "EnvEntry",
     "FourRooms",
     "GridActions",
     "GridWorld",
     "LinearMDP",
     "NoisyActions",
+    "Places",
     "RiverSwim",
     "SoftGrid",
     "SparseReward",

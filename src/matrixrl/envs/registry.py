@@ -13,6 +13,7 @@ from matrixrl.checks import choice, fail
 from matrixrl.envs.combination_lock import CombinationLock
 from matrixrl.envs.control import CONTROL, make_control
 from matrixrl.envs.deep_sea import DeepSea
+from matrixrl.envs.double_integrator import DoubleIntegrator
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
@@ -59,6 +60,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("linear-mdp", LinearMDP),
         ("soft-grid", SoftGrid),
         ("grid-world", GridWorld),
+        ("double-integrator", DoubleIntegrator),
     )
 }
 """Our environments by short name."""

@@ -21,13 +21,13 @@ from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL
 from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.mdp import FiniteMDP, Task
+from matrixrl.mdp import FiniteMDP, Judge, Task, known_mdp
 from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed, restore, state_of
 
 __all__ = ["KernelMatrixRL"]
 
-_HISTORY = ("returns", "lengths", "upper")
+_HISTORY = ("returns", "lengths", "upper", "regret")
 
 
 @dataclass
@@ -35,6 +35,8 @@ class _Running:
     plan: ControlPlan
     steps: list[tuple[FloatArray, int, float, FloatArray, bool]] = field(default_factory=list)
     certificate: Certificate | None = None
+    advised: int | None = None
+    off_plan: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -110,6 +112,9 @@ class KernelMatrixRL:
         self.env_is_seeded = False
         self._is_default = kernel is None and transformer is None
         self._advice: ControlPlan | None = None
+        mdp = known_mdp(env)
+        self._places: FloatArray | None = env.get_wrapper_attr("places") if env.has_wrapper_attr("places") else None
+        self._judge = Judge(mdp) if mdp is not None and self._places is not None else None
 
     @property
     def n_episodes(self) -> int:
@@ -130,8 +135,8 @@ class KernelMatrixRL:
     def act(self, obs: Any) -> int:
         """Return the action to play now."""
         running = self._unfinished("act")
-        chosen = self.engine.act(running.plan, len(running.steps), self._vector("obs", obs))
-        return chosen + self.task.first_action
+        running.advised = self.engine.act(running.plan, len(running.steps), self._vector("obs", obs))
+        return running.advised + self.task.first_action
 
     def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Tell what happened; the action need not be the one that was advised."""
@@ -145,6 +150,8 @@ class KernelMatrixRL:
         )
         step = (self._vector("obs", obs), chosen, earned, self._vector("next_obs", next_obs), bool(terminated))
         running.steps.append(step)
+        running.off_plan |= chosen != running.advised
+        running.advised = None
 
     def end_episode(self) -> Episode:
         """Learn from the episode and return its record."""
@@ -164,7 +171,7 @@ class KernelMatrixRL:
             index=self.n_episodes,
             episode_return=float(sum(rewards)),
             length=len(rewards),
-            regret=None,
+            regret=self._regret(running),
             upper=upper,
             alarm=False,
         )
@@ -173,6 +180,14 @@ class KernelMatrixRL:
             self.log.append(episode)
             self.running = self._advice = None
         return episode
+
+    def _regret(self, running: _Running) -> float | None:
+        """Return the exact regret of the plan, where the MDP behind the observations is known."""
+        if self._judge is None or self._places is None or running.off_plan:
+            return None
+        described = self.engine.model.describe(self._places)
+        policy = [running.plan.q(h, *described).argmax(axis=1) for h in range(self.task.horizon)]
+        return float(self._judge.regret(np.stack(policy)[None])[0])
 
     def abandon_episode(self) -> None:
         """Forget the running episode, if any: nothing is learned from it."""
@@ -279,7 +294,7 @@ class KernelMatrixRL:
 
     def _fill(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         for name, array in arrays.items():
-            if not np.isfinite(array).all():
+            if name != "history_regret" and not np.isfinite(array).all():
                 raise InvalidInput(f"{name} holds NaN or infinity")
         self.engine.restore_arrays({k.removeprefix("learned_"): v for k, v in arrays.items() if "learned_" in k})
         self.engine.episode = integer("episode", header["episode"], low=0, remedy="It is damaged.")
@@ -287,8 +302,9 @@ class KernelMatrixRL:
         columns = [arrays[f"history_{name}"] for name in _HISTORY]
         if any(column.shape != (self.n_episodes,) for column in columns):
             raise InvalidInput(f"the history must have {self.n_episodes} episodes")
-        for earned, length, upper in zip(*columns, strict=True):
-            self.log.append(Episode(len(self.log.returns), float(earned), int(length), None, float(upper), False))
+        for earned, length, upper, regret in zip(*columns, strict=True):
+            lost = None if np.isnan(regret) else float(regret)
+            self.log.append(Episode(len(self.log.returns), float(earned), int(length), lost, float(upper), False))
         if header["env"] is not None:
             rng = np.random.Generator(np.random.PCG64())
             restore(rng, header["env"])

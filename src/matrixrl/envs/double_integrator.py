@@ -1,0 +1,78 @@
+"""DoubleIntegrator: push a mass to a place and hold it there; a continuous problem on a fine grid, optimum known."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from matrixrl.checks import integer, number
+from matrixrl.mdp import FiniteMDP, MDPEnv
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["DoubleIntegrator"]
+
+_PUSH, _STEP = 0.25, 0.25  # what a push adds to the speed, what a speed adds to the position
+
+
+class DoubleIntegrator(MDPEnv):
+    """Push a mass left, not at all or right, with noise, to position 0.6 and hold it there; fine grid, exact optimum.
+
+    Position and speed lie in [-1, 1]. The next speed is v + 0.25·(push + noise), the next position x + 0.25·v', both
+    kept inside; the result is spread over the (up to four) grid points around it, so that its mean is exact. The reward
+    is 1 at the goal with speed 0 and falls off like a bell. `points` gives every state's place; `Places` turns them
+    into observations, so that agents of continuous states can be judged by exact regret.
+
+    Args:
+        positions: grid points of the position.
+        speeds: grid points of the speed.
+        horizon: steps in an episode.
+        noise: standard size of the noise in units of a push (it is −noise, 0 or noise with chances ¼, ½, ¼).
+        noisy_rewards: pay 0 or 1 at random with the right mean.
+    """
+
+    def __init__(
+        self,
+        positions: int = 41,
+        speeds: int = 31,
+        horizon: int = 30,
+        *,
+        noise: float = 0.3,
+        noisy_rewards: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        nx = integer("positions", positions, low=3, remedy="Try 41.")
+        nv = integer("speeds", speeds, low=3, remedy="Try 31.")
+        size = number("noise", noise, low=0.0, high=10.0, remedy="Try 0.3.")
+        x, v = (grid.ravel() for grid in np.meshgrid(np.linspace(-1, 1, nx), np.linspace(-1, 1, nv), indexing="ij"))
+        self.points: FloatArray = np.stack([x, v], axis=1)
+        states = np.arange(nx * nv)
+        parts = []
+        for a, push in enumerate((-1.0, 0.0, 1.0)):
+            for shock, chance in ((-size, 0.25), (0.0, 0.5), (size, 0.25)):
+                speed = np.clip(v + _PUSH * (push + shock), -1.0, 1.0)
+                place = np.clip(x + _STEP * speed, -1.0, 1.0)
+                for following, share in _corners(place, speed, nx, nv):
+                    parts.append((chance * share, states * 3 + a, following))
+        data, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        table = sparse.coo_array((data, (rows, columns)), shape=(nx * nv * 3, nx * nv)).tocsr()
+        bell = np.exp(-((x - 0.6) ** 2 + v**2) / 0.08)
+        start = int(np.argmin((x + 0.6) ** 2 + v**2))
+        mdp = FiniteMDP(table, np.tile(bell[:, None], (1, 3)), horizon, start=start, noisy_rewards=noisy_rewards)
+        super().__init__(mdp, render_mode=render_mode)
+
+    def picture(self, state: int) -> str:
+        """Say position and speed."""
+        position, speed = self.points[state]
+        return f"position {position:+.2f}, speed {speed:+.2f}"
+
+
+def _corners(x: FloatArray, v: FloatArray, nx: int, nv: int) -> list[tuple[IntArray, FloatArray]]:
+    """Return the grid points around each place, and their shares: bilinear weights."""
+    i, j = (x + 1.0) / 2.0 * (nx - 1), (v + 1.0) / 2.0 * (nv - 1)
+    i0, j0 = np.minimum(i.astype(np.int64), nx - 2), np.minimum(j.astype(np.int64), nv - 2)
+    fi, fj = i - i0, j - j0
+    return [
+        ((i0 + di) * nv + (j0 + dj), (fi if di else 1.0 - fi) * (fj if dj else 1.0 - fj))
+        for di in (0, 1)
+        for dj in (0, 1)
+    ]

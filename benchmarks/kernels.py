@@ -17,6 +17,7 @@ from matrixrl import make, run_seeds
 from matrixrl.agents.control.model import ControlModel, Transitions
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.core.dual import effective_dimension
+from matrixrl.features.kernel_features import gram_root
 from matrixrl.features.state_maps import InducingMap
 from matrixrl.kernels import ObservationScale, as_kernel
 from matrixrl.run import Simulation
@@ -108,8 +109,8 @@ def _smooth(x: np.ndarray) -> np.ndarray:
 
 def dims() -> None:
     points = make("grid-world", size=12).unwrapped.points
-    row("kernel on a 12×12 grid, 4 actions", "rank", "effective dimension")
-    row(*["---"] * 3)
+    row("kernel on a 12×12 grid, 4 actions", "rank", "T = 1,000", "T = 100,000")
+    row(*["---"] * 4)
     kinds = {
         "linear": "linear",
         "polynomial": "polynomial",
@@ -119,8 +120,8 @@ def dims() -> None:
     }
     for label, kind in kinds.items():
         states = as_kernel(kind)(points, points)
-        gram = np.kron(np.eye(4), states)
-        row(label, np.linalg.matrix_rank(states, tol=1e-8) * 4, f"{effective_dimension(gram):.1f}")
+        rows = np.kron(np.eye(4), gram_root("k", states))
+        row(label, rows.shape[1], *(f"{effective_dimension(rows, most=t):.1f}" for t in (1_000, 100_000)))
 
 
 if __name__ == "__main__":

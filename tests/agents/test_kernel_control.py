@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_approximation import RBFSampler
 
 from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
@@ -15,6 +15,7 @@ from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.features import kernel_features
 from matrixrl.features.state_maps import InducingMap
 from matrixrl.kernels import ObservationScale, as_kernel
+from matrixrl.run import ControlRun
 
 
 def steps(rng, n, p=2, n_actions=2):
@@ -346,3 +347,179 @@ def test_a_reward_range_that_nobody_declared_grows_with_what_is_seen():
     history = agent.learn(6)
     assert agent.engine.reward_range == (-2.0, 5.0)
     assert history.returns[-1] == 20.0
+
+
+class Buffer(gym.Env):
+    """Walks on [0, 1] and returns the same float64 array every time."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.buffer = np.array([0.5])
+        return self.buffer, {}
+
+    def step(self, action):
+        self.buffer[0] = np.clip(self.buffer[0] + (0.1 if action else -0.1), 0.0, 1.0)
+        return self.buffer, float(self.buffer[0]), False, False, {}
+
+
+def test_an_observation_that_changes_in_place_is_copied():
+    agent = KernelMatrixRL(Buffer(), horizon=4, seed=0)
+    agent.learn(2)
+    data = agent.engine.model.data
+    np.testing.assert_array_equal(data.obs[1:4], data.next_obs[:3])
+    np.testing.assert_allclose(np.abs(data.next_obs - data.obs), 0.1)
+
+
+def test_a_kernel_that_fails_half_way_leaves_no_trace():
+    calls = []
+
+    def kernel(x, y):
+        calls.append(len(x))
+        if kernel.broken and len(calls) > kernel.after:
+            raise RuntimeError("broken")
+        return np.exp(-0.5 * ((x[:, None] - y[None]) ** 2).sum(axis=2) / 0.3**2)
+
+    kernel.broken, kernel.after = False, 0
+    env = make("mountain-car", horizon=30)
+    agent = KernelMatrixRL(env, kernel=kernel, seed=0)
+    agent.learn(2)
+    before = {name: array.copy() for name, array in agent.engine.arrays().items()}
+    calls.clear()
+    kernel.broken, kernel.after = True, 34  # after the 30 queries of acting, while the episode is folded in
+    with pytest.raises(RuntimeError, match="broken"):
+        agent.learn(1)
+    kernel.broken = False
+    after = agent.engine.arrays()
+    assert before.keys() == after.keys()
+    for name in before:
+        np.testing.assert_array_equal(before[name], after[name])
+    agent.learn(1)
+
+
+def test_a_change_of_unit_starts_the_points_anew():
+    """Infinite bounds: folded in pieces or at once, the model is the same."""
+    rng = np.random.default_rng(0)
+    parts = [steps(rng, 20), steps(rng, 20)]
+    parts[1] = Transitions(
+        3.0 * parts[1].obs, parts[1].actions, parts[1].rewards, parts[1].next_obs, parts[1].terminated
+    )
+    settings = ControlSettings(tolerance=0.0, budget=200, exploration=0.0, ridge=0.1)
+    answers = []
+    for order in ([parts[0], parts[1]], [parts[0].followed_by(parts[1])]):
+        free = np.full(2, np.inf)
+        kernel = as_kernel(RBF(0.7))
+        model = ControlModel(
+            2, 4, ObservationScale(-free, free), InducingMap(kernel, 2, budget=200, tolerance=0.0), settings
+        )
+        for part in order:
+            model.add(part)
+        plan = model.plan(0.0, 1.0, rng)
+        answers.append(plan.q(0, *model.describe(np.array([[0.5, 0.5], [-1.0, 0.2]]))))
+        assert np.abs(model.map.factor.points).max() <= 1.0
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"features": name, "budget": 30} for name in ("fourier", "nystroem", "fourier-basis", "tiles")]
+    + [{"transformer": RBFSampler(n_components=20, random_state=0)}, {"kernel": RBF(0.5)}],
+    ids=str,
+)
+def test_every_representation_is_saved_and_goes_on(tmp_path, settings):
+    world = {"sparse": True, "horizon": 30}
+    whole = KernelMatrixRL(make("mountain-car", **world), seed=3, **settings).learn(5)
+    agent = KernelMatrixRL(make("mountain-car", **world), seed=3, **settings)
+    agent.learn(3)
+    agent.save(tmp_path / "a")
+    again = {key: value for key, value in settings.items() if key in ("transformer", "kernel")}
+    loaded = KernelMatrixRL.load(tmp_path / "a", make("mountain-car", **world), **again)
+    np.testing.assert_allclose(loaded.learn(2).upper, whole.upper, atol=1e-9)
+
+
+def test_a_transformer_is_not_shared():
+    sampler = RBFSampler(n_components=20, random_state=0)
+    KernelMatrixRL(make("mountain-car", horizon=10), seed=0, transformer=sampler).learn(1)
+    assert not hasattr(sampler, "random_weights_")
+
+
+def test_a_checkpoint_wants_the_same_rewards(tmp_path):
+    agent = KernelMatrixRL(make("mountain-car", sparse=True, horizon=20), seed=0)
+    agent.learn(1)
+    agent.save(tmp_path / "a")
+    with pytest.raises(InvalidInput, match="env must be the problem"):
+        KernelMatrixRL.load(tmp_path / "a", make("mountain-car", horizon=20))
+    odd = KernelMatrixRL(Buffer(), horizon=5, reward_range=(-2.0, 7.0), seed=0)
+    odd.learn(1)
+    odd.save(tmp_path / "b")
+    assert KernelMatrixRL.load(tmp_path / "b", Buffer()).engine.reward_range == (-2.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda x, y: np.exp(x[:, :1] - y[:, :1].T), "must be symmetric"),
+        (lambda x, y: 1.0 - 3.0 * ((x[:, None] - y[None]) ** 2).sum(axis=2), "must be positive semi-definite"),
+        (lambda x, y: -np.ones((len(x), len(y))), "must be positive semi-definite"),
+        (RBF(1.0) + WhiteKernel(0.1), "Leave noise out"),
+        ("sigmoid", "must be one of"),
+        (np.eye(2), "must be a function"),
+        (RBF, "must be a function"),
+    ],
+    ids=["asymmetric", "indefinite", "negative", "noise", "sigmoid", "matrix", "class"],
+)
+def test_a_kernel_that_is_none_is_refused(kernel, message):
+    with pytest.raises(InvalidInput, match=message):
+        KernelMatrixRL(make("mountain-car", horizon=40), kernel=kernel, seed=0).learn(2)
+
+
+def test_a_kernel_that_sees_nothing_plays_at_random():
+    history = KernelMatrixRL(Buffer(), horizon=5, kernel=lambda x, y: np.zeros((len(x), len(y))), seed=0).learn(3)
+    assert history.n_episodes == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reward_range": 5}, "reward_range must be two numbers"),
+        ({"reward_range": (0, 1, 2)}, "reward_range must be two numbers"),
+        ({"max_return": -50.0}, "max_return"),
+        ({"transformer": 3}, "features must have a method fit"),
+        ({"kernel": "rbf", "transformer": RBFSampler()}, "must not be given together"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_named(settings, message):
+    with pytest.raises(InvalidInput, match=message):
+        KernelMatrixRL(make("cart-pole", horizon=20), **settings)
+
+
+def test_bad_calls_are_named():
+    agent = KernelMatrixRL(make("cart-pole", horizon=20), seed=0)
+    agent.begin_episode()
+    for action in ("x", None, 1.7, 2, -1):
+        with pytest.raises(InvalidInput, match="action must"):
+            agent.observe(np.zeros(4), action, 1.0, np.zeros(4))
+    with pytest.raises(InvalidInput, match="obs must"):
+        agent.value(np.zeros((3, 5)))
+    with pytest.raises(InvalidInput, match="horizon must be 200"):
+        KernelMatrixRL(make("cart-pole", sparse=True), horizon=8)
+
+
+def test_runs_of_many_seeds():
+    run = ControlRun(
+        "mountain-car", n_episodes=3, seeds=[0, 1], env_settings={"horizon": 20}, settings={"kernel": "rbf"}
+    )
+    first = run.run()
+    assert first.settings["kernel"] == "rbf"
+    np.testing.assert_array_equal(run.run().returns, first.returns)
+    assert first.second_half(0) == pytest.approx(first.returns[0, 1:].mean())
+    assert first.as_dict()["return_second_half"] == pytest.approx(first.returns[:, 1:].mean())
+    with pytest.raises(InvalidInput, match="seeds must not be empty"):
+        ControlRun("mountain-car", n_episodes=3, seeds=[])
+    with pytest.raises(InvalidInput, match="env must have vectors"):
+        ControlRun("river-swim", n_episodes=3, seeds=[0])
+    with pytest.raises(InvalidInput, match="agent setting must be one of"):
+        ControlRun("mountain-car", n_episodes=3, seeds=[0], settings={"seed": 3})

@@ -179,6 +179,11 @@ def test_a_control_task_in_json():
         (["run", "river-swim", "--record", "x"], "--record"),
         (["run", "cart-pole", "--agent-set", "budgte=3"], "agent setting must be one of"),
         (["run", "gym:Pendulum-v1"], "GridActions"),
+        (["run", "cart-pole", "--episodes", "0"], "--episodes must be at least 1"),
+        (["run", "cart-pole", "--seeds", "0"], "--seeds must be at least 1"),
+        (["run", "cart-pole", "--agent-set", "seed=3"], "agent setting must be one of"),
+        (["run", "cart-pole", "--agent-set", "reward_range=5"], "reward_range must be two numbers"),
+        (["run", "gym:CartPole-v1", "--set", "foo=1"], "cannot be made"),
     ],
     ids=str,
 )

@@ -12,6 +12,7 @@ from matrixrl import FiniteMDP, InvalidInput, MatrixRL, run_seeds
 from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
 from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features
+from matrixrl.features.kernel_features import gram_root
 from matrixrl.mdp import low_rank
 from tolerances import ALGEBRA
 from worlds import engine_with_data
@@ -143,15 +144,17 @@ def test_h_1_is_the_kernel_bandit():
 
 
 def test_effective_dimension():
-    """At most d for unit vectors in R^d; larger for rougher kernels; Theorem 3 is linear in it."""
+    """Near d for unit vectors in R^d and many steps; larger for rougher kernels; Theorem 3 is linear in it."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    assert 1.0 < effective_dimension(x @ x.T) <= 4.0
+    assert 1.0 < effective_dimension(x, most=50) < effective_dimension(x, most=10**6) <= 4.0
+    uniform = max(100 * np.log1p(t / 100) / np.log1p(t) for t in np.geomspace(1, 10**6, 2000))
+    assert effective_dimension(np.eye(100), most=10**6) == pytest.approx(uniform, rel=1e-3)
     points = rng.random((60, 2))
-    found = [effective_dimension(RBF(scale)(points, points)) for scale in (2.0, 0.5, 0.1)]
+    found = [effective_dimension(gram_root("k", RBF(scale)(points, points)), most=500) for scale in (2.0, 0.5, 0.1)]
     assert found == sorted(found)
-    greedy = effective_dimension(RBF(0.5)(points, points), most=3)
+    greedy = effective_dimension(gram_root("k", RBF(0.5)(points, points)), most=3)
     best = max(
         np.linalg.slogdet(np.eye(3) + RBF(0.5)(points[[i, j, k]], points[[i, j, k]]))[1] / np.log(4.0)
         for i in range(0, 60, 6)

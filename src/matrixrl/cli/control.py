@@ -14,7 +14,7 @@ from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.envs import CONTROL
+from matrixrl.envs import CONTROL, make_gym
 from matrixrl.lab import draw_control
 from matrixrl.run import ControlResult, ControlRun, OutputDirectory
 from matrixrl.run.control import sparkline
@@ -42,10 +42,7 @@ def is_control(env: str) -> bool:
         return True
     if not env.startswith("gym:") or env.removeprefix("gym:") not in gym.registry:
         return False
-    try:
-        made: gym.Env[Any, Any] = gym.make(env.removeprefix("gym:"))
-    except (gym.error.Error, ImportError, TypeError):
-        return False  # the ordinary route says why it cannot be made
+    made = make_gym(env.removeprefix("gym:"))
     found = isinstance(made.observation_space, spaces.Box)
     made.close()
     return found
@@ -90,7 +87,7 @@ def _print(result: ControlResult, files: list[Path]) -> None:
         played = result.returns[k][~np.isnan(result.returns[k])]
         if not len(played):
             continue
-        half = played[len(played) // 2 :].mean()
+        half = result.second_half(k)
         pace = np.nanmean(result.seconds[k])
         cells = [f"{played.max():.4g}", f"{half:.4g}", str(result.features[k]), f"{pace:.2f}"]
         table.add_row(str(seed), sparkline(played), *cells)

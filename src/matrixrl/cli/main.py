@@ -99,7 +99,9 @@ def run_command(
         choice("--agent", agent or KernelMatrixRL.name, [KernelMatrixRL.name])
         if certify:
             raise InvalidInput("--certify must be left out of a control task; got it. Nothing is proven there.")
-        order = ControlOrder(env, env_settings, settings, episodes or 25, seed_list(seed, seeds or 1), record, as_json)
+        count = integer("--episodes", 25 if episodes is None else episodes, low=1, remedy="Ask for at least one.")
+        some = integer("--seeds", 1 if seeds is None else seeds, low=1, remedy="Ask for at least one seed.")
+        order = ControlOrder(env, env_settings, settings, count, seed_list(seed, some), record, as_json)
         run_control(order, _directory(out, overwrite))
         return
     if record is not None:

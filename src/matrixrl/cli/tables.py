@@ -91,8 +91,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
         share, worst = found.embedding["explained"], found.embedding["residual"]
         console.print(f"features explain {100 * share:.4g} % of P, largest error {worst:.2g}", highlight=False)
     if found.effective_dimension is not None:
-        greedy, visited = found.effective_dimension["greedy"], found.effective_dimension["visited"]
-        words = f"effective dimension: {greedy:.3g} on greedily chosen pairs, {visited:.3g} on visited ones"
+        chosen, visited = found.effective_dimension["chosen"], found.effective_dimension["visited"]
+        words = f"effective dimension: {chosen:.3g} on well chosen pairs, {visited:.3g} on those of a few episodes"
         console.print(words, highlight=False)
     table = Table(title="constants", title_justify="left")
     for heading in ("constant", "value", "known"):

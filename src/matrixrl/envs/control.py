@@ -74,6 +74,7 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._goal = choice("goal", goal, ("terminated", "survive", "upright"))
         self._horizon, self._steps = horizon, 0
+        self.fixed_horizon = horizon if goal == "survive" else None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""

@@ -22,7 +22,7 @@ from matrixrl.envs.soft_grid import SoftGrid
 from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.mdp import MDPEnv, from_gymnasium
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "register_all"]
+__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "make_continuous", "make_gym", "register_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,28 @@ def _gym_hint(name: str) -> list[str]:
     return []
 
 
-def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
-    own = dict(settings)
-    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
+def make_gym(env_id: str, **settings: Any) -> gym.Env[Any, Any]:
+    """Return an environment of Gymnasium's, or say in one line why it cannot be made."""
     try:
-        env: gym.Env[Any, Any] = gym.make(env_id, **own)
+        env: gym.Env[Any, Any] = gym.make(env_id, **settings)
     except gym.error.UnregisteredEnv as error:
         names = sorted(i for i in gym.registry if not i.startswith("matrixrl/"))
         choice("environment", env_id, names)
         raise UnknownName(f"environment {env_id!r} is not known to Gymnasium ({error}).") from error
-    except (gym.error.Error, TypeError, ValueError, KeyError, IndexError, AssertionError) as error:
+    except (gym.error.Error, ImportError, TypeError, ValueError, KeyError, IndexError, AssertionError) as error:
         raise InvalidInput(f"environment gym:{env_id} cannot be made: {type(error).__name__}: {error}") from error
+    return env
+
+
+def make_continuous(name: str, **settings: Any) -> gym.Env[Any, Any]:
+    """Return a task with continuous states, by short name or as ``gym:ID``."""
+    if not name.startswith("gym:"):
+        return make(name, **settings)
+    return make_gym(name.removeprefix("gym:"), **settings)
+
+
+def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
+    own = dict(settings)
+    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
+    env = make_gym(env_id, **own)
     return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))

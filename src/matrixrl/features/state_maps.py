@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from matrixrl.checks import fail, integer
-from matrixrl.kernels import Kernel
+from matrixrl.kernels import Kernel, check_gram
 from matrixrl.linalg import InducingFactor
 from matrixrl.records import FloatArray
 
 __all__ = ["FourierBasis", "InducingMap", "StateMap", "TileCoding", "TransformerMap"]
+
+
+_CHECKED = 60  # of the first states: enough to catch a kernel that is none
 
 
 class StateMap(ABC):
@@ -75,7 +79,13 @@ class InducingMap(StateMap):
         return self.factor.residuals(x, z)
 
     def grow(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Add states where the residual is largest."""
+        """Add states where the residual is largest; the first ones show whether the kernel is one."""
+        if not self.factor.size and len(x):
+            sample = x[: min(len(x), _CHECKED)]
+            gram = check_gram(self._kernel.name, self._kernel(sample, sample))
+            if not np.allclose(np.diagonal(gram), self._kernel.diagonal(sample), rtol=1e-6, atol=1e-12):
+                rule = "must have the same k(x, x) in its diagonal as in its matrix"
+                fail(self._kernel.name, rule, "a difference", "Leave noise out (WhiteKernel): the ridge stands for it.")
         return self.factor.grow(x, z)[0]
 
     def arrays(self) -> dict[str, FloatArray]:
@@ -84,6 +94,7 @@ class InducingMap(StateMap):
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Take back points and factor."""
+        self.restart()
         points, factor = arrays["points"], arrays["factor"]
         fits = points.ndim == 2 and points.shape[1] == self._n and factor.shape == (len(points),) * 2
         if not fits or len(points) > self._budget or (np.diagonal(factor) <= 0.0).any():
@@ -95,11 +106,14 @@ class TransformerMap(StateMap):
     """Any scikit-learn transformer (RBFSampler, Nystroem, a pipeline), fitted to the first states."""
 
     def __init__(self, transformer: Any) -> None:
+        from sklearn.base import clone  # slow to import, so only where it is used
+
         for method in ("fit", "transform"):
             if not callable(getattr(transformer, method, None)):
                 fail("features", f"must have a method {method}", type(transformer).__name__, "Give a transformer.")
-        self._transformer = transformer
+        self._transformer = clone(transformer) if hasattr(transformer, "get_params") else deepcopy(transformer)
         self._size = 0
+        self._fitted: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -121,13 +135,26 @@ class TransformerMap(StateMap):
         """Fit to the first states that come."""
         if self._size:
             return z
-        self._transformer.fit(x)
-        self._size = int(np.asarray(self._transformer.transform(x[:1])).shape[1])
+        self._fit(x)
         return self.coordinates(x)
+
+    def _fit(self, x: FloatArray) -> None:
+        self._transformer.fit(x)
+        self._size, self._fitted = int(self._transformer.transform(x[:1]).shape[1]), x
 
     def restart(self) -> None:
         """Fit again to the states in their new unit."""
-        self._size = 0
+        self._size, self._fitted = 0, None
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return the states it was fitted to: fitting to them again gives the same, if its random_state is fixed."""
+        return {} if self._fitted is None else {"fitted": self._fitted}
+
+    def restore(self, arrays: dict[str, FloatArray]) -> None:
+        """Fit again to the states that `arrays` returned."""
+        self.restart()
+        if "fitted" in arrays:
+            self._fit(arrays["fitted"])
 
 
 class FourierBasis(StateMap):

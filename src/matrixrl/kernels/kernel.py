@@ -12,7 +12,7 @@ from matrixrl.records import FloatArray
 
 __all__ = ["PAIRWISE", "Kernel", "as_kernel", "check_gram"]
 
-PAIRWISE = ("rbf", "linear", "polynomial", "laplacian", "cosine", "sigmoid")
+PAIRWISE = ("rbf", "linear", "polynomial", "laplacian", "cosine")
 """Names that scikit-learn's `pairwise_kernels` knows and that need nothing but points."""
 
 _ASYMMETRY = 1e-8  # of the largest entry: more than rounding
@@ -50,7 +50,11 @@ class Kernel:
         """Return k(x_i, x_i): (n,)."""
         if self._diagonal is None:
             return np.array([self(row[None], row[None])[0, 0] for row in x])
-        return np.asarray(self._diagonal(x), dtype=np.float64)
+        found = np.asarray(self._diagonal(x), dtype=np.float64)
+        if found.shape != (len(x),) or not np.isfinite(found).all():
+            rule = f"must have a diagonal of {len(x)} finite numbers"
+            fail(self.name, rule, f"shape {found.shape}", "Leave diag out, or return k(x, x).")
+        return found
 
 
 def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
@@ -61,7 +65,7 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
     """
     if isinstance(value, Kernel):
         return value
-    if value is None or value == "rbf":
+    if value is None or (isinstance(value, str) and value == "rbf"):
         from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
 
         value = RBF(1.0)
@@ -70,7 +74,7 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
         from sklearn.metrics.pairwise import pairwise_kernels
 
         return Kernel(lambda x, y: pairwise_kernels(x, y, metric=metric), argument)
-    if not callable(value):
+    if not callable(value) or isinstance(value, type):
         fail(argument, "must be a function, a scikit-learn kernel or a name", type(value).__name__, "Try 'rbf'.")
     shortcut = getattr(value, "diag", None)
     return Kernel(value, argument, shortcut if callable(shortcut) else None)

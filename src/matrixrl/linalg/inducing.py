@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fail, integer, number
 from matrixrl.records import FloatArray
 
 __all__ = ["InducingFactor"]
@@ -75,7 +75,11 @@ class InducingFactor:
             Their coordinates with the new ones at the end, and their residuals.
         """
         size = self._diagonal(candidates)
-        residual = np.maximum(size - np.vecdot(z, z), 0.0)
+        raw = size - np.vecdot(z, z)
+        if (raw < -1e-6 * np.maximum(size, np.finfo(np.float64).tiny)).any():
+            received = f"k(x, x) − ‖z(x)‖² = {raw.min():.3g}"
+            fail("kernel", "must be positive semi-definite", received, "Use a kernel, such as 'rbf'.")
+        residual = np.maximum(raw, 0.0)
         floor = np.maximum(self.tolerance, self._ROUNDING) * size
         columns = [z]
         grown = z

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents import KernelMatrixRL
-from matrixrl.checks import integer
-from matrixrl.envs import make
+from matrixrl.agents import ControlSettings, KernelMatrixRL
+from matrixrl.checks import choice, fail, integer
+from matrixrl.envs import make_continuous
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode, FloatArray
 
@@ -51,9 +51,15 @@ class ControlResult:
 
     guarantee = KernelMatrixRL.guarantee
 
+    def second_half(self, k: int | None = None) -> float | None:
+        """Return the mean of the second half of the episodes played, of one seed or of all; None if there are none."""
+        rows = self.returns if k is None else self.returns[k : k + 1]
+        played = [row[~np.isnan(row)] for row in rows]
+        halves = [row[len(row) // 2 :] for row in played if len(row)]
+        return float(np.concatenate(halves).mean()) if halves else None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the summary that ``matrixrl run --json`` prints; an episode that was not played is null."""
-        tail = self.returns[:, -max(1, self.returns.shape[1] // 2) :]
         return {
             "env": self.env,
             "env_settings": self.env_settings,
@@ -62,7 +68,7 @@ class ControlResult:
             "horizon": self.horizon,
             "seeds": self.seeds,
             "returns": [[None if np.isnan(x) else float(x) for x in row] for row in self.returns],
-            "return_second_half": None if np.isnan(tail).all() else float(np.nanmean(tail)),
+            "return_second_half": self.second_half(),
             "features": self.features,
             "guarantee": self.guarantee,
             "seconds": float(np.nansum(self.seconds)),
@@ -93,20 +99,28 @@ class ControlRun:
         self.env, self.env_settings = env, dict(env_settings or {})
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = [integer("seeds", seed, low=0, remedy="Seeds are whole numbers.") for seed in seeds]
-        self.agents = [KernelMatrixRL(self._make(), seed=seed, **(settings or {})) for seed in self.seeds]
+        if not self.seeds:
+            fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
+        self.given = dict(settings or {})
+        names = [f.name for f in fields(ControlSettings)]
+        for key in self.given:
+            choice("agent setting", key, [*names, "kernel", "transformer", "horizon", "reward_range"])
+        self.agents = [KernelMatrixRL(self._make(), seed=seed, **self.given) for seed in self.seeds]
+        if not all(isinstance(agent, KernelMatrixRL) for agent in self.agents):
+            fail("env", "must have vectors as observations", env, "Finite problems run with run_seeds.")
         shape = (len(self.seeds), self.total)
         self.returns, self.lengths, self.seconds = (np.full(shape, np.nan) for _ in range(3))
 
-    def _make(self, **more: Any) -> gym.Env[Any, Any]:
-        if self.env.startswith("gym:"):
-            return gym.make(self.env.removeprefix("gym:"), **self.env_settings, **more)
-        return make(self.env, **self.env_settings, **more)
+    def _make(self) -> gym.Env[Any, Any]:
+        return make_continuous(self.env, **self.env_settings)
 
     def run(self, *, progress: bool = False) -> ControlResult:
         """Play everything; an interrupt passes through, and `result` then holds the episodes that were finished."""
         for k, agent in enumerate(self.agents):
+            if agent.n_episodes >= self.total:
+                continue
             with EpisodeProgress(f"{self.env} seed {self.seeds[k]}", self.total, visible=progress) as bar:
-                agent.learn(self.total, callback=self._recorder(k, bar))
+                agent.learn(self.total - agent.n_episodes, callback=self._recorder(k, bar))
         return self.result()
 
     def _recorder(self, k: int, bar: EpisodeProgress) -> Callable[[Episode], None]:
@@ -126,7 +140,7 @@ class ControlRun:
         return ControlResult(
             env=self.env,
             env_settings=self.env_settings,
-            settings=self.agents[0].settings.as_dict(),
+            settings={**self.agents[0].settings.as_dict(), **{k: _shown(v) for k, v in self.given.items()}},
             horizon=self.agents[0].task.horizon,
             seeds=self.seeds,
             returns=self.returns.copy(),
@@ -135,6 +149,11 @@ class ControlRun:
             features=[agent.engine.model.map.size for agent in self.agents],
             interrupted=bool(np.isnan(self.returns).any()),
         )
+
+
+def _shown(value: Any) -> Any:
+    """Return a setting as plain data."""
+    return value if isinstance(value, (str, float, int, list, type(None))) else repr(value)
 
 
 def sparkline(values: FloatArray) -> str:

@@ -21,7 +21,7 @@ from matrixrl.run.simulation import Simulation
 __all__ = ["Inspection", "inspect_problem"]
 
 _EPISODES = (100, 1_000, 10_000, 100_000)
-_MOST_PAIRS = 2_000  # a Gram matrix of all pairs is formed up to that many
+_MOST_WORK = 3 * 10**8  # pairs times d²: seconds
 _SAMPLE = 5  # episodes that are played to estimate the cost
 
 
@@ -34,7 +34,7 @@ class Inspection:
         sizes: S, A, H, d, d_psi and the number of blocks of features.
         constants: those of Assumptions 2 and 2', each with how it is known.
         embedding: share of P explained and largest residual, or None where P is too large to expand.
-        effective_dimension: d̃ on greedily chosen pairs, and on those visited in a few episodes; None where there are
+        effective_dimension: d̃ on well chosen pairs, and on those visited in a few episodes; None where there are
             too many pairs to choose from.
         optimal_value: V*(s0).
         bounds: for each N, the three bounds on regret and N·V*, in the environment's unit.
@@ -87,7 +87,7 @@ def inspect_problem(
         "seconds_per_1000_episodes": simulation.seconds / simulation.done * 1000,
     }
     unit = mdp.task.unit
-    dims = _effective(simulation)
+    dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [
         _bounds(n, k, mdp.horizon, simulation.settings.delta, unit, simulation.judge.optimal_value, dims)
         for n in n_episodes
@@ -126,17 +126,16 @@ def inspect_problem(
     )
 
 
-def _effective(simulation: Simulation) -> dict[str, float] | None:
-    """Return d̃ (YW19 section 4) on greedily chosen pairs and on those that were visited."""
+def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
+    """Return d̃ (YW19 section 4) on well chosen pairs, up to a number of them, and on those that were visited."""
     phi, engine = simulation.features.phi, simulation.engine
     n_pairs = phi.n_states * phi.n_actions
-    if n_pairs > _MOST_PAIRS or not isinstance(engine, MatrixRLEngine):
+    if n_pairs * phi.d**2 > _MOST_WORK or not isinstance(engine, MatrixRLEngine):
         return None
-    rows = phi.rows(np.arange(n_pairs))
-    gram = rows @ rows.T / engine.regularity.ridge
+    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(engine.regularity.ridge)
     steps = simulation.done * simulation.mdp.horizon
     visited = float(engine.design.logdet[0] / math.log1p(steps)) if steps else 0.0
-    return {"greedy": effective_dimension(gram), "visited": visited}
+    return {"chosen": effective_dimension(rows, most=most), "visited": visited}
 
 
 def _bounds(
@@ -156,7 +155,7 @@ def _bounds(
                 * theorem_3_bound(
                     c_psi=k.c_psi,
                     norm=k.core_norm,
-                    effective_dim=dims["greedy"],
+                    effective_dim=dims["chosen"],
                     horizon=horizon,
                     n_episodes=n,
                 )

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.agents import KernelMatrixRL
-from matrixrl.envs import make
+from matrixrl.envs import make_continuous
 from matrixrl.errors import MissingExtra
 
 __all__ = ["record_episode", "require_recorder"]
@@ -29,10 +29,7 @@ def require_recorder() -> None:
 def record_episode(agent: KernelMatrixRL, env: str, env_settings: dict[str, Any], folder: Path) -> Path:
     """Play one episode as the agent advises now and write it as a video into a folder; return the file."""
     require_recorder()
-    if env.startswith("gym:"):
-        world: gym.Env[Any, Any] = gym.make(env.removeprefix("gym:"), render_mode="rgb_array", **env_settings)
-    else:
-        world = make(env, render_mode="rgb_array", **env_settings)
+    world = make_continuous(env, **{**env_settings, "render_mode": "rgb_array"})
     prefix = env.removeprefix("gym:").replace("/", "-")
     recorder = gym.wrappers.RecordVideo(
         world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True

@@ -18,7 +18,7 @@ from matrixrl.agents.control.problem import ControlProblem, read_control
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.agents.interaction import play_episodes
 from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL
-from matrixrl.checks import fail, index, integer, number
+from matrixrl.checks import fail, index, integer, number, shaped
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, Task, known_mdp
@@ -141,8 +141,10 @@ class KernelMatrixRL:
     def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Tell what happened; the action need not be the one that was advised."""
         running = self._unfinished("observe")
-        remedy = "Choose from action_space."
-        chosen = index("action", int(action) - self.task.first_action, size=self.task.n_actions, remedy=remedy)
+        first, remedy = self.task.first_action, "Choose from action_space."
+        chosen = index("action", action, size=first + self.task.n_actions, remedy=remedy) - first
+        if chosen < 0:
+            fail("action", f"must be at least {first}", action, remedy)
         low, high = self.task.reward_range or (-1e12, 1e12)
         slack = 1e-6 * (high - low) if self.task.reward_range else 0.0
         earned = number(
@@ -202,7 +204,7 @@ class KernelMatrixRL:
     def value(self, obs: Any, stage: int = 0) -> tuple[FloatArray, FloatArray]:
         """Return optimistic values and widths of observations (n, p), for pictures: (n,) and (n,)."""
         h = index("stage", stage, size=self.task.horizon, remedy="Stages count from 0.")
-        points = np.atleast_2d(np.asarray(obs, dtype=np.float64))
+        points = shaped("obs", np.atleast_2d(obs), (None, self.task.n_coordinates), remedy="Give rows of observations.")
         z, residual = self.engine.model.describe(points)
         best = np.minimum(self.advice.q(h, z, residual).max(axis=1), self.advice.top[h])
         return best, self.advice.widths(z, residual).min(axis=1)
@@ -253,6 +255,8 @@ class KernelMatrixRL:
             "seed": self.seed,
             "episode": self.n_episodes,
             "horizon": self.task.horizon,
+            "reward_range": self.task.reward_range,
+            "max_return": self.task.max_return,
             "is_default": self._is_default,
             "streams": list(streams),
             "env": state_of(self.env.unwrapped.np_random) if self.env_is_seeded else None,
@@ -283,11 +287,21 @@ class KernelMatrixRL:
             settings = ControlSettings(**header["settings"])
             seed = integer("seed", header["seed"], low=0, remedy="It is damaged.")
             is_default = header["is_default"] is True
+            saved_range, saved_most = header["reward_range"], header["max_return"]
         if is_default != (kernel is None and transformer is None):
             what = "none was used" if is_default else "the agent was made with one"
             fail("kernel", f"must be given exactly if the agent was made with one ({what})", kernel, "Pass the same.")
         agent: Self = object.__new__(cls)
-        agent._setup(env, read_control(env, horizon=horizon), settings, seed, kernel, transformer)
+        own = read_control(env, horizon=horizon)
+        problem = read_control(env, horizon=horizon, reward_range=saved_range)
+        if (own.reward_range is not None and own.is_declared and own.reward_range != problem.reward_range) or (
+            own.max_return != saved_most
+        ):
+            received = f"rewards in {own.reward_range}, at most {own.max_return} an episode"
+            fail(
+                "env", "must be the problem that the checkpoint was saved from", received, "Make it with its settings."
+            )
+        agent._setup(env, problem, settings, seed, kernel, transformer)
         with refusing(os.fspath(path)):
             agent._fill(header, arrays)
         return agent
@@ -324,7 +338,7 @@ class KernelMatrixRL:
 
     def _vector(self, name: str, obs: Any) -> FloatArray:
         try:
-            vector = np.asarray(obs, dtype=np.float64)
+            vector = np.array(obs, dtype=np.float64)  # a copy: environments may change it in place
         except (TypeError, ValueError):
             vector = np.full(1, np.nan)
         if vector.shape != (self.task.n_coordinates,) or not np.isfinite(vector).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,9 @@ class ControlEngine:
             raise ValueError("the coordinates do not fit the transitions")
         model.scale.restore(arrays["seen"])
         if n and not np.allclose(model.describe(data.obs[-1:])[0], z[-1:], atol=1e-6):
-            raise ValueError("the coordinates are not those of the transitions")
+            raise ValueError(
+                "the coordinates are not those of the transitions (a transformer needs a fixed random_state)"
+            )
         model.data, model.z, model.z_next, model.grams = data, z, z_next, grams
 
 
@@ -113,7 +116,7 @@ def _state_map(p: int, settings: ControlSettings, kernel: Any, features: Any, se
     if features is not None:
         if kernel is not None:
             fail("features", "must not be given together with a kernel", "both", "Give one of them.")
-        return features if isinstance(features, StateMap) else TransformerMap(features)
+        return deepcopy(features) if isinstance(features, StateMap) else TransformerMap(features)
     if kernel is not None and settings.features not in ("inducing", "nystroem"):
         fail("kernel", "is used by the features inducing and nystroem only", settings.features, "Leave one out.")
     size, scale = settings.budget, settings.length_scale
@@ -127,12 +130,12 @@ def _state_map(p: int, settings: ControlSettings, kernel: Any, features: Any, se
 
     gamma = 0.5 / scale**2
     if settings.features == "fourier":
-        return TransformerMap(RBFSampler(gamma=gamma, n_components=size, random_state=seed))
+        return TransformerMap(RBFSampler(gamma=gamma, n_components=size, random_state=seed % 2**32))
     if kernel is None:
-        return TransformerMap(Nystroem(gamma=gamma, n_components=size, random_state=seed))
+        return TransformerMap(Nystroem(gamma=gamma, n_components=size, random_state=seed % 2**32))
     chosen = as_kernel(kernel)
     pair = lambda x, y: float(chosen(x[None], y[None])[0, 0])  # noqa: E731
-    return TransformerMap(Nystroem(kernel=pair, n_components=size, random_state=seed))
+    return TransformerMap(Nystroem(kernel=pair, n_components=size, random_state=seed % 2**32))
 
 
 def _kernel(kernel: Any, length_scale: float) -> Any:

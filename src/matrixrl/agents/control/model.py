@@ -104,6 +104,16 @@ class ControlModel:
 
     def add(self, steps: Transitions) -> None:
         """Fold in the steps of an episode: O(k m²) for k steps, and O(n m) for each new inducing point."""
+        before = (self.scale.seen, self.map.arrays(), self.z, self.z_next, self.grams.copy())
+        try:
+            self._add(steps)
+        except BaseException:  # a kernel that fails on one state must not leave half an episode behind
+            seen, chosen, self.z, self.z_next, self.grams = before
+            self.scale.restore(seen)
+            self.map.restore(chosen)
+            raise
+
+    def _add(self, steps: Transitions) -> None:
         everything = self.data.followed_by(steps)
         if self.scale.see(np.concatenate([steps.obs, steps.next_obs])):
             self.map.restart()  # every coordinate changes with the unit
@@ -165,7 +175,7 @@ class ControlModel:
             ridge=settings.ridge,
             exploration=settings.exploration,
         )
-        if self.n_steps:
+        if self.n_steps and m:
             self._backward(plan, bottom, inverse.reshape(self.n_actions * m, -1), rng)
         return plan
 

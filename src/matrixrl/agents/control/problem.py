@@ -37,6 +37,7 @@ class ControlProblem:
         horizon: H.
         reward_range: of a step, as declared; None if it is learned from what is seen, starting from [0, 1].
         max_return: the most that an episode can earn, where the environment says so.
+        is_declared: whether the range of rewards is the environment's own word.
     """
 
     n_coordinates: int
@@ -47,6 +48,7 @@ class ControlProblem:
     horizon: int
     reward_range: tuple[float, float] | None
     max_return: float | None
+    is_declared: bool = True
 
 
 def read_control(
@@ -74,6 +76,12 @@ def read_control(
     if limit is not None and checked > limit:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
+    fixed = _attribute(env, "fixed_horizon")
+    if fixed is not None and checked != int(fixed):
+        fail("horizon", f"must be {int(fixed)}, the step at which this task pays", checked, "Leave it out.")
+    most = _attribute(env, "max_return")
+    if most is not None:
+        most = number("max_return", most, low=0.0, high=1e12, remedy="An episode that ends earns 0 from then on.")
     return ControlProblem(
         n_coordinates=int(states.shape[0]),
         low=states.low.astype(np.float64),
@@ -82,7 +90,8 @@ def read_control(
         first_action=int(actions.start),
         horizon=checked,
         reward_range=_declared(env, reward_range),
-        max_return=_attribute(env, "max_return"),
+        max_return=most,
+        is_declared=reward_range is None,
     )
 
 
@@ -93,7 +102,10 @@ def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tupl
         given = own if own is not None else known
     if given is None:
         return None
-    low, high = (number("reward_range", x, low=-1e12, high=1e12, remedy="Such as (0, 1).") for x in given)
+    remedy = "Such as (0, 1)."
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        fail("reward_range", "must be two numbers, (low, high)", repr(given), remedy)
+    low, high = (number("reward_range", x, low=-1e12, high=1e12, remedy=remedy) for x in given)
     if not low <= high:
         fail("reward_range", "must be (low, high)", given, "Give the smaller number first.")
     return low, high
@@ -102,6 +114,7 @@ def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tupl
 def _attribute(env: gym.Env[Any, Any], name: str) -> Any:
     """Return what the environment, or a wrapper around it, says of itself; nothing infinite."""
     value = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
-    if value is None or not all(math.isfinite(float(x)) for x in np.ravel(value)):
-        return None
+    numbers = [x for x in np.ravel(np.asarray(value, dtype=object)) if isinstance(x, (int, float, np.number))]
+    if value is not None and len(numbers) == np.size(np.asarray(value, dtype=object)):
+        return value if all(math.isfinite(float(x)) for x in numbers) else None
     return value

@@ -63,7 +63,8 @@ class ControlSettings:
         if self.anchors is not None:
             checked["anchors"] = integer("anchors", self.anchors, low=1, remedy="Try 1000, or leave it out.")
         if self.max_return is not None:
-            checked["max_return"] = number("max_return", self.max_return, low=-1e12, high=1e12, remedy="Such as 1.")
+            remedy = "Such as 1; an episode that ends earns 0 from then on."
+            checked["max_return"] = number("max_return", self.max_return, low=0.0, high=1e12, remedy=remedy)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 

@@ -11,6 +11,7 @@ import resource
 
 import numpy as np
 
+from judging import first_solved
 from matrixrl.run import ControlRun
 
 TASKS = {
@@ -32,8 +33,10 @@ def solved(task: str, returns: np.ndarray) -> tuple[bool, str]:
 
 
 def main(tasks: list[str], seeds: int, episodes: int, settings: dict[str, object]) -> None:
-    print("| task | target | seeds that reach it | each seed | s / episode | 25 episodes | peak memory |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| task | target | seeds that reach it | each seed | episodes to solve | s / episode | 25 episodes | peak memory |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for task in tasks:
         env_settings, target = TASKS[task]
         run = ControlRun(
@@ -44,11 +47,19 @@ def main(tasks: list[str], seeds: int, episodes: int, settings: dict[str, object
         reached = sum(ok for ok, _ in judged)
         pace, peak = result.seconds.mean(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         cells = "; ".join(words for _, words in judged)
+        to_solve = ", ".join("never" if n is None else str(n) for n in (first_solved(task, r) for r in result.returns))
         total = result.seconds.sum(axis=1).mean()
-        print(
-            f"| {task} | {target} | {reached} of {seeds} | {cells} | {pace:.2f} | {total:.1f} s | {peak:.0f} MB |",
-            flush=True,
-        )
+        shown = [
+            task,
+            target,
+            f"{reached} of {seeds}",
+            cells,
+            to_solve,
+            f"{pace:.2f}",
+            f"{total:.1f} s",
+            f"{peak:.0f} MB",
+        ]
+        print("| " + " | ".join(shown) + " |", flush=True)
 
 
 if __name__ == "__main__":

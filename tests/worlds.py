@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
+import pytest
 from scipy.linalg import sqrtm
 
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
@@ -118,3 +120,20 @@ def ball_setting(name, rng, episodes=6):
     values = rng.random((1, world.mdp.n_states)) * 4
     v = world.features.psi.project(values)
     return world, engine, rows, root, v, 0.7
+
+
+@contextmanager
+def interrupted_at(agent, call):
+    """Raise KeyboardInterrupt at the given call of `act`, and expect it to come through."""
+    act, calls = agent.act, []
+
+    def acting(obs):
+        calls.append(obs)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return act(obs)
+
+    agent.act = acting
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    agent.act = act

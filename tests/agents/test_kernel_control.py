@@ -6,16 +6,18 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import RBFSampler
 
-from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
+from continuum import Buffer
+from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
 from matrixrl.agents.control.model import ControlModel, Transitions
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.features import kernel_features
 from matrixrl.features.state_maps import InducingMap
 from matrixrl.kernels import ObservationScale, as_kernel
 from matrixrl.run import ControlRun
+from worlds import interrupted_at
 
 
 def steps(rng, n, p=2, n_actions=2):
@@ -192,18 +194,8 @@ def test_an_interrupt_leaves_no_trace():
     whole = KernelMatrixRL(make("mountain-car", horizon=40), seed=6).learn(4)
     agent = KernelMatrixRL(make("mountain-car", horizon=40), seed=6)
     agent.learn(2)
-    act, calls = agent.act, []
-
-    def interrupted(obs):
-        calls.append(obs)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-        return act(obs)
-
-    agent.act = interrupted
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(agent, call=7):
         agent.learn(1)
-    agent.act = act
     np.testing.assert_array_equal(agent.learn(2).upper, whole.upper)
 
 
@@ -214,53 +206,6 @@ def test_predicting_changes_nothing():
     first = [agent.predict([-0.5, 0.01 * i], stage=i) for i in range(5)]
     assert agent.engine.planning_state() == before
     assert first == [agent.predict([-0.5, 0.01 * i], stage=i) for i in range(5)]
-
-
-def test_a_damaged_checkpoint_is_refused(tmp_path):
-    agent = KernelMatrixRL(make("mountain-car", horizon=30), seed=0)
-    agent.learn(2)
-    agent.save(tmp_path / "a")
-    with np.load(tmp_path / "a") as archive:
-        arrays = dict(archive)
-    for name, value in {
-        "learned_z": np.zeros((3, 3)),
-        "learned_data_actions": np.full(60, 9),
-        "learned_data_obs": np.full((60, 2), np.nan),
-        "learned_map_factor": np.zeros((2, 2)),
-        "learned_seen": -np.ones(2),
-        "history_returns": np.zeros(9),
-    }.items():
-        np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
-        with pytest.raises(CheckpointError, match="cannot be restored"):
-            KernelMatrixRL.load(tmp_path / "odd.npz", make("mountain-car", horizon=30))
-    with pytest.raises(InvalidInput, match="kernel must be given exactly if"):
-        KernelMatrixRL.load(tmp_path / "a", make("mountain-car", horizon=30), kernel="rbf")
-    with pytest.raises(CheckpointError, match="not 'kernel-matrix-rl'"):
-        other = MatrixRL(make("river-swim"), seed=0)
-        other.save(tmp_path / "b")
-        KernelMatrixRL.load(tmp_path / "b", make("mountain-car"))
-
-
-def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
-    with pytest.raises(InvalidInput, match=r"discrete actions.*GridActions"):
-        KernelMatrixRL(gym.make("Pendulum-v1"))
-
-    class Dictionary(gym.Env):
-        observation_space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,))})
-        action_space = gym.spaces.Discrete(2)
-
-    with pytest.raises(InvalidInput, match="FlattenObservation"):
-        KernelMatrixRL(Dictionary(), horizon=5)
-    with pytest.raises(InvalidInput, match="horizon must not exceed"):
-        KernelMatrixRL(gym.make("CartPole-v1"), horizon=501)
-    with pytest.raises(InvalidInput, match="agent setting must be one of"):
-        KernelMatrixRL(make("cart-pole"), budgte=3)
-    with pytest.raises(InvalidInput, match="kernel must return shape"):
-        KernelMatrixRL(make("cart-pole"), kernel=lambda *_: np.zeros(3)).learn(2)
-    with pytest.raises(InvalidInput, match="reward must"):
-        agent = KernelMatrixRL(make("cart-pole"))
-        agent.begin_episode()
-        agent.observe(np.zeros(4), 0, 7.0, np.zeros(4))
 
 
 def test_a_finite_problem_gets_the_finite_agent(tmp_path):
@@ -349,54 +294,12 @@ def test_a_reward_range_that_nobody_declared_grows_with_what_is_seen():
     assert history.returns[-1] == 20.0
 
 
-class Buffer(gym.Env):
-    """Walks on [0, 1] and returns the same float64 array every time."""
-
-    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.buffer = np.array([0.5])
-        return self.buffer, {}
-
-    def step(self, action):
-        self.buffer[0] = np.clip(self.buffer[0] + (0.1 if action else -0.1), 0.0, 1.0)
-        return self.buffer, float(self.buffer[0]), False, False, {}
-
-
 def test_an_observation_that_changes_in_place_is_copied():
     agent = KernelMatrixRL(Buffer(), horizon=4, seed=0)
     agent.learn(2)
     data = agent.engine.model.data
     np.testing.assert_array_equal(data.obs[1:4], data.next_obs[:3])
     np.testing.assert_allclose(np.abs(data.next_obs - data.obs), 0.1)
-
-
-def test_a_kernel_that_fails_half_way_leaves_no_trace():
-    calls = []
-
-    def kernel(x, y):
-        calls.append(len(x))
-        if kernel.broken and len(calls) > kernel.after:
-            raise RuntimeError("broken")
-        return np.exp(-0.5 * ((x[:, None] - y[None]) ** 2).sum(axis=2) / 0.3**2)
-
-    kernel.broken, kernel.after = False, 0
-    env = make("mountain-car", horizon=30)
-    agent = KernelMatrixRL(env, kernel=kernel, seed=0)
-    agent.learn(2)
-    before = {name: array.copy() for name, array in agent.engine.arrays().items()}
-    calls.clear()
-    kernel.broken, kernel.after = True, 34  # after the 30 queries of acting, while the episode is folded in
-    with pytest.raises(RuntimeError, match="broken"):
-        agent.learn(1)
-    kernel.broken = False
-    after = agent.engine.arrays()
-    assert before.keys() == after.keys()
-    for name in before:
-        np.testing.assert_array_equal(before[name], after[name])
-    agent.learn(1)
 
 
 def test_a_change_of_unit_starts_the_points_anew():
@@ -443,69 +346,6 @@ def test_a_transformer_is_not_shared():
     sampler = RBFSampler(n_components=20, random_state=0)
     KernelMatrixRL(make("mountain-car", horizon=10), seed=0, transformer=sampler).learn(1)
     assert not hasattr(sampler, "random_weights_")
-
-
-def test_a_checkpoint_wants_the_same_rewards(tmp_path):
-    agent = KernelMatrixRL(make("mountain-car", sparse=True, horizon=20), seed=0)
-    agent.learn(1)
-    agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the problem"):
-        KernelMatrixRL.load(tmp_path / "a", make("mountain-car", horizon=20))
-    odd = KernelMatrixRL(Buffer(), horizon=5, reward_range=(-2.0, 7.0), seed=0)
-    odd.learn(1)
-    odd.save(tmp_path / "b")
-    assert KernelMatrixRL.load(tmp_path / "b", Buffer()).engine.reward_range == (-2.0, 7.0)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
-        (lambda x, y: np.exp(x[:, :1] - y[:, :1].T), "must be symmetric"),
-        (lambda x, y: 1.0 - 3.0 * ((x[:, None] - y[None]) ** 2).sum(axis=2), "must be positive semi-definite"),
-        (lambda x, y: -np.ones((len(x), len(y))), "must be positive semi-definite"),
-        (RBF(1.0) + WhiteKernel(0.1), "Leave noise out"),
-        ("sigmoid", "must be one of"),
-        (np.eye(2), "must be a function"),
-        (RBF, "must be a function"),
-    ],
-    ids=["asymmetric", "indefinite", "negative", "noise", "sigmoid", "matrix", "class"],
-)
-def test_a_kernel_that_is_none_is_refused(kernel, message):
-    with pytest.raises(InvalidInput, match=message):
-        KernelMatrixRL(make("mountain-car", horizon=40), kernel=kernel, seed=0).learn(2)
-
-
-def test_a_kernel_that_sees_nothing_plays_at_random():
-    history = KernelMatrixRL(Buffer(), horizon=5, kernel=lambda x, y: np.zeros((len(x), len(y))), seed=0).learn(3)
-    assert history.n_episodes == 3
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"reward_range": 5}, "reward_range must be two numbers"),
-        ({"reward_range": (0, 1, 2)}, "reward_range must be two numbers"),
-        ({"max_return": -50.0}, "max_return"),
-        ({"transformer": 3}, "features must have a method fit"),
-        ({"kernel": "rbf", "transformer": RBFSampler()}, "must not be given together"),
-    ],
-    ids=str,
-)
-def test_bad_arguments_are_named(settings, message):
-    with pytest.raises(InvalidInput, match=message):
-        KernelMatrixRL(make("cart-pole", horizon=20), **settings)
-
-
-def test_bad_calls_are_named():
-    agent = KernelMatrixRL(make("cart-pole", horizon=20), seed=0)
-    agent.begin_episode()
-    for action in ("x", None, 1.7, 2, -1):
-        with pytest.raises(InvalidInput, match="action must"):
-            agent.observe(np.zeros(4), action, 1.0, np.zeros(4))
-    with pytest.raises(InvalidInput, match="obs must"):
-        agent.value(np.zeros((3, 5)))
-    with pytest.raises(InvalidInput, match="horizon must be 200"):
-        KernelMatrixRL(make("cart-pole", sparse=True), horizon=8)
 
 
 def test_runs_of_many_seeds():

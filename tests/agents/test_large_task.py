@@ -2,64 +2,16 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
 
-from matrixrl import CheckpointError, FiniteMDP, InvalidInput, LargeTask, MatrixRL, make, run_seeds
-from matrixrl.features import FunctionPhi
+from continuum import Line, Shifted, aims, hats, line
+from matrixrl import FiniteMDP, InvalidInput, LargeTask, MatrixRL, make, run_seeds
 from matrixrl.mdp import low_rank
 from matrixrl.run import inspect_problem
 from tolerances import ALGEBRA
-
-CENTRES = np.linspace(0.0, 1.0, 5)
-
-
-def hats(x):
-    """Five functions on [0, 1] that sum to one: (k,) → (k, 5)."""
-    return np.maximum(0.0, 1.0 - 4.0 * np.abs(x[..., None] - CENTRES))
-
-
-class Line(gym.Env):
-    """A point on [0, 1] that aims left or right and lands around the centres near its aim; the right end pays."""
-
-    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    action_space = gym.spaces.Discrete(2)
-    horizon = 8
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.place = np.zeros(1)
-        return self.place, {}
-
-    def step(self, action):
-        aim = float(np.clip(self.place[0] + (0.2 if action == 1 else -0.2), 0.0, 1.0))
-        shares = hats(np.array([aim]))[0]
-        centre = CENTRES[self.np_random.choice(5, p=shares)]
-        offset = self.np_random.triangular(-0.25, 0.0, 0.25)
-        self.place = np.array([abs(1.0 - abs(1.0 - abs(centre + offset)))])  # reflected at both ends
-        return self.place, float(shares[-1]), False, False, {}
-
-
-def aims(states):
-    right = np.clip(states[:, 0] + 0.2, 0.0, 1.0)
-    left = np.clip(states[:, 0] - 0.2, 0.0, 1.0)
-    return np.stack([hats(left), hats(right)], axis=1)
-
-
-def line(**changes):
-    settings = {
-        "phi": aims,
-        "psi": lambda states: hats(states[:, 0]),
-        "sampler": lambda rng, m: (rng.random((m, 1)), np.full(m, 1.0 / m)),
-        "n_actions": 2,
-        "horizon": 8,
-        "reward": lambda states: aims(states)[:, :, -1],
-        "start": [0.0],
-        "env": Line(),
-    }
-    return LargeTask(**{**settings, **changes})
+from worlds import interrupted_at
 
 
 def test_a_continuum_of_states_is_learned():
@@ -160,70 +112,6 @@ def test_learning_goes_on_bit_for_bit_in_an_environment_of_functions(tmp_path):
     np.testing.assert_array_equal(loaded.history.regret, whole.regret)
 
 
-def test_a_checkpoint_of_functions_wants_the_same_functions(tmp_path):
-    agent = MatrixRL(line(), seed=0, columns=50)
-    agent.learn(2)
-    agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the LargeTask"):
-        MatrixRL.load(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="other functions"):
-        MatrixRL.load(tmp_path / "a", env=line(psi=lambda states: hats(states[:, 0]) + 1.0))
-    MatrixRL.load(tmp_path / "a", env=line()).learn(1)
-
-
-def test_a_hostile_column_is_refused(tmp_path):
-    agent = MatrixRL(make("linear-mdp", n_states=30), seed=0, columns=10)
-    agent.learn(2)
-    agent.save(tmp_path / "a")
-    with np.load(tmp_path / "a") as archive:
-        arrays = dict(archive)
-    for name, value in {
-        "learned_columns": np.full(10, 10**6),
-        "learned_kept_columns": np.full(10, -1),
-        "learned_column_weights": np.full(10, -1.0),
-        "learned_kept_design": np.zeros((1, 2, 2)),
-    }.items():
-        np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
-        with pytest.raises(CheckpointError, match="cannot be restored"):
-            MatrixRL.load(tmp_path / "odd.npz")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"phi": 3}, "phi must be a function"),
-        ({"phi": lambda s: np.zeros((len(s), 3, 2))}, r"phi must return shape \(3, 2, d\)"),
-        ({"psi": lambda s: np.full((len(s), 2), np.nan)}, "psi must be finite"),
-        ({"sampler": lambda rng, m: (rng.random((m, 1)), np.zeros(m))}, "sampler must return"),
-        ({"reward": lambda s: np.full((len(s), 2), 3.0)}, r"reward must lie in \[0, 1\]"),
-        ({"start": [0.0, 1.0]}, r"start must be finite numbers of shape \(1,\)"),
-        ({"horizon": 0}, "horizon"),
-        ({"end_state": [2.0], "reward_range": (0.5, 1.0), "reward": None}, "reward_range must contain 0"),
-    ],
-)
-def test_bad_functions_are_named(changes, message):
-    with pytest.raises(InvalidInput, match=message):
-        line(**changes)
-
-
-def test_what_is_missing_is_said():
-    with pytest.raises(InvalidInput, match="columns must be given"):
-        MatrixRL(line())
-    with pytest.raises(InvalidInput, match="reward must be given"):
-        MatrixRL(line(reward=None), columns=50)
-    with pytest.raises(InvalidInput, match="columns must be enough"):
-        MatrixRL(line(), columns=2)
-    with pytest.raises(InvalidInput, match="columns need features"):
-        MatrixRL(make("river-swim"), columns=3)
-    with pytest.raises(InvalidInput, match="start must be known"):
-        MatrixRL(line(start=None), columns=50).certificate()
-    agent = MatrixRL(line(), columns=50)
-    agent.begin_episode()
-    with pytest.raises(InvalidInput, match="obs must be finite numbers"):
-        agent.act([np.nan])
-    MatrixRL(line(), columns=2, psi_pinv=True).learn(2)
-
-
 def test_an_episode_that_ends_early_stops_earning():
     """The end state has a feature of its own; the agent learns that the left end ends the episode."""
 
@@ -283,14 +171,6 @@ def test_every_replica_has_the_constants_of_its_own_columns():
         np.testing.assert_allclose(alone.upper[0], together.upper[i], atol=ALGEBRA)
 
 
-class Shifted(Line):
-    """`Line` with the rewards 5r − 3."""
-
-    def step(self, action):
-        place, reward, *rest = super().step(action)
-        return place, 5.0 * reward - 3.0, *rest
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_rewards_of_another_range_are_the_same_problem(known):
     """Rewards 5r − 3 in [-3, 2]: every bound is mapped, every decision the same."""
@@ -344,18 +224,8 @@ def test_an_interrupt_leaves_no_trace_with_sampled_columns():
     whole = MatrixRL(make("soft-grid", side=20), seed=3, columns=80, preset="practical").learn(6)
     agent = MatrixRL(make("soft-grid", side=20), seed=3, columns=80, preset="practical")
     agent.learn(3)
-    act, calls = agent.act, []
-
-    def interrupted(obs):
-        calls.append(obs)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return act(obs)
-
-    agent.act = interrupted
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at(agent, call=4):
         agent.learn(1)
-    agent.act = act
     np.testing.assert_array_equal(agent.learn(3).upper, whole.upper)
 
 
@@ -371,33 +241,6 @@ def test_next_states_of_a_mixture_follow_its_law():
     assert stats.chisquare(seen[law > 0], n * law[law > 0]).pvalue > 1e-4
 
 
-def test_a_function_phi_is_asked_for_and_compared(tmp_path):
-    world = low_rank(n_states=20, n_actions=2, d=3, horizon=3, seed=2)
-    table = world.features.phi.table
-    phi = FunctionPhi(lambda s: 2.0 * table[s], 20, 2)
-    agent = MatrixRL(world.mdp, phi=phi, seed=0, columns=10)
-    agent.learn(3)
-    agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="phi must be the FunctionPhi"):
-        MatrixRL.load(tmp_path / "a", env=world.mdp)
-    with pytest.raises(InvalidInput, match="phi must be the FunctionPhi"):
-        MatrixRL.load(tmp_path / "a", env=world.mdp, phi=FunctionPhi(lambda s: table[s], 20, 2))
-    loaded = MatrixRL.load(tmp_path / "a", env=world.mdp, phi=phi)
-    np.testing.assert_array_equal(loaded.learn(2).upper, agent.learn(2).upper)
-    MatrixRL.load(tmp_path / "a", phi=phi).begin_episode()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"reward": lambda s: 1.0 - aims(s)[:, :, -1]}, {"start": [1.0]}, {"end_state": [2.0]}, {"horizon": 7}],
-    ids=["reward", "start", "end", "horizon"],
-)
-def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes):
-    MatrixRL(line(), seed=0, columns=50).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the LargeTask"):
-        MatrixRL.load(tmp_path / "a", env=line(**changes))
-
-
 def test_columns_too_few_for_psi_are_drawn_again():
     """About one draw in thirty of 40 columns misses a region of SoftGrid; 60 episodes go through."""
     found = run_seeds("soft-grid", n_episodes=60, seeds=2, env_settings={"side": 30}, preset="practical", columns=40)
@@ -407,54 +250,6 @@ def test_columns_too_few_for_psi_are_drawn_again():
 def test_certificates_before_the_first_step_know_where_the_episode_starts():
     history = MatrixRL(line(start=None), columns=50, seed=0).learn(2, certify=True)
     assert np.isfinite(history.certified).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"reward": np.zeros(3)}, "reward must be a function"),
-        ({"sampler": lambda rng, m: rng.random((m, 1))}, "sampler must return"),
-        ({"sampler": lambda *_: None}, "sampler must return"),
-        ({"sampler": lambda rng, m: (rng.random((m, 1)), ["a"] * m)}, "sampler must return"),
-        ({"phi": lambda _: [[1.0], [1.0, 2.0]]}, "phi must return shape"),
-        ({"phi": lambda s: np.zeros((len(s), 2, len(s)))}, "phi must return shape"),
-        ({"psi": lambda s: 1e200 * hats(s[:, 0])}, "psi must be finite"),
-        ({"phi": lambda s: aims(s) * 1j}, "phi must return shape"),
-        ({"env": 3}, "env must be a Gymnasium environment"),
-        ({"n_actions": 3}, "env must have 3 discrete actions"),
-    ],
-)
-def test_more_bad_functions_are_named(changes, message):
-    with pytest.raises(InvalidInput, match=message):
-        line(**changes)
-
-
-def test_bad_function_features_and_tables_are_named():
-    with pytest.raises(InvalidInput, match="phi must be a function"):
-        FunctionPhi(3, 4, 2)
-    with pytest.raises(InvalidInput, match="phi must map k states"):
-        FunctionPhi(lambda _: np.zeros((1, 2, 3)), 4, 2)
-    with pytest.raises(InvalidInput, match="phi must map k states"):
-        FunctionPhi(lambda s: np.zeros((len(s), 2, 0)), 4, 2)
-    with pytest.raises(InvalidInput, match="policy is a table only"):
-        _ = MatrixRL(line(), columns=50).policy
-    with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
-        MatrixRL(make("river-swim"), measure_regret="x")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"regions": 3}, "regions must be two numbers"),
-        ({"regions": (3, 3, 3)}, "regions must be two numbers"),
-        ({"side": 3}, "side must be at least 5"),
-        ({"step": "x"}, "step"),
-        ({"step": -1.0}, "step"),
-    ],
-)
-def test_bad_soft_grids_are_named(settings, message):
-    with pytest.raises(InvalidInput, match=message):
-        make("soft-grid", **settings)
 
 
 def test_an_alarm_of_sampled_columns_says_that_sampling_may_have_caused_it():

@@ -179,6 +179,7 @@ def test_a_control_task_in_json():
         (["run", "river-swim", "--record", "x"], "--record"),
         (["run", "cart-pole", "--agent-set", "budgte=3"], "agent setting must be one of"),
         (["run", "gym:Pendulum-v1"], "GridActions"),
+        (["inspect", "cart-pole"], "Try matrixrl run cart-pole"),
         (["run", "cart-pole", "--episodes", "0"], "--episodes must be at least 1"),
         (["run", "cart-pole", "--seeds", "0"], "--seeds must be at least 1"),
         (["run", "cart-pole", "--agent-set", "seed=3"], "agent setting must be one of"),

@@ -138,6 +138,8 @@ def inspect_command(
     as_json: JsonOption = False,
 ) -> None:
     """Say what can be known of a problem before running it: constants, bounds, cost, warnings."""
+    if is_control(env):
+        raise InvalidInput(f"inspect must be given a problem with a known P; got {env}. Try matrixrl run {env}.")
     found = inspect_problem(
         env,
         env_settings=parse_settings("--set", set_ or []),

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 
-from matrixrl import FiniteMDP, InvalidInput, MatrixRL, run_seeds
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
-from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features
+from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features, transformer_features
 from matrixrl.features.kernel_features import gram_root
 from matrixrl.mdp import low_rank
 from tolerances import ALGEBRA
@@ -191,3 +192,32 @@ def test_duplicated_points_share_what_is_learned():
     np.testing.assert_allclose(phi[0], phi[1], atol=ALGEBRA)
     features = Features(TablePhi(phi), TablePsi(np.eye(3)))
     assert features.phi.d == 4
+
+
+def test_transformers_as_phi_and_psi():
+    """Nyström with every point is the exact kernel, on both sides; random Fourier features come close with many."""
+    points = np.random.default_rng(0).random((12, 2))
+    kernel = RBF(0.5)
+    exact = kernel_features(points, 2, k_phi=kernel, k_psi=kernel, action_correlation=0.3)
+    nystroem = Nystroem(gamma=0.5 / 0.5**2, n_components=12)
+    full = transformer_features(points, 2, phi=nystroem, psi=nystroem, action_correlation=0.3)
+    rows = [f.phi.flat @ f.phi.flat.T for f in (exact, full)]
+    np.testing.assert_allclose(rows[0], rows[1], atol=1e-7)
+    tables = [f.psi.table @ f.psi.table.T for f in (exact, full)]
+    np.testing.assert_allclose(tables[0], tables[1], atol=1e-7)
+    errors = []
+    for count in (20, 5000):
+        random = transformer_features(points, 2, phi=RBFSampler(gamma=2.0, n_components=count, random_state=0))
+        product = random.phi.flat @ random.phi.flat.T
+        errors.append(np.abs(product[:12, :12] - kernel(points, points)).max())
+    assert errors[1] < 0.1 < errors[0]
+    assert not hasattr(nystroem, "components_")  # the user's object is left alone
+
+
+def test_learning_with_transformers():
+    env = make("grid-world", size=5, horizon=12)
+    features = transformer_features(env.unwrapped.points, 4, phi=Nystroem(n_components=20, random_state=0))
+    found = MatrixRL(env, phi=features.phi, psi=features.psi, preset="practical", seed=0).learn(20)
+    assert found.n_episodes == 20
+    with pytest.raises(InvalidInput, match="features must have a method fit"):
+        transformer_features(env.unwrapped.points, 4, phi=3)

@@ -2,7 +2,7 @@
 
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.function_phi import FunctionPhi
-from matrixrl.features.kernel_features import features_from_grams, kernel_features
+from matrixrl.features.kernel_features import features_from_grams, kernel_features, transformer_features
 from matrixrl.features.phi import Blocks, OneHotPhi, Phi, TablePhi, tensor_product
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
 from matrixrl.features.sparse_psi import SparsePsi
@@ -22,4 +22,5 @@ __all__ = [
     "kernel_features",
     "one_hot",
     "tensor_product",
+    "transformer_features",
 ]

@@ -14,11 +14,12 @@ from matrixrl.checks import fail, integer, number, shaped
 from matrixrl.features.bundle import Features
 from matrixrl.features.phi import TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+from matrixrl.features.state_maps import TransformerMap
 from matrixrl.kernels import as_kernel, check_gram
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["features_from_grams", "gram_root", "kernel_features"]
+__all__ = ["features_from_grams", "gram_root", "kernel_features", "transformer_features"]
 
 
 def gram_root(argument: str, gram: FloatArray) -> FloatArray:
@@ -74,15 +75,54 @@ def kernel_features(
     >>> kernel_features(np.linspace(-1, 1, 6)[:, None], 2, k_phi="linear").phi.d
     2
     """
-    place = shaped("points", points, (None, None), remedy="Give one vector for each state.")
+    place = _places(points)
     rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
-    z = gram_root("k_phi", as_kernel(k_phi, "k_phi")(place, place))
-    kappa = np.full((count, count), rho)
-    np.fill_diagonal(kappa, 1.0)
-    table = np.einsum("aj,sm->sajm", np.linalg.cholesky(kappa), z).reshape(len(place), count, -1)
+    phi = _of_pairs(gram_root("k_phi", as_kernel(k_phi, "k_phi")(place, place)), count, rho)
     gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(place, place)
-    return Features(TablePhi(table), _psi(gram_psi, len(place)))
+    return Features(phi, _psi(gram_psi, len(place)))
+
+
+def transformer_features(
+    points: object, n_actions: int, *, phi: Any, psi: Any = None, action_correlation: float = 0.0
+) -> Features:
+    """Return features made by scikit-learn transformers of points: random Fourier features, Nyström, splines.
+
+    Args:
+        points: (S, p) where each state lies.
+        n_actions: A.
+        phi: makes the state's part of φ; it is cloned, fitted to the points and applied to them.
+        psi: makes ψ, likewise; one-hot by default. Columns that depend on others are dropped (E3).
+        action_correlation: what actions share, from 0 to below 1.
+
+    >>> from sklearn.kernel_approximation import RBFSampler
+    >>> transformer_features(np.eye(6), 2, phi=RBFSampler(n_components=3, random_state=0)).phi.d
+    6
+    """
+    place = _places(points)
+    rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
+    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    left = _of_pairs(_transformed(phi, place), count, rho)
+    if psi is None:
+        return Features(left, OneHotPsi(len(place)))
+    right = _transformed(psi, place)
+    return Features(left, TablePsi(gram_root("psi", right @ right.T)))
+
+
+def _transformed(transformer: Any, place: FloatArray) -> FloatArray:
+    chosen = TransformerMap(transformer)
+    return chosen.grow(place, chosen.coordinates(place))
+
+
+def _places(points: object) -> FloatArray:
+    return shaped("points", points, (None, None), remedy="Give one vector for each state.")
+
+
+def _of_pairs(z: FloatArray, n_actions: int, rho: float) -> TablePhi:
+    """Return φ(s, a) = b_a ⊗ z(s), whose kernel is zᵀz' times 1 for equal actions and ρ for others."""
+    kappa = np.full((n_actions, n_actions), rho)
+    np.fill_diagonal(kappa, 1.0)
+    return TablePhi(np.einsum("aj,sm->sajm", np.linalg.cholesky(kappa), z).reshape(len(z), n_actions, -1))
 
 
 def _psi(gram: object | None, n_states: int) -> Psi:

@@ -80,17 +80,24 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
 
 
 def _draw_certificates(axes: Any, results: Mapping[str, RunResult]) -> None:
-    """Draw the certified band of the first seed around the truth: V*(s0) and the value of what is played."""
+    """Draw the certified band around the truth, V*(s0) and the value of what is played: the mean of all seeds.
+
+    The lightest band reaches from the lowest lower bound of a seed to the highest upper one.
+    """
     for i, (label, result) in enumerate(results.items()):
         colour = _COLOURS[i % len(_COLOURS)]
         episodes = np.arange(1, result.n_episodes + 1)
-        lower, upper = result.certified[0].T
-        axes.fill_between(episodes, lower, upper, color=colour, alpha=0.2, linewidth=0, label=f"{label}: certified")
-        axes.plot(episodes, result.optimal_value - result.regret[0], color=colour, linewidth=0.9, label="played")
+        lower, upper = result.certified[:, :, 0], result.certified[:, :, 1]
+        widest = (lower.min(axis=0), upper.max(axis=0))
+        axes.fill_between(episodes, *widest, color=colour, alpha=0.12, linewidth=0)
+        means = (lower.mean(axis=0), upper.mean(axis=0))
+        axes.fill_between(episodes, *means, color=colour, alpha=0.2, linewidth=0, label=f"{label}: certified")
+        played = (result.optimal_value - result.regret).mean(axis=0)
+        axes.plot(episodes, played, color=colour, linewidth=0.9, label="played")
         axes.axhline(result.optimal_value, color="#000000", linewidth=0.9, linestyle=":")
     axes.set_xscale("log")
     axes.set_xlabel("episode N")
     axes.set_ylabel("value of the start")
-    axes.set_title("certificate of the first seed; dotted: V*(s0)", fontsize=10)
+    axes.set_title("certificates, mean and range of seeds; dotted: V*(s0)", fontsize=10)
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.legend(fontsize=8.5)

@@ -126,6 +126,15 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     return finite(argument, array)
 
 
+def real_numbers(answer: object) -> NDArray[np.float64]:
+    """Return what a user's function gave as float64, or an empty array if it is not real numbers."""
+    try:
+        raw = np.asarray(answer)
+        return raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
 def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return `array`, refusing NaN and infinity with the place of the first one."""
     bad = ~np.isfinite(array)

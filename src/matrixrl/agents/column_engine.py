@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.lazy_plan import Basis, Constants, LazyPlan, sampled_psi
-from matrixrl.agents.schedule import epoch_of
+from matrixrl.agents.schedule import counted, restarts
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.agents.sources import Start, StateSource
 from matrixrl.checks import fail
 from matrixrl.core import regularity, reward_regularity
 from matrixrl.core.columns import Columns
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, TablePhi
+from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.interrupts import uninterrupted
 from matrixrl.linalg import DesignMatrix
 from matrixrl.records import FloatArray, IntArray
@@ -65,19 +65,19 @@ class ColumnEngine:
         self._ties = [generator(seed, "ties") for seed in self.seeds]
         self._sampling = [generator(seed, "sampling") for seed in self.seeds]
         self._pseudo = pseudo
-        self._columns = [self._draw(rng) for rng in self._sampling]
+        drawn = [self._draw(rng) for rng in self._sampling]
+        self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
         self._kept: list[LazyPlan | None] = [None] * len(self.seeds)
         self._kept_logdet = np.full(len(self.seeds), -np.inf)
-        self._constants = [self._measure(columns, pseudo) for columns in self._columns]
+        self._constants = [self._measure(columns, psi) for columns, psi in drawn]
         self.regularity = self._constants[0].regularity
         self.blocks = self._constants[0].blocks
         self._forget()
 
-    def _measure(self, columns: Columns, pseudo: bool) -> Constants:
+    def _measure(self, columns: Columns, psi: TablePsi) -> Constants:
         """Take the constants of the features from a replica's first sample: exact if it is every state."""
         source, settings = self.source, self.settings
         phi = TablePhi(source.phi_at(columns.states).transpose(1, 0, 2))
-        psi = sampled_psi(source, columns, pseudo=pseudo)
         ridge = settings.ridge_for(phi.max_norm_sq)
         blocks = phi.blocks()
         feature_block = np.empty(phi.d, dtype=np.int64)
@@ -87,25 +87,22 @@ class ColumnEngine:
             source=source,
             settings=settings,
             ridge=ridge,
-            pseudo=pseudo,
             regularity=regularity(Features(phi, psi), c_core=settings.c_core, ridge=ridge),
             reward_regularity=reward_regularity(phi, ridge),
             blocks=blocks,
             feature_block=feature_block,
         )
 
-    def _draw(self, rng: np.random.Generator) -> Columns:
+    def _draw(self, rng: np.random.Generator) -> tuple[Columns, TablePsi]:
         """Draw columns on which K_ψ can be inverted: one draw in many may miss a feature, and is drawn again."""
         for attempt in range(_DRAWS):
             columns = self._draw_once(rng)
             try:
-                sampled_psi(self.source, columns, pseudo=self._pseudo)
+                return columns, sampled_psi(self.source, columns, pseudo=self._pseudo)
             except InvalidInput:
                 if attempt == _DRAWS - 1 or columns.is_all:
                     raise
-            else:
-                break
-        return columns
+        raise AssertionError("the last attempt returns or raises")
 
     def _draw_once(self, rng: np.random.Generator) -> Columns:
         columns, end = self.source.draw(rng), self.source.end
@@ -154,7 +151,7 @@ class ColumnEngine:
     def next_plan(self) -> ColumnPlan:
         """Return the plan to play now; columns are drawn anew for it unless they are fixed."""
         growth = self.settings.switch_growth
-        if self.settings.doubling == "restart" and epoch_of(self.episode, "restart").start == self.episode > 0:
+        if restarts(self.episode, self.settings.doubling):
             self._forget()
             self._kept_logdet[:] = -np.inf
         logdet = np.array([design.logdet[0] for design in self.designs])
@@ -165,7 +162,7 @@ class ColumnEngine:
             if not due[b]:
                 continue
             if self.settings.column_draw == "resampled" and not self._columns[b].is_all:
-                self._columns[b] = self._draw(self._sampling[b])
+                self._columns[b], self._psis[b] = self._draw(self._sampling[b])
             ranking = self._ties[b].permutation(self.source.n_actions) / self.source.n_actions
             self._kept[b] = LazyPlan(self._constants[b], self._basis(b, ranking[None]))
         self._kept_logdet = np.where(due, logdet, self._kept_logdet)
@@ -185,21 +182,17 @@ class ColumnEngine:
         return ColumnPlan([LazyPlan(self._constants[b], self._basis(b)) for b in range(self.n_replicas)])
 
     def _basis(self, b: int, priority: FloatArray | None = None) -> Basis:
-        planned, episode = self.settings.n_episodes, self.episode
-        if self.settings.doubling != "off":
-            epoch = epoch_of(self.episode, self.settings.doubling)
-            planned = epoch.n_episodes
-            if self.settings.doubling == "restart":
-                episode -= epoch.start
+        episode, planned = counted(self.episode, self.settings.doubling, self.settings.n_episodes)
         lowest_first = np.arange(self.source.n_actions)[None, ::-1] / self.source.n_actions
         return Basis(
             design=self.designs[b].matrix.copy(),
             cross_moment=self.cross_moment[b : b + 1].copy(),
             reward_moment=self.reward_moment[b : b + 1].copy(),
-            episode=episode + 1,
+            episode=episode,
             n_episodes=planned,
             priority=lowest_first if priority is None else priority,
             columns=self._columns[b],
+            psi=self._psis[b],
         )
 
     def start_at(self, state: NDArray[Any] | int | None) -> Start:
@@ -323,18 +316,23 @@ class ColumnEngine:
             raise ValueError("the design matrix is not positive definite") from error
         is_all = self._columns[0].is_all
         self._columns = [Columns(arrays["columns"], arrays["column_weights"], is_all)]
+        self._psis = [sampled_psi(self.source, self._columns[0], pseudo=self._pseudo)]
         if "kept_design" in arrays:
-            basis = basis_of({k.removeprefix("kept_"): v for k, v in arrays.items() if k.startswith("kept_")}, is_all)
+            kept = {k.removeprefix("kept_"): v for k, v in arrays.items() if k.startswith("kept_")}
+            columns = Columns(kept["columns"], kept["column_weights"], is_all)
+            psi = sampled_psi(self.source, columns, pseudo=self._pseudo)
+            basis = basis_of(kept, columns, psi)
             self._kept = [LazyPlan(self._constants[0], basis)]
             self._kept_logdet = arrays["kept_logdet"]
 
     def planning_state(self) -> tuple[Any, ...]:
         """Return what planning changes, so that an episode that is abandoned leaves no trace."""
-        return self.random_states(), list(self._kept), self._kept_logdet.copy(), self.plans.copy(), list(self._columns)
+        drawn = list(self._columns), list(self._psis)
+        return self.random_states(), list(self._kept), self._kept_logdet.copy(), self.plans.copy(), drawn
 
     def restore_planning(self, state: tuple[Any, ...]) -> None:
         """Take back what `planning_state` returned."""
-        streams, self._kept, self._kept_logdet, self.plans, self._columns = state
+        streams, self._kept, self._kept_logdet, self.plans, (self._columns, self._psis) = state
         self.restore_random_states(streams)
 
     def random_states(self) -> list[dict[str, Any]]:
@@ -360,7 +358,7 @@ def basis_arrays(basis: Basis) -> dict[str, NDArray[Any]]:
     }
 
 
-def basis_of(arrays: dict[str, NDArray[Any]], is_all: bool) -> Basis:
+def basis_of(arrays: dict[str, NDArray[Any]], columns: Columns, psi: TablePsi) -> Basis:
     """Return the basis that `basis_arrays` wrote."""
     episode, planned = (int(n) for n in arrays["episodes"])
     return Basis(
@@ -370,5 +368,6 @@ def basis_of(arrays: dict[str, NDArray[Any]], is_all: bool) -> Basis:
         episode=episode,
         n_episodes=planned or None,
         priority=arrays["priority"],
-        columns=Columns(arrays["columns"], arrays["column_weights"], is_all),
+        columns=columns,
+        psi=psi,
     )

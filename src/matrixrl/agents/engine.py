@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from matrixrl.agents.schedule import epoch_of
+from matrixrl.agents.schedule import counted, restarts
 from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.core import (
     SETS,
@@ -100,17 +100,12 @@ class MatrixRLEngine:
 
     def radius_inputs(self) -> RadiusInputs:
         """Return what the radii of the next episode depend on; δ is shared between sets and rewards."""
-        planned, episode = self.settings.n_episodes, self.episode
-        if self.settings.doubling != "off":
-            epoch = epoch_of(self.episode, self.settings.doubling)
-            planned = epoch.n_episodes
-            if self.settings.doubling == "restart":
-                episode -= epoch.start
+        episode, planned = counted(self.episode, self.settings.doubling, self.settings.n_episodes)
         shares = self.set.shares * (1 if self.settings.known_reward else 2)
         return RadiusInputs(
             regularity=self.regularity,
             horizon=self.task.horizon,
-            episode=episode + 1,
+            episode=episode,
             n_episodes=planned,
             delta=self.settings.delta / shares,
             design=self.design,
@@ -147,7 +142,7 @@ class MatrixRLEngine:
     def next_plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere (design 4.3)."""
         growth = self.settings.switch_growth
-        if self.settings.doubling == "restart" and epoch_of(self.episode, "restart").start == self.episode > 0:
+        if restarts(self.episode, self.settings.doubling):
             self._forget()
             self._kept_logdet[:] = -np.inf
         if growth == 0.0:

@@ -30,16 +30,19 @@ def play_episodes(
     progress: bool,
     blas_threads: int | None,
     *,
-    certify: bool = False,
+    prepare: Callable[[Any], None] | None = None,
     until_gap: float | None = None,
 ) -> None:
-    """Play whole episodes; an interrupt or error leaves the agent as after the last finished one."""
+    """Play whole episodes; an interrupt or error leaves the agent as after the last finished one.
+
+    `prepare` is called with the first observation of each episode, once it is planned.
+    """
     threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
     with threads, EpisodeProgress(agent.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
             try:
-                episode = _play_one(agent, env, certify=certify or until_gap is not None)
+                episode = _play_one(agent, env, prepare)
             except BaseException:
                 mark.rewind()
                 raise
@@ -71,16 +74,16 @@ class _Mark:
             restore(self._env.unwrapped.np_random, self._stream)
 
 
-def _play_one(agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], *, certify: bool) -> Episode:
+def _play_one(
+    agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], prepare: Callable[[Any], None] | None
+) -> Episode:
     seed = None if agent.env_is_seeded else stream_seed(agent.seed, "env")
     obs, _ = env.reset(seed=seed)
     agent.env_is_seeded = True
     obs = _kept(obs)
     agent.begin_episode()
-    if certify and hasattr(agent, "meet"):
-        agent.meet(obs)
-    if certify and agent.running is not None and hasattr(agent, "certificate"):
-        agent.running.certificate = agent.certificate()
+    if prepare is not None:
+        prepare(obs)
     for stage in range(agent.task.horizon):
         action = agent.act(obs)
         next_obs, reward, terminated, truncated, _ = env.step(action)

@@ -53,7 +53,6 @@ class Constants:
     source: StateSource
     settings: MatrixRLSettings
     ridge: float
-    pseudo: bool
     regularity: Regularity
     reward_regularity: Regularity
     blocks: Blocks
@@ -72,6 +71,7 @@ class Basis:
         n_episodes: N that the radius may use.
         priority: (1, A) the ranking of actions that breaks ties.
         columns: the sampled states.
+        psi: ψ at them; it follows from the columns and is not saved.
     """
 
     design: FloatArray
@@ -81,6 +81,7 @@ class Basis:
     n_episodes: int | None
     priority: FloatArray
     columns: Columns
+    psi: TablePsi
 
 
 class LazyPlan:
@@ -99,7 +100,7 @@ class LazyPlan:
         self._design.matrix = basis.design
         self._root = self._design.refactor()
         columns = basis.columns
-        self._psi = sampled_psi(source, columns, pseudo=constants.pseudo)
+        self._psi = basis.psi
         self._core = self._psi.solve_gram(self._design.solve(basis.cross_moment))  # YW19 (2)
         self._set = SETS[settings.set](
             SetContext(

@@ -192,9 +192,10 @@ class MatrixRL:
             self.running = self._advice = None
         return episode
 
-    def meet(self, obs: Any) -> None:
-        """Take note of where the episode starts, so that it can be certified before its first step."""
+    def _certify_from(self, obs: Any) -> None:
+        """Certify the running episode before its first step."""
         self.first_state = self._state("obs", obs)
+        self._running("certify").certificate = self.certificate()
 
     def abandon_episode(self) -> None:
         """Forget the running episode, if any: nothing is learned from it."""
@@ -259,8 +260,9 @@ class MatrixRL:
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
+        prepare = self._certify_from if certify or until_gap is not None else None
         play_episodes(
-            self, self.problem.env, count, callback, progress, blas_threads, certify=certify, until_gap=until_gap
+            self, self.problem.env, count, callback, progress, blas_threads, prepare=prepare, until_gap=until_gap
         )
         return self.history
 

@@ -118,8 +118,7 @@ def read_problem(
     observed = task.n_states
     if env is not None and isinstance(env.observation_space, spaces.Discrete):
         observed = int(env.observation_space.n)
-    pseudo = getattr(chosen_psi, "pseudo", psi_pinv)
-    return Problem(task, features, env, mdp, observed, pseudo, measure_regret)
+    return Problem(task, features, env, mdp, observed, chosen_psi.pseudo, measure_regret)
 
 
 def reattach(

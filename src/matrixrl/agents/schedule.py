@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DOUBLING", "Epoch", "epoch_of"]
+__all__ = ["DOUBLING", "Epoch", "counted", "epoch_of", "restarts"]
 
 DOUBLING = ("off", "restart", "keep")
 
@@ -38,3 +38,20 @@ def epoch_of(episode: int, doubling: str) -> Epoch:
         start += length
         length *= 2
     return Epoch(start, length if doubling == "restart" else start + length)
+
+
+def counted(episode: int, doubling: str, n_episodes: int | None) -> tuple[int, int | None]:
+    """Return n, counted from 1 since the data begin, and the N that a radius may use, for the episode to come.
+
+    >>> counted(5, "off", 100), counted(5, "restart", None), counted(5, "keep", None)
+    ((6, 100), (4, 4), (6, 6))
+    """
+    if doubling == "off":
+        return episode + 1, n_episodes
+    epoch = epoch_of(episode, doubling)
+    return episode + 1 - (epoch.start if doubling == "restart" else 0), epoch.n_episodes
+
+
+def restarts(episode: int, doubling: str) -> bool:
+    """Say whether the data are forgotten before this episode."""
+    return doubling == "restart" and epoch_of(episode, doubling).start == episode > 0

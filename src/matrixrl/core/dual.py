@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import GRAM_RANK
 
 __all__ = ["DualEstimate", "effective_dimension", "hat_projection"]
 
@@ -15,7 +16,7 @@ _GREEDY = 300  # pairs that are chosen one by one
 def hat_projection(gram_psi: FloatArray) -> FloatArray:
     """Return the projection on the range of k_ψ: GG⁺, the identity where it has full rank (E3)."""
     eigenvalues, vectors = np.linalg.eigh(gram_psi)
-    basis = vectors[:, eigenvalues > 1e-10 * eigenvalues[-1]]
+    basis = vectors[:, eigenvalues > GRAM_RANK * eigenvalues[-1]]
     hat: FloatArray = basis @ basis.T
     return hat
 

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, integer, real_numbers
 from matrixrl.features.phi import Blocks, Phi, TablePhi
-from matrixrl.features.psi import Psi
 from matrixrl.linalg import LearningDesign
 from matrixrl.records import FloatArray, IntArray
 
@@ -44,12 +43,7 @@ class FunctionPhi(Phi):
 
     def at(self, states: IntArray) -> FloatArray:
         """Return the features of some states with every action: (k,) → (A, k, d)."""
-        answer = self._function(np.asarray(states))
-        try:
-            raw = np.asarray(answer)
-            found = raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
-        except (TypeError, ValueError):
-            found = np.empty(0)
+        found = real_numbers(self._function(np.asarray(states)))
         wanted = (len(states), self.n_actions)
         if found.ndim != 3 or found.shape[:2] != wanted or found.shape[2] == 0 or self.d not in (0, found.shape[2]):
             rule = f"must map k states to real numbers of shape (k, {self.n_actions}, {self.d or 'd'})"
@@ -93,17 +87,6 @@ class FunctionPhi(Phi):
     def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
         """Return A_1 = λI with the widths of all pairs."""
         return self._all.design(n_replicas, ridge)
-
-    def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
-    ) -> None:
-        """Add Σ φψᵀ in place."""
-        psi.accumulate(cross_moment, self.rows(pairs) * weights[:, :, None], next_states)
 
     def blocks(self) -> Blocks:
         """Return the connected components of "used by the same pair"."""

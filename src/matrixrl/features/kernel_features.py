@@ -15,7 +15,7 @@ from matrixrl.features.bundle import Features
 from matrixrl.features.phi import TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
 from matrixrl.features.state_maps import TransformerMap
-from matrixrl.kernels import as_kernel, check_gram
+from matrixrl.kernels import action_factor, as_kernel, check_gram
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
@@ -120,9 +120,7 @@ def _places(points: object) -> FloatArray:
 
 def _of_pairs(z: FloatArray, n_actions: int, rho: float) -> TablePhi:
     """Return φ(s, a) = b_a ⊗ z(s), whose kernel is zᵀz' times 1 for equal actions and ρ for others."""
-    kappa = np.full((n_actions, n_actions), rho)
-    np.fill_diagonal(kappa, 1.0)
-    return TablePhi(np.einsum("aj,sm->sajm", np.linalg.cholesky(kappa), z).reshape(len(z), n_actions, -1))
+    return TablePhi(np.einsum("aj,sm->sajm", action_factor(n_actions, rho), z).reshape(len(z), n_actions, -1))
 
 
 def _psi(gram: object | None, n_states: int) -> Psi:

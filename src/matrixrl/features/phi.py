@@ -84,7 +84,6 @@ class Phi(ABC):
         """Return the features of some states with every action: (k,) → (A, k, d)."""
         return self.rows(self.pairs(np.asarray(states)[None, :], np.arange(self.n_actions)[:, None]))
 
-    @abstractmethod
     def accumulate(
         self,
         cross_moment: FloatArray,
@@ -94,6 +93,7 @@ class Phi(ABC):
         weights: FloatArray,
     ) -> None:
         """Add Σ φψᵀ in place: cross_moment (B, d, d_psi); pairs, next_states, weights (B, k)."""
+        psi.accumulate(cross_moment, self.rows(pairs) * weights[:, :, None], next_states)
 
     def accumulate_rewards(self, moment: FloatArray, pairs: IntArray, rewards: FloatArray) -> None:
         """Add Σ φr in place: moment (B, d); pairs and rewards (B, k)."""
@@ -161,17 +161,6 @@ class TablePhi(Phi):
     def rows(self, pairs: IntArray) -> FloatArray:
         """Return the features of some pairs."""
         return self._rows[pairs]
-
-    def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
-    ) -> None:
-        """Add Σ φψᵀ in place."""
-        psi.accumulate(cross_moment, self._rows[pairs] * weights[:, :, None], next_states)
 
     def blocks(self) -> Blocks:
         """Return the connected components of "used by the same pair"."""

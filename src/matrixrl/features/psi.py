@@ -23,6 +23,7 @@ class Psi(ABC):
         c_psi: C_ψ of Assumption 2', ‖Ψᵀv‖₂ <= C_ψ‖v‖_∞.
         c_psi_is_exact: whether it is the smallest such constant or an upper bound on it.
         c_psi_columns: C_ψ of Assumption 2, ‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞; always exact.
+        pseudo: whether linearly dependent columns are accepted.
     """
 
     n_states: int
@@ -33,6 +34,7 @@ class Psi(ABC):
     c_psi: float
     c_psi_is_exact: bool
     c_psi_columns: float
+    pseudo: bool = False
 
     @property
     @abstractmethod

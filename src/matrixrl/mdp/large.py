@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, integer, real_numbers
 from matrixrl.mdp.finite import checked_range
 from matrixrl.records import FloatArray
 
@@ -171,12 +171,7 @@ class LargeTask:
     def _call(
         name: str, function: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int | None, ...]
     ) -> FloatArray:
-        answer = function(states)
-        try:
-            raw = np.asarray(answer)
-            found = raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
-        except (TypeError, ValueError):
-            found = np.empty(0)
+        found = real_numbers(function(states))
         fits = found.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, found.shape, strict=True))
         if not fits:
             wanted = "(" + ", ".join("d" if n is None else str(n) for n in shape) + ")"

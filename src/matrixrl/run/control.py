@@ -15,6 +15,7 @@ from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make_continuous
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode, FloatArray
+from matrixrl.run.results import plain_setting
 
 __all__ = ["ControlResult", "ControlRun", "sparkline"]
 
@@ -140,7 +141,7 @@ class ControlRun:
         return ControlResult(
             env=self.env,
             env_settings=self.env_settings,
-            settings={**self.agents[0].settings.as_dict(), **{k: _shown(v) for k, v in self.given.items()}},
+            settings={**self.agents[0].settings.as_dict(), **{k: plain_setting(v) for k, v in self.given.items()}},
             horizon=self.agents[0].task.horizon,
             seeds=self.seeds,
             returns=self.returns.copy(),
@@ -149,11 +150,6 @@ class ControlRun:
             features=[agent.engine.model.map.size for agent in self.agents],
             interrupted=bool(np.isnan(self.returns).any()),
         )
-
-
-def _shown(value: Any) -> Any:
-    """Return a setting as plain data."""
-    return value if isinstance(value, (str, float, int, list, type(None))) else repr(value)
 
 
 def sparkline(values: FloatArray) -> str:

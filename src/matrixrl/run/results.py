@@ -9,10 +9,15 @@ import numpy as np
 
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
-__all__ = ["RunResult"]
+__all__ = ["RunResult", "plain_setting"]
 
 _CURVE_POINTS = 200
 _ROUNDING = 1e-9  # optimism is judged up to the rounding of values
+
+
+def plain_setting(value: Any) -> Any:
+    """Return a setting as plain data: a kernel or an array as the words that show it."""
+    return value if isinstance(value, (str, float, int, list, tuple, type(None))) else repr(value)
 
 
 @dataclass(frozen=True)

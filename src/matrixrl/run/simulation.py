@@ -19,7 +19,7 @@ from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray
-from matrixrl.run.results import RunResult
+from matrixrl.run.results import RunResult, plain_setting
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
 
 __all__ = ["Simulation", "run_seeds"]
@@ -69,7 +69,7 @@ class Simulation:
             features = kernel_features_of(None, *sizes, **{"points": points, **self.kernel})
         self.features = features
         self.settings = MatrixRLSettings.resolve(chosen)
-        pseudo = getattr(features.psi, "pseudo", False)
+        pseudo = features.psi.pseudo
         self.engine = make_engine(self.mdp.task, features, self.settings, self.seeds, pseudo=pseudo)
         self.judge = Judge(self.mdp)
         shape = (len(self.seeds), self.total)
@@ -166,7 +166,7 @@ class Simulation:
             env=self.env_name,
             env_settings=self.env_settings,
             agent=self.agent,
-            settings={**self.settings.as_dict(), **{key: _shown(value) for key, value in self.kernel.items()}},
+            settings={**self.settings.as_dict(), **{key: plain_setting(value) for key, value in self.kernel.items()}},
             horizon=self.mdp.horizon,
             sizes={
                 "n_states": self.mdp.n_states,
@@ -249,11 +249,6 @@ def _checked_seeds(seeds: Sequence[int]) -> list[int]:
     if len(set(checked)) < len(checked):
         fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
     return checked
-
-
-def _shown(value: Any) -> Any:
-    """Return a kernel setting as plain data."""
-    return value if isinstance(value, (str, float, int, type(None))) else repr(value)
 
 
 def _world(

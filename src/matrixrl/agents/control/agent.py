@@ -22,7 +22,7 @@ from matrixrl.checks import fail, index, integer, number, shaped
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, Task, known_mdp
-from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog
+from matrixrl.records import Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed, restore, state_of
 
 __all__ = ["KernelMatrixRL"]
@@ -34,7 +34,6 @@ _HISTORY = ("returns", "lengths", "upper", "regret")
 class _Running:
     plan: ControlPlan
     steps: list[tuple[FloatArray, int, float, FloatArray, bool]] = field(default_factory=list)
-    certificate: Certificate | None = None
     advised: int | None = None
     off_plan: bool = False
 

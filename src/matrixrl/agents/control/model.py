@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, lapack
 
 from matrixrl.agents.control.settings import ControlSettings
 from matrixrl.features.state_maps import StateMap
-from matrixrl.kernels import ObservationScale
+from matrixrl.kernels import ObservationScale, action_factor
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["ControlModel", "ControlPlan", "Transitions"]
@@ -87,9 +87,7 @@ class ControlModel:
         self.n_actions, self.horizon, self.settings = n_actions, horizon, settings
         self.scale, self.map = scale, state_map
         self.data = Transitions.none(scale.size)
-        kappa = np.full((n_actions, n_actions), settings.action_correlation)
-        np.fill_diagonal(kappa, 1.0)
-        self._b = np.linalg.cholesky(kappa)
+        self._b = action_factor(n_actions, settings.action_correlation)
         self._clear()
 
     def _clear(self) -> None:

@@ -1,5 +1,6 @@
 """Agents: the paper's algorithm behind one protocol."""
 
+from matrixrl.agents.baselines import BASELINES
 from matrixrl.agents.column_engine import ColumnEngine
 from matrixrl.agents.control.agent import KernelMatrixRL
 from matrixrl.agents.control.settings import ControlSettings
@@ -13,10 +14,11 @@ AGENTS: dict[str, type[MatrixRL] | type[KernelMatrixRL]] = {
     MatrixRL.name: MatrixRL,
     KernelMatrixRL.name: KernelMatrixRL,
 }
-"""Every agent by the name used on the command line."""
+"""Our agents by the name used on the command line."""
 
 __all__ = [
     "AGENTS",
+    "BASELINES",
     "PRESETS",
     "ColumnEngine",
     "ControlSettings",

@@ -63,12 +63,13 @@ def _cells(result: RunResult) -> list[str]:
         return [played, "–", "–", "–", f"{result.seconds:.1f} s"]
     final = result.final_regret
     spread = f" ± {_amount(final.std(ddof=1))}" if len(final) > 1 else ""
+    certificate = result.mean_certificate()
     tail = result.regret[:, -max(1, n // 10) :]
     return [
         played,
         f"{_amount(final.mean())}{spread}",
         f"{np.mean(tail):.3f}",
-        f"{result.mean_certificate().gap:.3g}",
+        "–" if certificate is None else f"{certificate.gap:.3g}",
         f"{result.seconds:.1f} s",
     ]
 

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.agents import ColumnEngine, MatrixRLEngine
+from matrixrl.checks import fail
 from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
 from matrixrl.core.embedding import embedding
@@ -74,7 +75,9 @@ def inspect_problem(
     simulation = Simulation(
         env, n_episodes=_SAMPLE + 1, seeds=[0], agent=agent, env_settings=env_settings, settings=settings
     )
-    engine, mdp = simulation.engine, simulation.mdp
+    engine, mdp = simulation.player.certifier, simulation.mdp
+    if engine is None:
+        fail("agent", "must be one of ours (its constants are what is inspected)", agent, "Try matrix-rl.")
     features, k = simulation.features, engine.regularity
     fit = embedding(mdp.transitions, features)
     simulation.run()
@@ -89,7 +92,7 @@ def inspect_problem(
     unit = mdp.task.unit
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [
-        _bounds(n, k, mdp.horizon, simulation.settings.delta, unit, simulation.judge.optimal_value, dims)
+        _bounds(n, k, mdp.horizon, simulation.player.delta, unit, simulation.judge.optimal_value, dims)
         for n in n_episodes
     ]
     sizes = {
@@ -110,7 +113,7 @@ def inspect_problem(
     sampled = isinstance(engine, ColumnEngine) and not engine.is_exact
     if sampled:
         for entry in constants.values():
-            entry["known"] = f"estimated from {simulation.settings.columns:,} columns"
+            entry["known"] = f"estimated from {simulation.player.settings['columns']:,} columns"
     shown = None if fit is None else {"explained": fit.explained, "residual": fit.residual}
     return Inspection(
         env=simulation.env_name,

@@ -39,7 +39,7 @@ class RunResult:
         upper: (K, N) optimistic value of the start at each plan.
         alarms: (K, N) whether the misspecification alarm was on.
         certified: (K, N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
-        certificate: for each seed, the certificate of the policy that all its data advise.
+        certificate: for each seed, the certificate of the policy that all its data advise; empty for a baseline.
         plans: for each seed, how often it planned.
         settings_guarantee: True if the bound is proven for these settings, else why not.
         seconds: wall time of the episodes.
@@ -101,8 +101,13 @@ class RunResult:
             )
         return self.settings_guarantee
 
-    def mean_certificate(self) -> Certificate:
-        """Return the certificates of all seeds as one: means of the bounds, and the first reason against it."""
+    def mean_certificate(self) -> Certificate | None:
+        """Return the certificates of all seeds as one: means of the bounds, and the first reason against it.
+
+        None for an agent that has no certificates.
+        """
+        if not self.certificate:
+            return None
         words = [c.guarantee for c in self.certificate if c.guarantee is not True]
         return Certificate(
             upper=float(np.mean([c.upper for c in self.certificate])),
@@ -129,6 +134,7 @@ class RunResult:
         n = self.n_episodes
         points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)).tolist() if n else []
         mean_curve = self.cumulative_regret.mean(axis=0)
+        shown = self.mean_certificate()
         return {
             "env": self.env,
             "env_settings": self.env_settings,
@@ -151,7 +157,7 @@ class RunResult:
             "return_mean": float(self.returns.mean()) if n else None,
             "optimistic_share": self.optimistic_share if n else None,
             "guarantee": self.guarantee,
-            "certificate": self.mean_certificate().as_dict(),
+            "certificate": None if shown is None else shown.as_dict(),
             "alarms": self.alarm_list(),
             "seconds": self.seconds,
             "interrupted": self.interrupted,

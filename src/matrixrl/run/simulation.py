@@ -12,19 +12,17 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
-from matrixrl.agents import AGENTS, KernelMatrixRL, MatrixRLSettings, kernel_features_of, make_engine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray
-from matrixrl.run.results import RunResult, plain_setting
+from matrixrl.run.players import agent_names, make_player
+from matrixrl.run.results import RunResult
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
 
 __all__ = ["Simulation", "run_seeds"]
-
-_KERNEL = ("points", "k_phi", "k_psi", "length_scale", "action_correlation")  # of kernel-matrix-rl, beside the others
 
 
 class Simulation:
@@ -41,6 +39,8 @@ class Simulation:
         n_episodes: N.
         seeds: one for each replica.
         certify: keep a certificate of every episode (costs two more backups each).
+        window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
+            not begin at 0 needs `resume.restore_simulation` first.
     """
 
     def __init__(
@@ -53,33 +53,30 @@ class Simulation:
         settings: dict[str, Any] | None = None,
         env_settings: dict[str, Any] | None = None,
         certify: bool = False,
+        window: range | None = None,
     ) -> None:
-        self.certify = certify
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = _checked_seeds(seeds)
-        self.agent = choice("agent", agent, AGENTS)
+        self.agent = choice("agent", agent, agent_names())
         self.env_settings = dict(env_settings or {})
         self.env_name, self.mdp, points = _world(env, self.env_settings)
         chosen = {"n_episodes": self.total, **(settings or {})}
-        features = self.mdp.task.features
-        self.kernel: dict[str, Any] = {}
-        if self.agent == KernelMatrixRL.name:
-            self.kernel = {key: chosen.pop(key) for key in _KERNEL if key in chosen}
-            sizes = (self.mdp.n_states, self.mdp.n_actions)
-            features = kernel_features_of(None, *sizes, **{"points": points, **self.kernel})
-        self.features = features
-        self.settings = MatrixRLSettings.resolve(chosen)
-        pseudo = features.psi.pseudo
-        self.engine = make_engine(self.mdp.task, features, self.settings, self.seeds, pseudo=pseudo)
+        self.player = make_player(self.agent, self.mdp.task, points, chosen, self.seeds)
+        self.engine = self.player.engine
+        self.features = self.player.features
+        if certify and self.player.certifier is None:
+            fail("certify", f"must be left out for {agent}, which has no certificates", True, "Certify matrix-rl.")
+        self.certify = certify
+        self.window = range(self.total) if window is None else window
         self.judge = Judge(self.mdp)
-        shape = (len(self.seeds), self.total)
+        shape = (len(self.seeds), len(self.window))
         self.regret: FloatArray = np.zeros(shape)
         self.returns: FloatArray = np.zeros(shape)
         self.upper: FloatArray = np.zeros(shape)
         self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
         self.certified: FloatArray = np.full((*shape, 2), np.nan)
+        self.clock: FloatArray = np.zeros(len(self.window))
         self.done = 0
-        self.seconds = 0.0
         self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
         self._replica = np.arange(len(self.seeds))
 
@@ -103,16 +100,26 @@ class Simulation:
         """
         threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
         title = label or f"{self.agent} on {self.env_name}"
-        total = self.total - self.done
+        total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
-            running = float(self.regret[:, : self.done].sum(axis=1).mean())
-            while self.done < self.total:
+            running = float(self.regret[:, : self.played].sum(axis=1).mean())
+            while self.done < self.window.stop:
                 self.step()
-                running += float(self.regret[:, self.done - 1].mean())
+                running += float(self.regret[:, self.played - 1].mean())
                 bar.advance(f"regret {running:,.1f}")
                 if callback is not None and callback(self.done) is False:
                     break
         return self.result()
+
+    @property
+    def played(self) -> int:
+        """How many episodes of the window were played."""
+        return self.done - self.window.start
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the episodes played."""
+        return float(self.clock.sum())
 
     def step(self) -> None:
         """Play one episode in every replica; one that is interrupted leaves no trace."""
@@ -144,9 +151,10 @@ class Simulation:
             weights = (before != task.end_state).astype(np.float64)
         coins = uniforms[:, horizon + 1 :] if self.mdp.noisy_rewards else uniforms[:, 1:]
         rewards = self.mdp.earn(before, actions, coins) * weights
-        n = self.done
+        n = self.played
         if self.certify:
-            upper, lower, _ = engine.certify(plan)
+            assert self.player.certifier is not None
+            upper, lower, _ = self.player.certifier.certify(plan)
             self.certified[:, n] = np.stack([lower, upper], axis=1)
         regret, upper = self.judge.regret(plan.policy), engine.upper(plan)
         with uninterrupted():
@@ -155,18 +163,18 @@ class Simulation:
             self.returns[:, n] = rewards.sum(axis=1)
             self.upper[:, n] = upper
             self.alarms[:, n] = plan.empty > 0
-            self.done = n + 1
-            self.seconds += time.perf_counter() - started
+            self.done += 1
+            self.clock[n] = time.perf_counter() - started
 
     def result(self) -> RunResult:
         """Return what was played so far."""
-        n = self.done
+        n = self.played
         features = self.features
         return RunResult(
             env=self.env_name,
             env_settings=self.env_settings,
             agent=self.agent,
-            settings={**self.settings.as_dict(), **{key: plain_setting(value) for key, value in self.kernel.items()}},
+            settings=self.player.settings,
             horizon=self.mdp.horizon,
             sizes={
                 "n_states": self.mdp.n_states,
@@ -186,17 +194,20 @@ class Simulation:
             plans=[int(count) for count in self.engine.plans],
             settings_guarantee=self.engine.guarantee,
             seconds=self.seconds,
-            interrupted=n < self.total,
+            interrupted=n < len(self.window),
         )
 
     def _final_certificates(self) -> list[Certificate]:
-        """Return, for each seed, the certificate of the policy that all its data advise."""
-        upper, lower, empty = self.engine.certify(self.engine.plan(break_ties_at_random=False))
+        """Return, for each seed, the certificate of the policy that all its data advise; none for a baseline."""
+        certifier = self.player.certifier
+        if certifier is None:
+            return []
+        upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
         found = []
         for b in range(len(self.seeds)):
-            alarmed = bool(empty[b]) or bool(self.alarms[b, : self.done].any())
-            words = self.engine.certificate_guarantee(alarmed)
-            found.append(Certificate(float(upper[b]), float(lower[b]), self.settings.delta, words))
+            alarmed = bool(empty[b]) or bool(self.alarms[b, : self.played].any())
+            words = certifier.certificate_guarantee(alarmed)
+            found.append(Certificate(float(upper[b]), float(lower[b]), self.player.delta, words))
         return found
 
 

@@ -79,14 +79,25 @@ class BaselineEngine(ABC):
         features: φ and ψ; tabular algorithms look at their sizes only.
         settings: of this algorithm.
         seeds: one for each replica.
+        points: (S, p) where states lie; only given to a class that says `uses_points`.
     """
 
     name: ClassVar[str]
     settings_class: ClassVar[type[BaselineSettings]] = BaselineSettings
     is_optimistic: ClassVar[bool] = False
     """Whether the paper proves that plans overestimate V*."""
+    uses_points: ClassVar[bool] = False
+    """Whether the constructor takes `points`, where states lie."""
 
-    def __init__(self, task: Task, features: Features, settings: Any, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        features: Features,
+        settings: Any,
+        seeds: Sequence[int],
+        points: FloatArray | None = None,
+    ) -> None:
+        self.points = points
         self.task = task
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -10,7 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from matrixrl.errors import CheckpointError, InvalidInput
 
-__all__ = ["FORMAT_VERSION", "read_checkpoint", "refusing", "write_checkpoint"]
+__all__ = ["FORMAT_VERSION", "pack", "read_checkpoint", "refusing", "unpack", "write_checkpoint"]
 
 FORMAT_NAME = "matrixrl-agent"
 FORMAT_VERSION = 2
@@ -32,15 +33,14 @@ def write_checkpoint(
 ) -> None:
     """Write the file beside its final place, flush it to disk, then rename: never half a checkpoint."""
     target = Path(path)
-    text = json.dumps({"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}, allow_nan=False)
-    members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+    data = pack(FORMAT_NAME, header, arrays)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise CheckpointError(f"cannot write {target}: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
-            np.savez(file, **members)  # type: ignore[arg-type]
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, target)  # noqa: PTH105  # the atomic rename
@@ -48,6 +48,20 @@ def write_checkpoint(
         raise CheckpointError(f"cannot write {target}: {error.strerror}") from error
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return header and arrays as the bytes of one archive; `kind` says what it is an archive of."""
+    text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False)
+    members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+    buffer = io.BytesIO()
+    np.savez(buffer, **members)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpack(kind: str, data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what `pack` was given, or refuse with the reason; `source` is what the complaint names."""
+    return _read(kind, io.BytesIO(data), source)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -58,9 +72,13 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     source = Path(path)
     if not source.is_file():
         raise CheckpointError(f"{source} is not a file; give the path that save was given")
+    return _read(FORMAT_NAME, source, str(source))
+
+
+def _read(kind: str, file: Path | IO[bytes], source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with zipfile.ZipFile(source) as archive:
-            header = _read_header(archive, source)
+        with zipfile.ZipFile(file) as archive:
+            header = _read_header(kind, archive, source)
             names = [n for n in archive.namelist() if n != f"{_HEADER}.npy"]
             return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
     except zipfile.BadZipFile as error:
@@ -69,7 +87,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
         raise CheckpointError(f"{source} cannot be read ({error})") from error
 
 
-def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
+def _read_header(kind: str, archive: zipfile.ZipFile, source: str) -> dict[str, Any]:
     if f"{_HEADER}.npy" not in archive.namelist():
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: it has no header")
     raw = _read_array(archive, f"{_HEADER}.npy", source)
@@ -79,7 +97,7 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
         header = json.loads(raw.tobytes())
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source} has a damaged header ({error})") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
+    if not isinstance(header, dict) or header.get("format") != kind:
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header says otherwise")
     version = header.get("version")
     if type(version) is not int or version < 1:
@@ -95,7 +113,7 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     return header
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, source: Path) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, name: str, source: str) -> NDArray[Any]:
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
         raise CheckpointError(f"{source}: {name} is compressed, which matrixrl never writes")

@@ -40,7 +40,7 @@ class Simulation:
         seeds: one for each replica.
         certify: keep a certificate of every episode (costs two more backups each).
         window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
-            not begin at 0 needs `resume.restore_simulation` first.
+            not begin at 0 needs `restore_simulation` first.
     """
 
     def __init__(
@@ -123,15 +123,23 @@ class Simulation:
 
     def step(self) -> None:
         """Play one episode in every replica; one that is interrupted leaves no trace."""
-        streams, planning = [state_of(s) for s in self._streams], self.engine.planning_state()
+        streams, planning = self.env_states(), self.engine.planning_state()
         try:
             self._step()
         except BaseException:
             if self.engine.episode == self.done:  # nothing was learned from it
                 self.engine.restore_planning(planning)
-                for stream, state in zip(self._streams, streams, strict=True):
-                    restore(stream, state)
+                self.restore_env_states(streams)
             raise
+
+    def env_states(self) -> list[dict[str, Any]]:
+        """Return the state of the world's stream of every replica."""
+        return [state_of(stream) for stream in self._streams]
+
+    def restore_env_states(self, states: Sequence[object]) -> None:
+        """Take back what `env_states` returned."""
+        for stream, state in zip(self._streams, states, strict=True):
+            restore(stream, state)
 
     def _step(self) -> None:
         started = time.perf_counter()

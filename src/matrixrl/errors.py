@@ -9,6 +9,8 @@ __all__ = [
     "MissingExtra",
     "OutputExists",
     "ProtocolError",
+    "SpecError",
+    "StoreError",
     "UnknownName",
 ]
 
@@ -39,3 +41,11 @@ class MissingExtra(MatrixRLError, ImportError):
 
 class OutputExists(MatrixRLError):
     """The output directory already holds a run, and overwriting was not asked for."""
+
+
+class SpecError(InvalidInput):
+    """A file that describes an experiment breaks a rule; the message names file, line and key."""
+
+
+class StoreError(MatrixRLError):
+    """A store of results is damaged, newer than this library, of another experiment, in use, or cannot be written."""

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import typer
-from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.envs import CONTROL, make_gym
 from matrixrl.lab import draw_control
 from matrixrl.run import ControlResult, ControlRun, OutputDirectory
 from matrixrl.run.control import sparkline
 from matrixrl.run.recording import record_episode, require_recorder
 
-__all__ = ["ControlOrder", "is_control", "run_control"]
+__all__ = ["ControlOrder", "run_control"]
 
 
 @dataclass(frozen=True)
@@ -34,18 +31,6 @@ class ControlOrder:
     seeds: list[int]
     record: Path | None
     as_json: bool
-
-
-def is_control(env: str) -> bool:
-    """Say whether a name is a task with continuous states."""
-    if env in CONTROL:
-        return True
-    if not env.startswith("gym:") or env.removeprefix("gym:") not in gym.registry:
-        return False
-    made = make_gym(env.removeprefix("gym:"))
-    found = isinstance(made.observation_space, spaces.Box)
-    made.close()
-    return found
 
 
 def run_control(order: ControlOrder, directory: OutputDirectory | None) -> None:

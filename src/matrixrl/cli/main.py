@@ -13,10 +13,11 @@ from rich.console import Console
 import matrixrl
 from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.checks import choice, integer
-from matrixrl.cli.control import ControlOrder, is_control, run_control
+from matrixrl.cli.control import ControlOrder, run_control
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_notes, result_table
+from matrixrl.envs import is_control
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
 from matrixrl.run import OutputDirectory, RunResult, Simulation, inspect_problem

@@ -6,7 +6,7 @@ import math
 
 from matrixrl.core.regularity import Regularity
 
-__all__ = ["explicit_bound", "theorem_1_bound", "theorem_2_bound", "theorem_3_bound"]
+__all__ = ["a_priori_bound", "explicit_bound", "theorem_1_bound", "theorem_2_bound", "theorem_3_bound"]
 
 
 def theorem_1_bound(
@@ -87,3 +87,17 @@ def explicit_bound(
     potential = constants.d * math.log(steps * constants.c_phi + 1.0) if logdet is None else logdet
     good = 2.0 * constants.c_psi * horizon * max(radius, 1.0) * math.sqrt(steps * 2.0 * horizon * potential)
     return min(good + delta * steps, float(steps))
+
+
+def a_priori_bound(constants: Regularity, *, horizon: int, n_episodes: int, delta: float) -> float:
+    """Return `explicit_bound` before any data: with the self-normalised radius at its largest, ln det A at its bound.
+
+    Args:
+        constants: of Assumption 2'.
+        horizon: H.
+        n_episodes: N.
+        delta: the probability with which the radius may fail.
+    """
+    potential = constants.d * math.log(n_episodes * horizon * constants.c_phi + 1.0)
+    radius = constants.core_norm + constants.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + potential)
+    return explicit_bound(constants, horizon=horizon, n_episodes=n_episodes, radius=radius, delta=delta)

@@ -8,7 +8,7 @@ from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.places import Places
-from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, make_continuous, make_gym, register_all
+from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, is_control, make, make_continuous, make_gym, register_all
 from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
 
@@ -28,6 +28,7 @@ __all__ = [
     "RiverSwim",
     "SoftGrid",
     "SparseReward",
+    "is_control",
     "make",
     "make_continuous",
     "make_control",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+from gymnasium import spaces
 
 from matrixrl.checks import choice, fail
 from matrixrl.envs.combination_lock import CombinationLock
@@ -22,7 +23,7 @@ from matrixrl.envs.soft_grid import SoftGrid
 from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.mdp import MDPEnv, from_gymnasium
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "make_continuous", "make_gym", "register_all"]
+__all__ = ["ENVIRONMENTS", "EnvEntry", "is_control", "make", "make_continuous", "make_gym", "register_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,22 @@ def make_continuous(name: str, **settings: Any) -> gym.Env[Any, Any]:
     if not name.startswith("gym:"):
         return make(name, **settings)
     return make_gym(name.removeprefix("gym:"), **settings)
+
+
+def is_control(env: str) -> bool:
+    """Say whether a name is a task with continuous states.
+
+    >>> is_control("cart-pole"), is_control("river-swim")
+    (True, False)
+    """
+    if env in CONTROL:
+        return True
+    if not env.startswith("gym:") or env.removeprefix("gym:") not in gym.registry:
+        return False
+    made = make_gym(env.removeprefix("gym:"))
+    found = isinstance(made.observation_space, spaces.Box)
+    made.close()
+    return found
 
 
 def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from matrixrl.agents import ColumnEngine, MatrixRLEngine
 from matrixrl.checks import fail
-from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
+from matrixrl.core.bounds import a_priori_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
 from matrixrl.core.embedding import embedding
 from matrixrl.features import FunctionPhi
@@ -144,8 +144,6 @@ def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
 def _bounds(
     n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float, dims: dict[str, float] | None
 ) -> dict[str, float]:
-    potential = k.d * math.log(n * horizon * k.c_phi + 1.0)
-    radius = k.core_norm + k.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + potential)
     return {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
@@ -164,7 +162,7 @@ def _bounds(
                 )
             }
         ),
-        "explicit": unit * explicit_bound(k, horizon=horizon, n_episodes=n, radius=radius, delta=delta),
+        "explicit": unit * a_priori_bound(k, horizon=horizon, n_episodes=n, delta=delta),
         "learning_nothing": n * optimum,
     }
 

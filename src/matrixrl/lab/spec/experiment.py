@@ -1,0 +1,183 @@
+"""A spec worked out: every cell (one agent on one environment) with all its settings, and a hash of the whole."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from matrixrl.agents import ControlSettings, KernelMatrixRL
+from matrixrl.checks import choice
+from matrixrl.envs import is_control, make, make_continuous
+from matrixrl.errors import MatrixRLError
+from matrixrl.lab.spec.files import SpecFile
+from matrixrl.lab.spec.models import Entry
+from matrixrl.run.control_play import CONTROL_AGENTS
+from matrixrl.run.players import resolve_settings
+
+__all__ = ["Cell", "Experiment", "work_out"]
+
+_HASH_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One agent on one environment.
+
+    Attributes:
+        env_id: what the environment is called in tables.
+        agent_id: what the agent is called in tables.
+        env: name of the environment.
+        env_settings: as given.
+        agent: name of the agent.
+        settings: of the agent, resolved: nothing is left to a default that may change.
+        is_control: whether states are continuous, so that only returns are measured.
+    """
+
+    env_id: str
+    agent_id: str
+    env: str
+    env_settings: dict[str, Any]
+    agent: str
+    settings: dict[str, Any]
+    is_control: bool
+
+    @property
+    def id(self) -> str:
+        """A readable name of the cell."""
+        return f"{self.env_id} / {self.agent_id}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides the rows of a store; nothing that does not.
+
+    Attributes:
+        name: short.
+        title: for the report.
+        episodes: N.
+        seeds: of every cell.
+        block: episodes between two writes.
+        batch: seeds that are played side by side.
+        certify: whether every episode is certified, where the agent can.
+        cells: in the order of the spec.
+    """
+
+    name: str
+    title: str
+    episodes: int
+    seeds: list[int]
+    block: int
+    batch: int
+    certify: bool
+    cells: list[Cell]
+
+    @property
+    def hash(self) -> str:
+        """A short name for the whole: the same rows have the same hash; title and name do not count."""
+        counted = {k: v for k, v in asdict(self).items() if k not in ("name", "title")}
+        text = json.dumps(counted, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Experiment:
+        """Return what `to_json` wrote."""
+        data = json.loads(text)
+        return cls(**{**data, "cells": [Cell(**cell) for cell in data["cells"]]})
+
+
+def work_out(file: SpecFile) -> Experiment:
+    """Return the experiment of a spec; unknown names and settings are refused with their line.
+
+    >>> from matrixrl.lab.spec.files import read_spec
+    >>> work_out(read_spec("quick")).cells[0].env
+    'river-swim'
+    """
+    spec = file.spec
+    envs = list(_variants(file, "env", spec.env))
+    agents = list(_variants(file, "agent", spec.agent))
+    for index, _, name, settings in envs:
+        _checked_env(file, index, name, settings)
+    cells = []
+    for (i, env_id, env, env_settings), (j, agent_id, agent, settings) in itertools.product(envs, agents):
+        control = is_control(env)
+        try:
+            resolved = _resolved(agent, settings, control, spec.episodes)
+            json.dumps(resolved, allow_nan=False)
+        except MatrixRLError as error:
+            file.complain(_blamed("agent", j, spec.agent[j], str(error)), f"{error}")
+        except (TypeError, ValueError) as error:
+            file.complain(("agent", j, "settings"), f"must be plain numbers and text ({error}).")
+        del i
+        cells.append(Cell(env_id, agent_id, env, env_settings, agent, resolved, control))
+    return Experiment(
+        name=spec.name,
+        title=spec.title or spec.name,
+        episodes=spec.episodes,
+        seeds=spec.seed_list,
+        block=min(spec.block, spec.episodes),
+        batch=spec.batch,
+        certify=spec.certify,
+        cells=cells,
+    )
+
+
+def _variants(file: SpecFile, kind: str, entries: list[Entry]) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
+    """Yield (entry, id, name, settings) of every combination of an entry's sweep."""
+    taken: set[str] = set()
+    for i, entry in enumerate(entries):
+        for key in entry.sweep:
+            if key in entry.settings:
+                file.complain((kind, i, "sweep", key), "stands in settings too. Keep one of them.")
+        for values in itertools.product(*entry.sweep.values()):
+            swept = dict(zip(entry.sweep, values, strict=True))
+            base = entry.id if entry.id is not None else _labelled(entry.name, entry.settings)
+            label = _labelled(base, swept)
+            if label in taken:
+                file.complain((kind, i), f"id {label!r} stands twice. Give one of them another id.")
+            taken.add(label)
+            yield i, label, entry.name, {**entry.settings, **swept}
+
+
+def _labelled(name: str, settings: dict[str, Any]) -> str:
+    """Return a name with settings behind it: river-swim n_states=6."""
+    return " ".join([name, *(f"{key}={_shown(value)}" for key, value in settings.items())])
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).replace(" ", "")
+
+
+def _checked_env(file: SpecFile, index: int, name: str, settings: dict[str, Any]) -> None:
+    try:
+        made = make_continuous(name, **settings) if is_control(name) else make(name, **settings)
+        made.close()
+        json.dumps(settings, allow_nan=False)
+    except MatrixRLError as error:
+        file.complain(_blamed("env", index, file.spec.env[index], str(error)), f"{error}")
+    except (TypeError, ValueError) as error:
+        file.complain(("env", index, "settings"), f"must be plain numbers and text ({error}).")
+
+
+def _resolved(agent: str, settings: dict[str, Any], control: bool, episodes: int) -> dict[str, Any]:
+    if control:
+        choice("agent of a control task", agent, CONTROL_AGENTS)
+        return ControlSettings.resolve(settings).as_dict() if agent == KernelMatrixRL.name else {}
+    resolved, kernel = resolve_settings(agent, {"n_episodes": episodes, **settings})
+    return {**resolved.as_dict(), **kernel}
+
+
+def _blamed(kind: str, index: int, entry: Entry, message: str) -> tuple[str | int, ...]:
+    """Return the key that a complaint is about: the setting that it names, else the name."""
+    for part in ("sweep", "settings"):
+        for key in getattr(entry, part):
+            if message.startswith(f"{key} ") or repr(key) in message:
+                return kind, index, part, key
+    return kind, index, "name"

@@ -1,0 +1,153 @@
+"""Reading a spec from TOML or YAML, with complaints that name file, line and key."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from pydantic import ValidationError
+
+from matrixrl.checks import choice
+from matrixrl.errors import SpecError
+from matrixrl.lab.spec.models import Spec
+from matrixrl.lab.spec.places import KeyPath, line_of, toml_lines, yaml_lines
+
+__all__ = ["SpecFile", "read_spec", "shipped_specs"]
+
+_LARGEST_FILE = 1 << 20
+_SUFFIXES = (".toml", ".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """A spec with the places of its keys.
+
+    Attributes:
+        source: what complaints call the file.
+        spec: what it says.
+        lines: the line of each key.
+    """
+
+    source: str
+    spec: Spec
+    lines: dict[KeyPath, int]
+
+    def complain(self, path: tuple[Any, ...], message: str) -> NoReturn:
+        """Raise a complaint about one key."""
+        raise _error(self.source, self.lines, path, message)
+
+
+def shipped_specs() -> list[str]:
+    """Return the names of the specs that come with the library.
+
+    >>> "quick" in shipped_specs()
+    True
+    """
+    folder = resources.files("matrixrl.lab.spec") / "shipped"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def read_spec(given: str | Path, overrides: dict[str, Any] | None = None) -> SpecFile:
+    """Return the spec of a file, or of a name of `shipped_specs`.
+
+    Args:
+        given: path of a .toml, .yaml or .yml file, or a name.
+        overrides: top-level keys that replace those of the file, such as episodes.
+
+    >>> read_spec("quick").spec.name
+    'quick'
+    """
+    path = Path(given)
+    if path.suffix in _SUFFIXES:
+        source, text, is_toml = str(path), _text(path), path.suffix == ".toml"
+    else:
+        name = choice("spec", str(given), shipped_specs())  # a name, or nothing that exists
+        folder = resources.files("matrixrl.lab.spec") / "shipped"
+        source, text, is_toml = f"{name}.toml", (folder / f"{name}.toml").read_text(encoding="utf-8"), True
+    data, lines = _parse_toml(source, text) if is_toml else _parse_yaml(source, text)
+    if not isinstance(data, dict):
+        raise SpecError(
+            f"{source}: a spec must be a table of keys; got {type(data).__name__}. See matrixrl list specs."
+        )
+    for key, value in (overrides or {}).items():
+        data[key] = value
+    try:
+        spec = Spec.model_validate(data)
+    except ValidationError as error:
+        raise _from_pydantic(source, lines, error) from error
+    return SpecFile(source, spec, lines)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, which no spec is")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _parse_toml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
+    try:
+        return tomllib.loads(text), toml_lines(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{source} is not valid TOML: {error}") from error
+
+
+def _parse_yaml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
+    try:
+        lines, twice = yaml_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f":{mark.line + 1}"
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise SpecError(f"{source}{where} is not valid YAML: {problem}") from error
+    if twice:
+        path, line = twice[0]
+        raise SpecError(f"{source}:{line}: {_dotted(path)} stands twice. Keep one of them.")
+    return data, lines
+
+
+def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationError) -> SpecError:
+    """Return the first of pydantic's complaints in our one voice."""
+    first = error.errors()[0]
+    path = tuple(part for part in first["loc"] if part not in ("int", "list[constrained-int]"))
+    received = repr(first.get("input"))
+    short = received if len(received) <= 60 else received[:57] + "…"
+    words = {
+        "extra_forbidden": "is not a key of a spec",
+        "missing": "must be given",
+    }.get(first["type"])
+    if first["type"] == "extra_forbidden":
+        known = list(Spec.model_fields) if len(path) == 1 else ["name", "id", "settings", "sweep"]
+        return _error(source, lines, path, f"{words}; a key there is one of {', '.join(known)}.")
+    if words is not None:
+        return _error(source, lines, path, f"{words}.")
+    rule = first["msg"].removeprefix("Value error, ")
+    rule = rule[0].lower() + rule[1:]
+    return _error(source, lines, path, f"{rule}; got {short}.")
+
+
+def _error(source: str, lines: dict[KeyPath, int], path: tuple[Any, ...], message: str) -> SpecError:
+    line = line_of(lines, path)
+    where = source if line is None else f"{source}:{line}"
+    return SpecError(f"{where}: {_dotted(path)}: {message}")
+
+
+def _dotted(path: tuple[Any, ...]) -> str:
+    """Return a path as people write it, entries counted from 1.
+
+    >>> _dotted(("agent", 1, "name"))
+    'agent 2, name'
+    """
+    shown = ""
+    for part in path:
+        shown += f" {part + 1}" if isinstance(part, int) else f"{', ' if shown else ''}{part}"
+    return shown

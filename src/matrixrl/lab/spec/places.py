@@ -1,0 +1,86 @@
+"""Where in a file of settings each key stands, so that a complaint can point at its line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+__all__ = ["KeyPath", "line_of", "toml_lines", "yaml_lines"]
+
+KeyPath = tuple[str | int, ...]
+
+_TABLES = re.compile(r"^\s*\[\[\s*([^\]]+?)\s*\]\]")
+_TABLE = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
+
+
+def toml_lines(text: str) -> dict[KeyPath, int]:
+    r"""Return the line, counted from 1, of every table and every key that begins a line.
+
+    >>> toml_lines('episodes = 5\n[[agent]]\nname = "psrl"')[("agent", 0, "name")]
+    3
+    """
+    found: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+
+    def full(dotted: str) -> KeyPath:
+        """Return the path of a header, each array of tables at its latest entry."""
+        path: KeyPath = ()
+        for part in _parts(dotted):
+            path = (*path, part)
+            if path in counts:
+                path = (*path, counts[path])
+        return path
+
+    for number, line in enumerate(text.splitlines(), start=1):
+        if many := _TABLES.match(line):
+            *parents, last = _parts(many[1])
+            path = (*full(".".join(parents)), last) if parents else (last,)
+            counts[path] = counts.get(path, -1) + 1
+            table = (*path, counts[path])
+        elif one := _TABLE.match(line):
+            table = full(one[1])
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_parts(key[1])), number)
+            continue
+        else:
+            continue
+        found.setdefault(table, number)
+    return found
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in dotted.split(".")]
+
+
+def yaml_lines(root: yaml.Node | None) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int]]]:
+    """Return the line of every key and entry of a YAML document, and the keys that stand twice."""
+    found: dict[KeyPath, int] = {}
+    twice: list[tuple[KeyPath, int]] = []
+
+    def walk(node: yaml.Node | None, path: KeyPath) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = (*path, str(key.value))
+                if inner in found:
+                    twice.append((inner, key.start_mark.line + 1))
+                found[inner] = key.start_mark.line + 1
+                walk(value, inner)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, value in enumerate(node.value):
+                found[(*path, i)] = value.start_mark.line + 1
+                walk(value, (*path, i))
+
+    walk(root, ())
+    return found, twice
+
+
+def line_of(lines: dict[KeyPath, int], path: tuple[Any, ...]) -> int | None:
+    """Return the line of the longest beginning of `path` that has one."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None

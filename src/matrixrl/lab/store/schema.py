@@ -1,0 +1,47 @@
+"""The tables of a store."""
+
+from __future__ import annotations
+
+__all__ = ["COLUMNS", "FILE", "FORMAT_VERSION", "LOCK", "SCHEMA"]
+
+FORMAT_VERSION = 1
+FILE = "results.sqlite"
+LOCK = "writer.lock"
+
+COLUMNS = ("regret", "return", "optimistic", "lower", "upper", "seconds")
+"""What may be kept of each episode, as float64: exact regret, realised return, the plan's own value of the start, the
+certificate's bounds, wall time divided by the seeds that were played side by side."""
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE cells (
+    cell INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    facts TEXT
+) STRICT;
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    cell INTEGER NOT NULL REFERENCES cells,
+    seed INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed')),
+    episodes INTEGER NOT NULL DEFAULT 0,
+    reason TEXT,
+    outcome TEXT,
+    UNIQUE (cell, seed)
+) STRICT;
+CREATE TABLE blocks (
+    run INTEGER NOT NULL REFERENCES runs,
+    series TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (run, series, first)
+) STRICT;
+CREATE TABLE states (
+    cell INTEGER NOT NULL REFERENCES cells,
+    first_seed INTEGER NOT NULL,
+    episodes INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (cell, first_seed)
+) STRICT;
+"""

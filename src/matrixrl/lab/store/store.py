@@ -1,0 +1,352 @@
+"""Results in one SQLite file (WAL): every block of episodes is there whole or not at all, whatever dies when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from matrixrl.errors import InvalidInput, StoreError
+from matrixrl.lab.spec import Experiment
+from matrixrl.lab.store.lock import WriterLock
+from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, SCHEMA
+from matrixrl.records import FloatArray
+
+__all__ = ["RunRow", "Store"]
+
+_PACKAGES = ("matrixrl", "numpy", "scipy", "gymnasium")
+_PAGE = 16_384  # blocks are tens of kilobytes: fewer, larger pages
+_NOT_COMPARED = "seconds"  # wall time is never the same twice
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One seed of one cell.
+
+    Attributes:
+        cell: number of the cell, in the order of the spec.
+        seed: its seed.
+        status: pending, running, done or failed.
+        episodes: how many are stored.
+        reason: why it failed, else None.
+        outcome: what is known at the end (final certificate, plans made), else {}.
+    """
+
+    cell: int
+    seed: int
+    status: str
+    episodes: int
+    reason: str | None
+    outcome: dict[str, Any]
+
+
+class Store:
+    """The results of one experiment, in a directory.
+
+    Use `create`, `open_to_write` or `open_to_read`; a store is a context manager.
+    """
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
+        self.folder = folder
+        self._db = connection
+        self._lock = lock
+        self.experiment = self._read_experiment()
+        self._runs: dict[tuple[int, int], int] = {
+            (cell, seed): run for run, cell, seed in self._query("SELECT run, cell, seed FROM runs")
+        }
+
+    @classmethod
+    def create(cls, folder: Path, experiment: Experiment, source: str = "") -> Self:
+        """Return a new store for an experiment.
+
+        Args:
+            folder: made if it is missing.
+            experiment: what will be run.
+            source: how to run it again: the text of the spec.
+
+        Raises:
+            StoreError: the directory holds a store already, or cannot be written.
+        """
+        path = folder / FILE
+        if path.exists():
+            with cls.open_to_read(folder) as held:
+                same = held.experiment.hash == experiment.hash
+            if same:
+                raise StoreError(f"{folder} already holds this experiment; go on with matrixrl resume {folder}")
+            raise StoreError(
+                f"{folder} holds another experiment ({held.experiment.name}, {held.experiment.hash}; this one is "
+                f"{experiment.hash}), and results are never mixed; choose another directory with --out"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
+        lock = WriterLock(folder)
+        fresh = folder / f".{FILE}"  # built aside and renamed, so that a store is never half made
+        fresh.unlink(missing_ok=True)
+        with _complaining(folder):
+            building = sqlite3.connect(fresh, isolation_level=None)
+            building.execute(f"PRAGMA page_size = {_PAGE}")
+            building.executescript(f"BEGIN; {SCHEMA}")
+            meta = {
+                "format": str(FORMAT_VERSION),
+                "experiment": experiment.to_json(),
+                "hash": experiment.hash,
+                "source": source,
+                "versions": json.dumps(_versions()),
+            }
+            building.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            for i, cell in enumerate(experiment.cells):
+                building.execute("INSERT INTO cells VALUES (?, ?, NULL)", (i, cell.id))
+                rows = [(i, seed) for seed in experiment.seeds]
+                building.executemany("INSERT INTO runs (cell, seed, status) VALUES (?, ?, 'pending')", rows)
+            building.execute("COMMIT")
+            building.close()
+            fresh.rename(path)
+            return cls(folder, _connect(path), lock)
+
+    @classmethod
+    def open_to_write(cls, folder: Path) -> Self:
+        """Return the store of a directory, to go on with."""
+        _must_exist(folder)
+        lock = WriterLock(folder)
+        with _complaining(folder):
+            return cls(folder, _connect(folder / FILE), lock)
+
+    @classmethod
+    def open_to_read(cls, folder: Path) -> Self:
+        """Return the store of a directory; others may be writing to it."""
+        _must_exist(folder)
+        with _complaining(folder):
+            return cls(folder, _connect(folder / FILE, read_only=True), None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and let others write."""
+        self._db.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / FILE
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of what the store was made with."""
+        found: dict[str, str] = json.loads(self._meta("versions"))
+        return found
+
+    @property
+    def source(self) -> str:
+        """The text of the spec."""
+        return self._meta("source")
+
+    def runs(self) -> list[RunRow]:
+        """Return every run, by cell and seed."""
+        rows = self._query("SELECT cell, seed, status, episodes, reason, outcome FROM runs ORDER BY cell, run")
+        return [RunRow(c, s, t, n, why, json.loads(end) if end else {}) for c, s, t, n, why, end in rows]
+
+    def facts(self, cell: int) -> dict[str, Any]:
+        """Return what is known of a cell since its first block: horizon, sizes, V*, guarantee; {} before it."""
+        (text,) = self._query("SELECT facts FROM cells WHERE cell = ?", (cell,))[0]
+        return {} if text is None else dict(json.loads(text))
+
+    def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
+        """Return one column of a cell: (K, n), n the episodes that all its seeds have; (K, 0) if it is not kept.
+
+        Args:
+            cell: number of the cell.
+            series: one of `COLUMNS`.
+            seeds: some of the seeds; all by default.
+        """
+        if series not in COLUMNS:
+            raise InvalidInput(f"series must be one of {', '.join(COLUMNS)}; got {series!r}. Pick one of those names.")
+        chosen = self.experiment.seeds if seeds is None else seeds
+        parts = [self._series(self._runs[cell, seed], series) for seed in chosen]
+        shortest = min(len(part) for part in parts)
+        return np.stack([part[:shortest] for part in parts])
+
+    def _series(self, run: int, series: str) -> FloatArray:
+        rows = self._query("SELECT data FROM blocks WHERE run = ? AND series = ? ORDER BY first", (run, series))
+        return np.frombuffer(b"".join(data for (data,) in rows), dtype="<f8")
+
+    def state(self, cell: int, first_seed: int) -> tuple[int, bytes] | None:
+        """Return (episodes, state) where a task stands, or None if it must begin anew."""
+        rows = self._query("SELECT episodes, data FROM states WHERE cell = ? AND first_seed = ?", (cell, first_seed))
+        return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
+
+    def write_block(
+        self,
+        cell: int,
+        seeds: Sequence[int],
+        first: int,
+        columns: Mapping[str, FloatArray],
+        *,
+        state: bytes | None,
+        facts: Mapping[str, Any] | None = None,
+        outcomes: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Add a block of episodes of some seeds in one transaction; writing the same block again changes nothing.
+
+        Args:
+            cell: number of the cell.
+            seeds: K seeds that were played side by side.
+            first: the first episode, counted from 0.
+            columns: (K, n) each.
+            state: where to go on from; None where it was the last block, or where no state can be kept.
+            facts: of the cell, with its first block.
+            outcomes: of each seed, with its last block.
+        """
+        count = next(iter(columns.values())).shape[1]
+        after = first + count
+        status = "done" if after >= self.experiment.episodes else "running"
+        with self._transaction():
+            for k, seed in enumerate(seeds):
+                run = self._runs[cell, seed]
+                rows = [(run, name, first, count, _bytes(values[k])) for name, values in columns.items()]
+                self._db.executemany("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?)", rows)
+                outcome = None if outcomes is None else json.dumps(outcomes[k])
+                self._db.execute(
+                    "UPDATE runs SET episodes = ?, status = ?, reason = NULL, outcome = ? WHERE run = ?",
+                    (after, status, outcome, run),
+                )
+            self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
+            if state is not None:
+                self._db.execute("INSERT INTO states VALUES (?, ?, ?, ?)", (cell, seeds[0], after, state))
+            if facts is not None:
+                self._db.execute("UPDATE cells SET facts = ? WHERE cell = ?", (json.dumps(facts), cell))
+
+    def restart(self, cell: int, seeds: Sequence[int]) -> None:
+        """Forget the blocks of some seeds: their state was not kept, so they begin anew."""
+        with self._transaction():
+            for seed in seeds:
+                run = self._runs[cell, seed]
+                self._db.execute("DELETE FROM blocks WHERE run = ?", (run,))
+                self._db.execute("UPDATE runs SET episodes = 0, status = 'pending' WHERE run = ?", (run,))
+            self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
+
+    def fail(self, cell: int, seeds: Sequence[int], reason: str) -> None:
+        """Note that some seeds failed, and why; their blocks stay."""
+        with self._transaction():
+            for seed in seeds:
+                self._db.execute(
+                    "UPDATE runs SET status = 'failed', reason = ? WHERE run = ?", (reason, self._runs[cell, seed])
+                )
+
+    def digest(self) -> str:
+        """Return a hash of every number in the store but wall times: equal for equal results."""
+        total = hashlib.sha256(self.experiment.hash.encode())
+        rows = self._db.execute(
+            "SELECT cell, seed, series, first, count, data FROM runs JOIN blocks USING (run) WHERE series <> ? "
+            "ORDER BY cell, seed, series, first",
+            (_NOT_COMPARED,),
+        )
+        for *key, data in rows:
+            total.update(json.dumps(key).encode())
+            total.update(data)
+        for row in self._query("SELECT cell, seed, status, episodes, outcome FROM runs ORDER BY cell, seed"):
+            total.update(json.dumps(row).encode())
+        return total.hexdigest()[:16]
+
+    def _meta(self, key: str) -> str:
+        rows = self._query("SELECT value FROM meta WHERE key = ?", (key,))
+        if not rows:
+            raise StoreError(f"{self.path} is damaged: it has no {key}")
+        return str(rows[0][0])
+
+    def _read_experiment(self) -> Experiment:
+        found = self._meta("format")
+        if not found.isdigit() or int(found) > FORMAT_VERSION:
+            raise StoreError(
+                f"{self.path} has format {found}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"
+            )
+        try:
+            experiment = Experiment.from_json(self._meta("experiment"))
+            if experiment.hash != self._meta("hash"):
+                raise ValueError("its spec does not have the hash that it was made with")
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from error
+        return experiment
+
+    def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with _complaining(self.folder):
+            return self._db.execute(text, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._lock is None:
+            raise StoreError(f"{self.folder} was opened to read only")
+        with _complaining(self.folder):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    if read_only:
+        # Reading a WAL file needs a helper file beside it; where none can be made, nobody can be writing either.
+        frozen = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+        uri = f"{path.absolute().as_uri()}?mode=ro{frozen}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+    else:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut at most the last blocks
+    return connection
+
+
+def _must_exist(folder: Path) -> None:
+    if not (folder / FILE).is_file():
+        raise StoreError(f"{folder} holds no results ({FILE} is missing); run matrixrl compare SPEC --out {folder}")
+
+
+@contextmanager
+def _complaining(folder: Path) -> Iterator[None]:
+    """Turn what SQLite and the system say into one clear line."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        words = str(error)
+        if "full" in words:
+            words = "the disk is full; nothing of this block was stored and all earlier ones are intact"
+        elif "not a database" in words or "malformed" in words or "no such" in words:
+            words = f"{FILE} is damaged or not a store of matrixrl ({words})"
+        elif "readonly" in words or "unable to open" in words:
+            words = f"it cannot be written or opened ({words})"
+        raise StoreError(f"{folder}: {words}") from error
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror}") from error
+
+
+def _bytes(row: FloatArray) -> bytes:
+    return np.ascontiguousarray(row, dtype="<f8").tobytes()
+
+
+def _versions() -> dict[str, str]:
+    found = {name: version(name) for name in _PACKAGES}
+    return {**found, "python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}

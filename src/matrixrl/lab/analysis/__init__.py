@@ -1,0 +1,6 @@
+"""What the results say, with intervals over seeds."""
+
+from matrixrl.lab.analysis.statistics import Curve, Interval
+from matrixrl.lab.analysis.summary import AgentSummary, EnvSummary, summarise
+
+__all__ = ["AgentSummary", "Curve", "EnvSummary", "Interval", "summarise"]

@@ -27,8 +27,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 demo: $(VENV)/.run
 	$(BIN)/matrixrl demo --out $(OUT) --overwrite
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.browser
 	$(BIN)/python -m pytest
+
+# The tests of pages use a real Chromium: the one of this machine, else one is installed.
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python tests/browser.py
+	@touch $@
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from matrixrl.agents import AGENTS, PRESETS, MatrixRLSettings
+from matrixrl.agents import AGENTS, BASELINES, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
+from matrixrl.lab.shipped import shipped_titles
 
 __all__ = ["TOPICS", "print_listing"]
 
-TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets"]
+TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
 
 
 def print_listing(console: Console, topics: Iterable[str]) -> None:
@@ -46,6 +48,9 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
     elif topic == "agents":
         for name, agent in AGENTS.items():
             yield name, (inspect.getdoc(agent) or "").partition("\n")[0]
+        for name, baseline in BASELINES.items():
+            shown = ", ".join(f"{f.name}={f.default}" for f in fields(baseline.settings_class))
+            yield name, f"{(inspect.getdoc(baseline) or '').partition(chr(10))[0]}\n[dim]baseline: {escape(shown)}[/]"
     elif topic == "settings":
         text = inspect.getdoc(MatrixRLSettings) or ""
         for field in fields(MatrixRLSettings):
@@ -58,6 +63,9 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
     elif topic == "radii":
         for name, radius in RADII.items():
             yield name, radius.summary
-    else:
+    elif topic == "presets":
         for name, settings in PRESETS.items():
             yield name, ", ".join(f"{k}={v}" for k, v in settings.items())
+    else:
+        for name, title in shipped_titles().items():
+            yield name, f"{escape(title)}\n[dim]matrixrl compare {name}[/]"

@@ -1,4 +1,4 @@
-"""``matrixrl``: run, inspect, list, demo."""
+"""``matrixrl``: run, inspect, list, demo; the commands of the lab are beside."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import matrixrl
 from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.checks import choice, integer
 from matrixrl.cli.control import ControlOrder, run_control
+from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_notes, result_table
@@ -32,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+add_lab_commands(app)
 
 OutOption = Annotated[Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")]
 SetOption = Annotated[
@@ -61,9 +63,9 @@ def _root(
 
 @app.command("list")
 def list_command(
-    topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets")] = None,
+    topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets, specs")] = None,
 ) -> None:
-    """List what there is: environments, agents, their settings, sets, radii, presets."""
+    """List what there is: environments, agents, their settings, sets, radii, presets, shipped specs."""
     topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
     print_listing(Console(), topics)
 
@@ -73,7 +75,8 @@ def run_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: SetOption = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="matrix-rl, or kernel-matrix-rl (always of a control task).")
+        str | None,
+        typer.Option("--agent", help="See matrixrl list agents; control tasks have kernel-matrix-rl."),
     ] = None,
     agent_set: AgentSetOption = None,
     episodes: Annotated[

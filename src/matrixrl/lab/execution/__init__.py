@@ -2,5 +2,6 @@
 
 from matrixrl.lab.execution.campaign import Campaign, Observer, Outcome
 from matrixrl.lab.execution.executors import EXECUTORS, make_executor
+from matrixrl.lab.execution.progress import CampaignProgress
 
-__all__ = ["EXECUTORS", "Campaign", "Observer", "Outcome", "make_executor"]
+__all__ = ["EXECUTORS", "Campaign", "CampaignProgress", "Observer", "Outcome", "make_executor"]

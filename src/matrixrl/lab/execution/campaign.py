@@ -48,6 +48,11 @@ class Campaign:
         store: open to write.
         executor: where to play.
         observers: told of every block, after it is stored.
+
+    Attributes:
+        total: episodes of all runs.
+        stored: episodes that are in the store.
+        tasks, tasks_done, failures: batches of seeds of a cell: all, finished, failed.
     """
 
     def __init__(self, store: Store, executor: Executor, observers: Sequence[Observer] = ()) -> None:
@@ -55,7 +60,7 @@ class Campaign:
         self._observers = observers or (_Silent(),)
         self._waiting: deque[Order] = deque()
         self.total = len(store.experiment.cells) * len(store.experiment.seeds) * store.experiment.episodes
-        self.stored = 0
+        self.stored = self.tasks = self.tasks_done = self.failures = 0
         self._find_work()
 
     def _find_work(self) -> None:
@@ -73,6 +78,8 @@ class Campaign:
                     self._store.restart(number, seeds)
                     done, state = 0, None
                 self.stored += done * len(seeds)
+                self.tasks += 1
+                self.tasks_done += done == experiment.episodes
                 if done < experiment.episodes:
                     self._waiting.append(self._order(number, seeds, done, None if state is None else state[1]))
 
@@ -119,6 +126,7 @@ class Campaign:
             reason = answer.reason or "unknown"
             self._store.fail(order.key[0], order.seeds, reason)
             failed.append((order.key[0], order.seeds, reason))
+            self.failures += 1
             return
         self._store.write_block(
             order.key[0],
@@ -137,3 +145,5 @@ class Campaign:
         if after < order.episodes:
             # ahead of new tasks: a cell that is finished can be looked at
             self._waiting.appendleft(self._order(order.key[0], order.seeds, after, result.state))
+        else:
+            self.tasks_done += 1

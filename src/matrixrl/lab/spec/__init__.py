@@ -1,6 +1,6 @@
 """Experiments as files: what they may say, how they are read, what they mean."""
 
 from matrixrl.lab.spec.experiment import Cell, Experiment, work_out
-from matrixrl.lab.spec.files import SpecFile, read_spec, shipped_specs
+from matrixrl.lab.spec.files import SpecFile, read_spec
 
-__all__ = ["Cell", "Experiment", "SpecFile", "read_spec", "shipped_specs", "work_out"]
+__all__ = ["Cell", "Experiment", "SpecFile", "read_spec", "work_out"]

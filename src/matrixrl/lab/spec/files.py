@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,10 +12,11 @@ from pydantic import ValidationError
 
 from matrixrl.checks import choice
 from matrixrl.errors import SpecError
+from matrixrl.lab.shipped import shipped_specs, shipped_text
 from matrixrl.lab.spec.models import Spec
 from matrixrl.lab.spec.places import KeyPath, line_of, toml_lines, yaml_lines
 
-__all__ = ["SpecFile", "read_spec", "shipped_specs"]
+__all__ = ["SpecFile", "read_spec"]
 
 _LARGEST_FILE = 1 << 20
 _SUFFIXES = (".toml", ".yaml", ".yml")
@@ -30,25 +30,17 @@ class SpecFile:
         source: what complaints call the file.
         spec: what it says.
         lines: the line of each key.
+        text: of the file.
     """
 
     source: str
     spec: Spec
     lines: dict[KeyPath, int]
+    text: str
 
     def complain(self, path: tuple[Any, ...], message: str) -> NoReturn:
         """Raise a complaint about one key."""
         raise _error(self.source, self.lines, path, message)
-
-
-def shipped_specs() -> list[str]:
-    """Return the names of the specs that come with the library.
-
-    >>> "quick" in shipped_specs()
-    True
-    """
-    folder = resources.files("matrixrl.lab.spec") / "shipped"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
 def read_spec(given: str | Path, overrides: dict[str, Any] | None = None) -> SpecFile:
@@ -65,9 +57,8 @@ def read_spec(given: str | Path, overrides: dict[str, Any] | None = None) -> Spe
     if path.suffix in _SUFFIXES:
         source, text, is_toml = str(path), _text(path), path.suffix == ".toml"
     else:
-        name = choice("spec", str(given), shipped_specs())  # a name, or nothing that exists
-        folder = resources.files("matrixrl.lab.spec") / "shipped"
-        source, text, is_toml = f"{name}.toml", (folder / f"{name}.toml").read_text(encoding="utf-8"), True
+        name = choice("spec", str(given), shipped_specs())
+        source, text, is_toml = f"{name}.toml", shipped_text(name), True
     data, lines = _parse_toml(source, text) if is_toml else _parse_yaml(source, text)
     if not isinstance(data, dict):
         raise SpecError(
@@ -79,7 +70,7 @@ def read_spec(given: str | Path, overrides: dict[str, Any] | None = None) -> Spe
         spec = Spec.model_validate(data)
     except ValidationError as error:
         raise _from_pydantic(source, lines, error) from error
-    return SpecFile(source, spec, lines)
+    return SpecFile(source, spec, lines, text)
 
 
 def _text(path: Path) -> str:
@@ -117,8 +108,8 @@ def _parse_yaml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
 
 def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationError) -> SpecError:
     """Return the first of pydantic's complaints in our one voice."""
-    first = error.errors()[0]
-    path = tuple(part for part in first["loc"] if part not in ("int", "list[constrained-int]"))
+    first = sorted(error.errors(), key=lambda e: e["type"] == "missing")[0]  # a misspelt key, before what it leaves out
+    path = tuple(first["loc"])
     received = repr(first.get("input"))
     short = received if len(received) <= 60 else received[:57] + "…"
     words = {
@@ -130,7 +121,7 @@ def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationErro
         return _error(source, lines, path, f"{words}; a key there is one of {', '.join(known)}.")
     if words is not None:
         return _error(source, lines, path, f"{words}.")
-    rule = first["msg"].removeprefix("Value error, ")
+    rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("should", "must")
     rule = rule[0].lower() + rule[1:]
     return _error(source, lines, path, f"{rule}; got {short}.")
 

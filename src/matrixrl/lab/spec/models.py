@@ -51,7 +51,7 @@ class Spec(_Strict):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     title: str = ""
     episodes: Annotated[StrictInt, Field(ge=1, le=LARGEST_EPISODES)]
-    seeds: Annotated[StrictInt, Field(ge=1, le=LARGEST_SEEDS)] | list[Annotated[StrictInt, Field(ge=0, le=2**32 - 1)]]
+    seeds: Any
     block: Annotated[StrictInt, Field(ge=1)] = 1000
     batch: Annotated[StrictInt, Field(ge=1, le=1024)] = 32
     certify: StrictBool = False
@@ -60,10 +60,14 @@ class Spec(_Strict):
 
     @field_validator("seeds")
     @classmethod
-    def _some_and_different(cls, seeds: int | list[int]) -> int | list[int]:
-        if isinstance(seeds, list) and not seeds:
+    def _some_and_different(cls, seeds: Any) -> int | list[int]:
+        if type(seeds) is int and 1 <= seeds <= LARGEST_SEEDS:
+            return seeds
+        if not isinstance(seeds, list) or not all(type(seed) is int and seed >= 0 for seed in seeds):
+            raise ValueError(f"must be a number of seeds, 1 … {LARGEST_SEEDS}, or a list of whole numbers >= 0")
+        if not seeds:
             raise ValueError("must not be empty")
-        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
+        if len(set(seeds)) < len(seeds):
             raise ValueError("must differ: a repeated seed repeats the same run")
         return seeds
 

@@ -182,13 +182,29 @@ class Store:
         if series not in COLUMNS:
             raise InvalidInput(f"series must be one of {', '.join(COLUMNS)}; got {series!r}. Pick one of those names.")
         chosen = self.experiment.seeds if seeds is None else seeds
-        parts = [self._series(self._runs[cell, seed], series) for seed in chosen]
-        shortest = min(len(part) for part in parts)
-        return np.stack([part[:shortest] for part in parts])
+        counts = [self._count(self._runs[cell, seed], series) for seed in chosen]
+        found: FloatArray = np.empty((len(chosen), min(counts)))
+        for row, seed in zip(found, chosen, strict=True):
+            self._fill(row, self._runs[cell, seed], series)
+        return found
 
-    def _series(self, run: int, series: str) -> FloatArray:
-        rows = self._query("SELECT data FROM blocks WHERE run = ? AND series = ? ORDER BY first", (run, series))
-        return np.frombuffer(b"".join(data for (data,) in rows), dtype="<f8")
+    def _count(self, run: int, series: str) -> int:
+        """Return how many episodes of a run have this column, from the index alone."""
+        text = "SELECT first + count FROM blocks WHERE run = ? AND series = ? ORDER BY first DESC LIMIT 1"
+        rows = self._query(text, (run, series))
+        return int(rows[0][0]) if rows else 0
+
+    def _fill(self, row: FloatArray, run: int, series: str) -> None:
+        text = "SELECT first, data FROM blocks WHERE run = ? AND series = ? AND first < ? ORDER BY first"
+        filled = 0
+        for first, data in self._query(text, (run, series, len(row))):
+            if first != filled:
+                break
+            block = np.frombuffer(data, dtype="<f8")[: len(row) - first]
+            row[first : first + len(block)] = block
+            filled = first + len(block)
+        if filled != len(row):
+            raise StoreError(f"{self.path} is damaged: {series} has a gap after episode {filled}")
 
     def state(self, cell: int, first_seed: int) -> tuple[int, bytes] | None:
         """Return (episodes, state) where a task stands, or None if it must begin anew."""

@@ -1,0 +1,175 @@
+"""``matrixrl compare, resume, show, export, report, watch``: parse and call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from matrixrl.cli.lab_tables import print_failures, print_show, print_summary
+from matrixrl.lab.requirements import require_lab
+
+__all__ = ["add_lab_commands"]
+
+OnOption = Annotated[str, typer.Option("--on", help="serial, processes (this machine's cores) or ray.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="How many at once; all cores by default.")]
+AddressOption = Annotated[str | None, typer.Option("--address", help="Of a running Ray cluster.")]
+TensorBoardOption = Annotated[Path | None, typer.Option("--tensorboard", help="Write event files there as it runs.")]
+FolderArgument = Annotated[Path, typer.Argument(help="Directory of an experiment.")]
+
+
+def add_lab_commands(app: typer.Typer) -> None:
+    """Add the commands of the lab to the command line."""
+    app.command("compare")(compare_command)
+    app.command("resume")(resume_command)
+    app.command("show")(show_command)
+    app.command("export")(export_command)
+    app.command("report")(report_command)
+    app.command("watch")(watch_command)
+
+
+def compare_command(
+    spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Directory of results; out/NAME by default.")] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", "-n", help="Instead of the spec's.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="Instead of the spec's.")] = None,
+    on: OnOption = "processes",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    tensorboard: TensorBoardOption = None,
+) -> None:
+    """Run agents × environments × seeds of a spec: stored, resumable, ending in a table, a report and a figure."""
+    require_lab()
+    from matrixrl.lab.spec import read_spec, work_out
+    from matrixrl.lab.store import Store
+
+    overrides = {k: v for k, v in {"episodes": episodes, "seeds": seeds}.items() if v is not None}
+    file = read_spec(spec, overrides)
+    experiment = work_out(file)
+    folder = Path("out") / experiment.name if out is None else out
+    with Store.create(folder, experiment, file.text) as store:
+        _run(store, on, workers, address, tensorboard)
+
+
+def resume_command(
+    folder: FolderArgument,
+    on: OnOption = "processes",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    tensorboard: TensorBoardOption = None,
+) -> None:
+    """Go on with an experiment that was interrupted, killed, or had failures, as if nothing had happened."""
+    require_lab()
+    from matrixrl.lab.store import Store
+
+    with Store.open_to_write(folder) as store:
+        _run(store, on, workers, address, tensorboard)
+
+
+def show_command(
+    folder: FolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """List what an experiment holds: every cell with its state, and the table of results so far."""
+    require_lab()
+    from matrixrl.lab.analysis import summarise
+    from matrixrl.lab.listing import listing
+    from matrixrl.lab.store import Store
+
+    with Store.open_to_read(folder) as store:
+        if as_json:
+            typer.echo(json.dumps(listing(store), allow_nan=False))
+            return
+        console = Console()
+        print_show(console, listing(store))
+        print_summary(console, summarise(store))
+
+
+def export_command(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", help="The file to write.")],
+    form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+) -> None:
+    """Write every episode of an experiment as one flat table."""
+    require_lab()
+    from matrixrl.lab.export import export
+    from matrixrl.lab.store import Store
+
+    with Store.open_to_read(folder) as store:
+        count = export(store, out, form)
+    typer.echo(f"wrote {count:,} episodes to {out}")
+
+
+def report_command(
+    folder: FolderArgument,
+    out: Annotated[Path | None, typer.Option("--out", help="The HTML file; DIR/report.html by default.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Also draw a figure for a paper there (.pdf or .png).")
+    ] = None,
+    columns: Annotated[int, typer.Option("--columns", help="Width of the figure: 1 or 2 columns of a page.")] = 1,
+    env: Annotated[str | None, typer.Option("--env", help="Only this environment in the figure.")] = None,
+) -> None:
+    """Write the report of an experiment as one HTML file that needs no network."""
+    require_lab()
+    from matrixrl.lab.report import draw_paper_figure, write_report
+    from matrixrl.lab.store import Store
+
+    with Store.open_to_read(folder) as store:
+        typer.echo(f"wrote {write_report(store, folder / 'report.html' if out is None else out)}")
+        if figure is not None:
+            typer.echo(f"wrote {draw_paper_figure(store, figure, columns=columns, env=env)}")
+
+
+def watch_command(
+    folder: FolderArgument,
+    port: Annotated[int, typer.Option("--port", help="On this machine only.")] = 8787,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Watch an experiment while it runs, on a page of this machine."""
+    require_lab()
+    from matrixrl.lab.live import serve
+
+    serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {folder} on {url}"))
+
+
+def _run(store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None) -> None:
+    """Play what the store lacks, then write table, report and figure."""
+    from matrixrl.lab.analysis import summarise
+    from matrixrl.lab.execution import Campaign, CampaignProgress, make_executor
+    from matrixrl.lab.report import draw_paper_figure, write_report
+
+    console, folder = Console(), store.folder
+    observers: list[Any] = []
+    if tensorboard is not None:
+        from matrixrl.lab.tensorboard import TensorBoardObserver
+
+        observers.append(TensorBoardObserver(tensorboard, store))
+    campaign = Campaign(store, make_executor(on, workers, address), observers)
+    try:
+        with CampaignProgress(store.experiment.name) as bar:
+            outcome = campaign.run(bar.tick)
+    except KeyboardInterrupt:
+        done = campaign.stored / campaign.total
+        console.print(f"stopped at {done:.0%}; go on with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    finally:
+        for observer in observers:
+            observer.close()
+    summaries = summarise(store)
+    print_summary(console, summaries)
+    console.print(
+        f"{outcome.episodes:,} episodes in {outcome.seconds:.1f} s ({on}); spec {store.experiment.hash}, "
+        f"rows {store.digest()}",
+        highlight=False,
+        style="dim",
+    )
+    written = [write_report(store, folder / "report.html"), draw_paper_figure(store, folder / "figure.png", columns=2)]
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    if outcome.failed:
+        print_failures(console, store.experiment, outcome.failed)
+        console.print(f"try them again with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1)

@@ -1,0 +1,115 @@
+"""Tables of the lab for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
+    from matrixrl.lab.spec import Experiment
+
+__all__ = ["print_failures", "print_show", "print_summary"]
+
+
+def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
+    """Print one table of results for each environment."""
+    for env in environments:
+        console.print(_table(env))
+    if any(env.measure == "regret" for env in environments):
+        console.print(
+            "regret: mean total of V*(s0) − V^π(s0), exact, with a 95 % bootstrap interval over seeds; at end: per "
+            "episode over the last tenth; growth: exponent of regret over the last decade (1 linear, 0.5 the "
+            "theorems' rate, 0 stopped); to best: mean difference on the same seeds; s/1k: seconds per 1,000 episodes "
+            "of one seed.",
+            style="dim",
+            highlight=False,
+        )
+
+
+def _table(env: EnvSummary) -> Table:
+    facts = env.facts
+    short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"}
+    sizes = " ".join(f"{short.get(k, k)}={v}" for k, v in facts.get("sizes", {}).items())
+    value = f"  V*(s0) = {facts['optimal_value']:.4g}" if "optimal_value" in facts else ""
+    horizon = f" H={facts['horizon']}" if "horizon" in facts else ""
+    seeds = max((agent.seeds for agent in env.agents), default=0)
+    episodes = max((agent.episodes for agent in env.agents), default=0)
+    title = f"{escape(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("agent", min_width=16)
+    table.add_column("proof", no_wrap=True)
+    regret = env.measure == "regret"
+    headings = (
+        ("regret", "95 %", "at end", "growth", "to best", "s/1k")
+        if regret
+        else ("return, 2nd half", "95 %", "at end", "to best", "s/1k")
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for agent in env.agents:
+        name = f"[bold]{escape(agent.id)}[/]" if agent.id == env.best else escape(agent.id)
+        table.add_row(name, _proof(agent), *_cells(agent, regret))
+    return table
+
+
+def _proof(agent: AgentSummary) -> str:
+    if agent.guarantee is None:
+        return "–"
+    return "[green]yes[/]" if agent.guarantee is True else "[yellow]no[/]"
+
+
+def _cells(agent: AgentSummary, regret: bool) -> list[str]:
+    if agent.final is None:
+        return ["failed" if agent.failed else "–", *["–"] * (5 if regret else 4)]
+    exponent = "–" if agent.exponent is None else f"{agent.exponent.value:.2f}"
+    difference = "best" if agent.difference is None else f"{agent.difference.value:+,.4g}"
+    at_end = f"{agent.at_end:.3f}" if regret else f"{agent.at_end:.4g}"
+    middle = [at_end, exponent] if regret else [at_end]
+    return [_amount(agent.final.value), _ends(agent.final), *middle, difference, f"{agent.seconds_per_1000:.3g}"]
+
+
+def _ends(interval: Interval) -> str:
+    if math.isnan(interval.low):
+        return "–"
+    return f"{_amount(interval.low)} … {_amount(interval.high)}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
+
+
+def print_show(console: Console, held: dict[str, Any]) -> None:
+    """Print what a store holds."""
+    console.print(f"[bold]{escape(held['title'])}[/]", highlight=False)
+    versions = ", ".join(f"{name} {number}" for name, number in held["versions"].items())
+    console.print(
+        f"{held['name']}  spec {held['hash']}  rows {held['rows']}  {held['megabytes']:.1f} MB\n{versions}",
+        highlight=False,
+        style="dim",
+    )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("environment", "agent", "seeds", "episodes"):
+        table.add_column(heading)
+    for cell in held["cells"]:
+        seeds = ", ".join(f"{count} {status}" for status, count in cell["seeds"].items())
+        played = f"{cell['episodes']:,} of {held['episodes']:,}"
+        table.add_row(escape(cell["env"]), escape(cell["agent"]), seeds, played)
+    console.print(table)
+    for cell in held["cells"]:
+        for reason in cell["reasons"]:
+            console.print(f"[red]failed:[/] {escape(cell['env'])} / {escape(cell['agent'])}: {escape(reason)}")
+
+
+def print_failures(
+    console: Console, experiment: Experiment, failed: Sequence[tuple[int, tuple[int, ...], str]]
+) -> None:
+    """Say which tasks failed and why."""
+    for number, seeds, reason in failed:
+        some = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} … {seeds[-1]}"
+        console.print(f"[red]failed:[/] {escape(experiment.cells[number].id)}, {some}: {escape(reason)}")

@@ -1,0 +1,57 @@
+"""How far a campaign is, drawn on standard error."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from matrixrl.lab.execution.campaign import Campaign
+
+__all__ = ["CampaignProgress"]
+
+
+class CampaignProgress:
+    """A bar over all episodes of all runs, with what was stored last; nothing is drawn where there is no terminal.
+
+    Args:
+        label: what is running.
+        console: where to draw; standard error by default.
+        visible: False draws nothing at all.
+    """
+
+    def __init__(self, label: str, *, console: Console | None = None, visible: bool = True) -> None:
+        terminal = Console(stderr=True) if console is None else console
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("·"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=terminal,
+            disable=not (visible and terminal.is_terminal),
+            transient=True,
+            refresh_per_second=4,
+        )
+        self._task = self._progress.add_task(label, total=None, note="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def tick(self, campaign: Campaign) -> None:
+        """Show where the campaign stands."""
+        note = f"{campaign.tasks_done}/{campaign.tasks} tasks"
+        if campaign.failures:
+            note += f", [red]{campaign.failures} failed[/]"
+        self._progress.update(self._task, total=campaign.total, completed=campaign.stored, note=note)

@@ -1,0 +1,6 @@
+"""A page that shows an experiment while it runs; it reads the store and changes nothing."""
+
+from matrixrl.lab.live.server import make_app, serve
+from matrixrl.lab.live.snapshot import Watcher, snapshot
+
+__all__ = ["Watcher", "make_app", "serve", "snapshot"]

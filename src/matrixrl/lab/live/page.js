@@ -1,0 +1,259 @@
+"use strict";
+
+// The chosen theme is set before anything is drawn.
+const THEME = "matrixrl-theme";
+const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+function chosenTheme() {
+  try { return localStorage.getItem(THEME); } catch { return null; }  // storage may be switched off
+}
+function isDark() {
+  const chosen = chosenTheme();
+  return chosen === "dark" || (chosen !== "light" && systemDark.matches);
+}
+document.documentElement.dataset.theme = isDark() ? "dark" : "light";
+
+// Okabe and Ito's colours, with dashes for who cannot tell them apart; the last is the colour of the text.
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", null];
+const DASHES = ["solid", "dash", "dashdot", "dot"];
+const WORDS = { done: "done", running: "running", pending: "waiting", failed: "failed" };
+const RATE_WINDOW = 60000;  // milliseconds of which the speed is measured
+const QUIET_AFTER = 30000;  // milliseconds without news that are worth a word
+
+let latest = null;     // the last snapshot with an experiment
+let shown = "";        // hash of the experiment that the page is built for
+let lost = false;      // whether the connection is lost
+let problem = null;    // what is wrong with the store
+let marks = [];        // [time, episodes settled] of recent snapshots
+let panels = [];       // {section, chart} of each environment
+let rows = new Map();  // cell number -> elements of its row
+
+const at = (id) => document.getElementById(id);
+const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+function make(tag, text, name) {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;  // text, never markup: ids and reasons are anybody's
+  if (name) element.className = name;
+  return element;
+}
+
+// The chart library reads a little markup in names; this makes it plain text.
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const short = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
+
+function figure(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  return value.toLocaleString("en", { maximumFractionDigits: size >= 1000 ? 0 : size >= 10 ? 1 : 3 });
+}
+function duration(seconds) {
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
+}
+
+const settled = (p) => p.stored + p.lost;
+function percentOf(p) {
+  // Never 100 before the last episode, never 0 after the first.
+  const share = Math.floor((100 * settled(p)) / p.total);
+  return settled(p) > 0 ? Math.max(1, share) : 0;
+}
+function fillBar(bar, p) {
+  bar.setAttribute("aria-valuenow", String(percentOf(p)));
+  bar.querySelector(".stored").style.width = `${(100 * p.stored) / p.total}%`;
+  bar.querySelector(".lost").style.width = `${(100 * p.lost) / p.total}%`;
+}
+
+function timeLeft() {
+  const p = latest.progress, now = Date.now();
+  if (latest.finished || marks.length === 0) return "";
+  const [since, before] = marks[0], [last, count] = marks[marks.length - 1];
+  if (now - last > QUIET_AFTER) return `no new episodes for ${duration((now - last) / 1000)}`;
+  if (count <= before) return "measuring the speed …";
+  const rate = (count - before) / (last - since);
+  return `about ${duration((p.total - count) / rate / 1000)} left`;
+}
+function note(p) {
+  const now = Date.now(), count = settled(p);
+  const previous = marks.at(-1);
+  if (previous && count < previous[1]) marks = [];  // some seeds began anew
+  if (marks.length === 0 || count > marks.at(-1)[1]) marks.push([now, count]);
+  while (marks.length > 2 && now - marks[0][0] > RATE_WINDOW) marks.shift();
+}
+
+function drawNotice() {
+  const words = lost ? "Connection lost, trying again …" : problem;
+  at("notice").hidden = !words;
+  if (at("notice").textContent !== (words || "")) at("notice").textContent = words || "";
+}
+
+function drawOverall() {
+  const p = latest.progress, failed = p.failed > 0;
+  const words = latest.finished ? (failed ? "Finished, with failures" : "Finished") : p.stored ? "Running" : "Waiting";
+  const state = at("state");
+  if (state.textContent !== words) state.textContent = words;
+  state.className = `state ${latest.finished ? (failed ? "failed" : "done") : p.stored ? "running" : "pending"}`;
+  at("percent").textContent = `${percentOf(p)} %`;
+  at("left").textContent = timeLeft();
+  fillBar(at("bar"), p);
+  const parts = [`${p.stored.toLocaleString("en")} of ${plural(p.total, "episode")}`];
+  for (const key of ["done", "running", "pending", "failed"]) {
+    if (p[key]) parts.push(`${plural(p[key], "run")} ${WORDS[key]}`);
+  }
+  at("counts").textContent = parts.join(" · ");
+  document.title = `${latest.finished ? "finished" : percentOf(p) + " %"} · ${latest.title}`;
+}
+
+function drawFailures() {
+  at("failures").hidden = latest.failures.length === 0;
+  at("failures").querySelector("ul").replaceChildren(...latest.failures.map((f) => {
+    const item = make("li", `${f.environment} / ${f.agent}, ${seedsOf(f.seeds)}`);
+    item.append(make("span", f.reason, "reason"));
+    return item;
+  }));
+}
+function seedsOf(seeds) {
+  const some = seeds.slice(0, 12).join(", ");
+  return `${seeds.length === 1 ? "seed" : "seeds"} ${some}${seeds.length > 12 ? `, … (${seeds.length} in all)` : ""}`;
+}
+
+function build() {
+  shown = latest.hash;
+  marks = [];
+  at("title").textContent = latest.title;
+  at("where").textContent = `${latest.folder} · ${plural(latest.seeds, "seed")} × ` +
+    `${plural(latest.episodes, "episode")} in each cell · ${latest.name} ${latest.hash}`;
+  for (const { chart } of panels) if (window.Plotly) Plotly.purge(chart);
+  panels = latest.environments.map((env) => {
+    const section = make("section"), heading = make("h2", env.id), chart = make("div", undefined, "chart");
+    const regret = env.measure === "regret";
+    section.setAttribute("aria-label", env.id);
+    chart.setAttribute("role", "img");
+    chart.setAttribute("aria-label", `${regret ? "Cumulative regret" : "Return"} of each agent against episodes`);
+    section.append(heading, chart);
+    return { section, chart };
+  });
+  at("panels").replaceChildren(...panels.map((panel) => panel.section));
+  rows = new Map();
+  const table = at("cells").querySelector("table");
+  for (const body of [...table.tBodies]) body.remove();
+  for (const env of latest.environments) {
+    const body = make("tbody"), group = make("tr"), name = make("th", env.id);
+    name.scope = "rowgroup";
+    name.colSpan = 6;
+    group.append(name);
+    body.append(group, ...env.cells.map((cell) => buildRow(env, cell)));
+    table.append(body);
+  }
+  at("overall").hidden = at("cells").hidden = false;
+}
+
+function buildRow(env, cell) {
+  const state = make("span", "", "state"), bar = make("div", undefined, "bar");
+  bar.append(make("div", undefined, "stored"), make("div", undefined, "lost"));
+  bar.setAttribute("role", "progressbar");
+  bar.setAttribute("aria-label", `${env.id} / ${cell.agent}`);
+  bar.setAttribute("aria-valuemin", "0");
+  bar.setAttribute("aria-valuemax", "100");
+  const numbers = [make("td", "", "number"), make("td", "", "number"), make("td", "", "number")];
+  const row = make("tr"), first = make("td"), second = make("td");
+  first.append(state);
+  second.append(bar);
+  row.append(make("td", cell.agent), first, second, ...numbers);
+  rows.set(cell.cell, { state, bar, seeds: numbers[0], episode: numbers[1], value: numbers[2] });
+  return row;
+}
+
+function drawRows() {
+  for (const env of latest.environments) {
+    for (const cell of env.cells) {
+      const row = rows.get(cell.cell);
+      row.state.className = `state ${cell.status}`;
+      row.state.textContent = WORDS[cell.status];
+      row.seeds.textContent = `${cell.done} of ${latest.seeds}` + (cell.failed ? `, ${cell.failed} failed` : "");
+      row.episode.textContent = (cell.curve.episode.at(-1) ?? 0).toLocaleString("en");
+      const value = cell.curve.mean.at(-1);
+      row.value.textContent = value === undefined ? "–" : `${env.measure} ${figure(value)}`;
+      fillBar(row.bar, cell);
+    }
+  }
+}
+
+function drawCharts() {
+  if (!window.Plotly || !latest) return;
+  const css = getComputedStyle(document.documentElement);
+  const colour = (name) => css.getPropertyValue(name).trim();
+  latest.environments.forEach((env, i) => {
+    const chart = panels[i].chart, wide = chart.clientWidth;
+    const most = Math.max(12, Math.floor((wide - 70) / 7.5));  // characters that fit into one line of the legend
+    // Every agent always has a trace, so that what the reader has hidden or zoomed stays so.
+    const traces = env.cells.map((cell, k) => ({
+      type: "scatter", mode: cell.curve.episode.length === 1 ? "markers" : "lines", uid: `cell-${cell.cell}`,
+      x: cell.curve.episode, y: cell.curve.mean, name: plain(short(cell.agent, most)),
+      line: { color: COLOURS[k % COLOURS.length] ?? colour("--ink"), dash: DASHES[k % DASHES.length], width: 2 },
+      marker: { color: COLOURS[k % COLOURS.length] ?? colour("--ink") },
+      hovertemplate: `%{y:,.4~g} <i>(${plural(cell.curve_seeds, "seed")})</i><extra>${
+        plain(short(cell.agent, 40)).replaceAll("%", "&#37;")}</extra>`,
+    }));
+    const axis = { gridcolor: colour("--grid"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
+      automargin: true, separatethousands: true };
+    const grow = env.cells.length * 20 + 20;
+    const layout = {
+      height: 300 + grow, margin: { t: 10, r: 12, b: 40 + grow, l: 50, autoexpand: true }, uirevision: shown,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x unified",
+      font: { color: colour("--ink"), family: getComputedStyle(document.body).fontFamily, size: 13 },
+      hoverlabel: { bgcolor: colour("--ground"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
+      xaxis: { ...axis, title: { text: "episode" }, rangemode: "tozero" },
+      yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" } },
+      showlegend: true, legend: { orientation: "v", x: 0, y: 0, yref: "container", yanchor: "bottom" },
+    };
+    const bar = ["select2d", "lasso2d", "autoScale2d"];
+    Plotly.react(chart, traces, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: bar });
+  });
+}
+
+function take(text) {
+  const found = JSON.parse(text);
+  problem = found.problem;
+  if (!problem) {
+    latest = found;
+    if (latest.hash !== shown) build();
+    note(latest.progress);
+    drawOverall();
+    drawFailures();
+    drawRows();
+    drawCharts();
+  }
+  drawNotice();
+}
+
+function listen() {
+  const source = new EventSource("/events");
+  source.onopen = () => { lost = false; drawNotice(); };
+  source.onmessage = (event) => { lost = false; take(event.data); };
+  source.onerror = () => {
+    lost = true;
+    drawNotice();
+    // The browser tries again by itself, unless something else answered in the server's place.
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  };
+}
+
+function setTheme() {
+  const dark = isDark();
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  at("theme").textContent = dark ? "Light" : "Dark";
+  drawCharts();
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  at("theme").addEventListener("click", () => {
+    try { localStorage.setItem(THEME, isDark() ? "light" : "dark"); } catch { /* it lasts as long as the page */ }
+    setTheme();
+  });
+  systemDark.addEventListener("change", setTheme);
+  setTheme();
+  listen();
+  setInterval(() => { if (latest) at("left").textContent = timeLeft(); }, 1000);
+});

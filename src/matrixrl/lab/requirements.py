@@ -1,0 +1,18 @@
+"""What the lab needs beside the library itself."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from matrixrl.errors import MissingExtra
+
+__all__ = ["require_lab"]
+
+_NEEDED = ("pydantic", "yaml", "loky", "plotly", "matplotlib", "fastapi", "uvicorn")
+
+
+def require_lab() -> None:
+    """Refuse in one line where an optional package is missing, before any work is done."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"the lab needs {', '.join(missing)}; pip install 'matrixrl[lab]'")

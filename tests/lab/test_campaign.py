@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from experiments import SMALL, experiment, finished
+
+from matrixrl.errors import MatrixRLError, UnknownName
+from matrixrl.lab.execution import Campaign, make_executor
+from matrixrl.lab.execution.blocks import play_block
+from matrixrl.lab.execution.executors import ProcessExecutor, RayExecutor, SerialExecutor
+from matrixrl.lab.spec import read_spec, work_out
+from matrixrl.lab.store import Store
+from matrixrl.run import Simulation
+from matrixrl.run.players import agent_names
+from matrixrl.run.resume import restore_simulation, save_simulation
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The digest of the small experiment, run here without interruption."""
+    return finished(tmp_path_factory.mktemp("reference") / "s")
+
+
+class Stopped(Exception):
+    """What stops a campaign in these tests."""
+
+
+def stop_after(blocks):
+    """Return an observer that stops the campaign after some blocks."""
+
+    class Observer:
+        seen = 0
+
+        def block(self, order, result):
+            self.seen += 1
+            if self.seen == blocks:
+                raise Stopped
+
+    return Observer()
+
+
+@pytest.mark.parametrize("blocks", range(1, 18))
+def test_stopped_after_any_block_and_resumed_is_bit_for_bit_the_same(tmp_path, reference, blocks):
+    folder = tmp_path / "s"
+    with Store.create(folder, experiment(tmp_path)) as store, pytest.raises(Stopped):
+        Campaign(store, make_executor("serial"), [stop_after(blocks)]).run()
+    with Store.open_to_write(folder) as store:
+        again = Campaign(store, make_executor("serial"))
+        assert 0 < again.stored < again.total
+        again.run()
+        assert store.digest() == reference
+
+
+def test_processes_and_ray_give_the_same_rows_as_this_process(tmp_path, reference):
+    assert finished(tmp_path / "processes", executor=make_executor("processes", 2)) == reference
+    assert finished(tmp_path / "ray", executor=make_executor("ray", 2)) == reference
+
+
+def dying(folder, times):
+    """Return a player whose worker kills itself, as the system does when memory runs out."""
+    from matrixrl.lab.execution.blocks import play_block as play
+
+    def player(order):
+        import os
+        import signal
+
+        deaths = len(list(folder.iterdir()))
+        if order.first == 20 and order.key == (0, 0) and deaths < times:
+            (folder / str(deaths)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return play(order)
+
+    return player
+
+
+@pytest.mark.parametrize("kind", [ProcessExecutor, RayExecutor])
+def test_a_worker_that_is_killed_costs_its_block_only(tmp_path, reference, kind):
+    graves = tmp_path / "graves"
+    graves.mkdir()
+    assert finished(tmp_path / "s", executor=kind(2, play=dying(graves, 1))) == reference
+    assert len(list(graves.iterdir())) == 1, "a worker did die"
+
+
+def test_a_worker_that_always_dies_fails_its_task_and_no_other(tmp_path, reference):
+    graves = tmp_path / "graves"
+    graves.mkdir()
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        outcome = Campaign(store, ProcessExecutor(1, play=dying(graves, 99))).run()
+        assert outcome.failed == [(0, (0, 1), "its worker died 3 times (killed, or out of memory)")]
+        failed = [(row.cell, row.seed, row.episodes) for row in store.runs() if row.status == "failed"]
+        assert failed == [(0, 0, 20), (0, 1, 20)]
+        assert sum(row.status == "done" for row in store.runs()) == 7
+    with Store.open_to_write(tmp_path / "s") as store:
+        Campaign(store, make_executor("serial")).run()
+        assert store.digest() == reference
+
+
+def test_an_agent_that_fails_is_named_with_its_reason(tmp_path):
+    def play(order):
+        if order.cell.agent == "psrl":
+            raise ZeroDivisionError("division by zero")
+        return play_block(order)
+
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        outcome = Campaign(store, SerialExecutor(play)).run()
+        reasons = {reason for _, _, reason in outcome.failed}
+        assert len(outcome.failed) == 2
+        assert all(reason.startswith("ZeroDivisionError: division by zero (test_campaign.py:") for reason in reasons)
+        assert {row.cell for row in store.runs() if row.status == "done"} == {0, 2}
+
+
+def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, reference):
+    """benchmarks/kills.py does it 50 times; here it is done until the run ends, with at least two kills."""
+    folder, spec = tmp_path / "s", tmp_path / "small.toml"
+    spec.write_text(SMALL)
+    rng = np.random.default_rng(7)
+    command = [sys.executable, "-m", "matrixrl", "compare", str(spec), "--out", str(folder), "--workers", "2"]
+    kills, delay = 0, 0.5
+    while True:
+        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        until = time.monotonic() + delay + float(rng.uniform(0.0, 1.0))
+        while time.monotonic() < until and process.poll() is None:
+            time.sleep(0.02)
+        if process.poll() is not None:
+            assert process.returncode == 0, process.stderr.read().decode()
+            break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        kills, delay = kills + 1, delay + 0.4
+        if (folder / "results.sqlite").exists():
+            command = [sys.executable, "-m", "matrixrl", "resume", str(folder), "--workers", "2"]
+    process.communicate()
+    assert kills >= 2
+    with Store.open_to_read(folder) as store:
+        assert store.digest() == reference
+
+
+@pytest.mark.parametrize("agent", agent_names())
+def test_every_agent_goes_on_from_its_saved_state_bit_for_bit(agent):
+    horizon = 1 if agent in ("lin-ucb", "kernel-ucb") else 8
+    given = {
+        "agent": agent,
+        "seeds": [3, 5],
+        "n_episodes": 14,
+        "env_settings": {"n_states": 4, "horizon": horizon, "noisy_rewards": True},
+        "settings": {"known_reward": False},
+    }
+    whole = Simulation("river-swim", **given).run()
+    first = Simulation("river-swim", **given, window=range(6))
+    first.run()
+    second = Simulation("river-swim", **given, window=range(6, 14))
+    restore_simulation(second, save_simulation(first))
+    rest = second.run()
+    assert np.array_equal(np.hstack([first.regret, rest.regret]), whole.regret)
+    assert np.array_equal(np.hstack([first.returns, rest.returns]), whole.returns)
+    assert np.array_equal(np.hstack([first.upper, rest.upper]), whole.upper)
+    assert rest.plans == whole.plans
+
+
+def test_certificates_are_kept_where_there_are_any(tmp_path):
+    finished(tmp_path / "s", certify=True)
+    with Store.open_to_read(tmp_path / "s") as store:
+        lower, upper = store.read(0, "lower"), store.read(0, "upper")
+        value = store.facts(0)["optimal_value"]
+        assert lower.shape == upper.shape == (3, 60)
+        assert (lower <= value).all()
+        assert (upper >= value - 1e-9).all()
+        assert store.read(1, "lower").shape == (3, 0), "psrl has none"
+        ends = [row.outcome["certificate"] for row in store.runs() if row.cell == 0]
+        assert all(end["lower"] <= value <= end["upper"] + 1e-9 for end in ends)
+
+
+def test_control_tasks_and_sampled_columns_run_too(tmp_path):
+    text = """
+name = "mixed"
+episodes = 3
+seeds = 2
+[[env]]
+name = "cart-pole"
+settings = { horizon = 30 }
+[[agent]]
+name = "kernel-matrix-rl"
+[[agent]]
+name = "random"
+"""
+    finished(tmp_path / "control", text)
+    with Store.open_to_read(tmp_path / "control") as store:
+        assert store.read(0, "return").shape == (2, 3)
+        assert store.read(0, "regret").shape == (2, 0)
+        assert ((store.read(1, "return") > 0) & (store.read(1, "return") <= 30)).all()
+    sampled = SMALL.replace("river-swim", "soft-grid").replace("n_states = 4", "side = 8, horizon = 6")
+    sampled = sampled.replace('preset = "practical"', 'preset = "practical", columns = 20').replace("psrl", "random")
+    sampled = sampled.replace('[[agent]]\nname = "random"\n', "", 1)
+    whole = finished(tmp_path / "whole", sampled)
+    with Store.create(tmp_path / "parts", experiment(tmp_path, sampled)) as store, pytest.raises(Stopped):
+        Campaign(store, make_executor("serial"), [stop_after(2)]).run()
+    with Store.open_to_write(tmp_path / "parts") as store:
+        Campaign(store, make_executor("serial")).run()
+        assert store.digest() == whole
+
+
+def test_executors_are_refused_by_name(tmp_path):
+    with pytest.raises(UnknownName, match="--on must be one of serial, processes, ray"):
+        make_executor("cloud")
+    with pytest.raises(MatrixRLError, match="--workers must be at least 1"):
+        make_executor("processes", 0)
+    with pytest.raises(MatrixRLError, match="--address must be left out"):
+        make_executor("serial", None, "127.0.0.1:6379")
+
+
+def test_shipped_specs_run_in_a_small_form(tmp_path):
+    for name in ("quick", "riverswim", "linear"):
+        small = work_out(read_spec(name, {"episodes": 4, "seeds": 2}))
+        with Store.create(tmp_path / name, small) as store:
+            assert Campaign(store, make_executor("serial")).run().failed == []
+            assert all(row.status == "done" for row in store.runs())

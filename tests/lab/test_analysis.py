@@ -28,7 +28,7 @@ def test_bands_of_the_mean_are_close_to_the_t_interval(rng):
 
 
 def test_the_interval_covers_as_often_as_it_says(rng):
-    """Of 300 samples of 32 seeds about 95 % must cover; fewer than 88 % would happen by chance less than once in 10⁵."""
+    """Of 300 samples of 32 seeds about 95 % must cover; fewer than 88 % happens by chance once in 10⁵."""
     covered = 0
     for _ in range(300):
         found = mean_interval(rng.exponential(1.0, 32))

@@ -46,8 +46,8 @@ def compare_command(
     from matrixrl.lab.spec import read_spec, work_out
     from matrixrl.lab.store import Store
 
-    overrides = {k: v for k, v in {"episodes": episodes, "seeds": seeds}.items() if v is not None}
-    file = read_spec(spec, overrides)
+    given = {"episodes": episodes, "seeds": seeds}
+    file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
     experiment = work_out(file)
     folder = Path("out") / experiment.name if out is None else out
     with Store.create(folder, experiment, file.text) as store:
@@ -138,7 +138,7 @@ def watch_command(
 def _run(store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None) -> None:
     """Play what the store lacks, then write table, report and figure."""
     from matrixrl.lab.analysis import summarise
-    from matrixrl.lab.execution import Campaign, CampaignProgress, make_executor
+    from matrixrl.lab.experiments import play
     from matrixrl.lab.report import draw_paper_figure, write_report
 
     console, folder = Console(), store.folder
@@ -147,13 +147,10 @@ def _run(store: Any, on: str, workers: int | None, address: str | None, tensorbo
         from matrixrl.lab.tensorboard import TensorBoardObserver
 
         observers.append(TensorBoardObserver(tensorboard, store))
-    campaign = Campaign(store, make_executor(on, workers, address), observers)
     try:
-        with CampaignProgress(store.experiment.name) as bar:
-            outcome = campaign.run(bar.tick)
+        outcome = play(store, on=on, workers=workers, address=address, observers=observers, progress=True)
     except KeyboardInterrupt:
-        done = campaign.stored / campaign.total
-        console.print(f"stopped at {done:.0%}; go on with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
+        console.print(f"stopped; go on with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         for observer in observers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from matrixrl.checks import choice
-from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.errors import MissingExtra
 from matrixrl.lab.store import COLUMNS, Store
 from matrixrl.records import FloatArray
+from matrixrl.run.files import write_whole
 
 __all__ = ["FORMATS", "export"]
 
@@ -31,16 +31,7 @@ def export(store: Store, path: Path, form: str) -> int:
     """
     choice("--format", form, FORMATS)
     writers: dict[str, Callable[[Store, Path], int]] = {"csv": _write_csv, "parquet": _write_parquet}
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        count = writers[form](store, temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise MatrixRLError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return count
+    return write_whole(path, lambda temporary: writers[form](store, temporary))
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str, int, dict[str, FloatArray]]]:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from matrixrl.errors import MatrixRLError, OutputExists
 from matrixrl.run.control import ControlResult
 from matrixrl.run.results import RunResult
 
-__all__ = ["OutputDirectory"]
+__all__ = ["OutputDirectory", "write_whole"]
+
+Result = TypeVar("Result")
 
 _SUMMARY, _EPISODES, _PICTURE, _RETURNS = "result.json", "episodes.csv", "regret.png", "returns.png"
 
@@ -70,15 +72,26 @@ class OutputDirectory:
     def write(self, name: str, fill: Callable[[Path], None]) -> Path:
         """Let `fill` write a temporary file, then rename it into place."""
         target = self.path / name
-        temporary = self.path / f".{os.getpid()}-{name}"
+        write_whole(target, fill)
+        return target
+
+
+def write_whole(path: Path, fill: Callable[[Path], Result]) -> Result:
+    """Let `fill` write a temporary file beside `path`, then rename it into place: a file is whole or not there.
+
+    The temporary name ends as the name does, because writers of pictures and tables choose their format by it.
+    """
+    temporary = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            fill(temporary)
-            temporary.replace(target)
-        except OSError as error:
-            raise MatrixRLError(f"cannot write {target}: {error.strerror}") from error
+            result = fill(temporary)
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        return target
+    except OSError as error:
+        raise MatrixRLError(f"cannot write {path}: {error.strerror or error}") from error
+    return result
 
 
 def _dump_returns(path: Path, result: ControlResult) -> None:

@@ -134,6 +134,17 @@ def test_the_end_of_an_episode_is_worth_what_it_earns_and_never_counted(name, se
         assert visits[:, :, end].sum() == 0
 
 
+@each_variant
+def test_steps_that_were_not_taken_teach_nothing(name, settings, rng):
+    engine = make_engine(name, EASY, [1, 2], known_reward=False, **settings)
+    Play(engine, EASY).episodes(5)
+    learned = {key: array.copy() for key, array in engine.arrays().items()}
+    states, actions = rng.integers(4, size=(2, 5)), rng.integers(3, size=(2, 5))
+    engine.update(states, actions, states[:, ::-1], np.zeros((2, 5)), np.zeros((2, 5)))
+    for key, array in engine.arrays().items():
+        np.testing.assert_array_equal(array, learned[key], key)
+
+
 @pytest.mark.parametrize("name", NAMES[1:])
 @each_reward
 def test_it_learns_an_easy_problem(name, known_reward):

@@ -138,8 +138,11 @@ def test_ucrl2_is_extended_value_iteration_over_the_stages(rng, known_reward, sc
 
 
 def test_ucrl2_thinks_everything_possible_of_a_pair_before_its_first_visit():
-    values = engine_of("ucrl2", scale=1e-6, known_reward=False).next_plan().values[0]
-    np.testing.assert_array_equal(values, np.arange(H, -1, -1.0)[:, None].repeat(S, axis=1))
+    unknown = engine_of("ucrl2", scale=1e-6, known_reward=False).next_plan().values[0]
+    np.testing.assert_array_equal(unknown, np.arange(H, -1, -1.0)[:, None].repeat(S, axis=1))
+    best = TASK.reward.max(axis=1)  # with known rewards: the best one here, then the best one anywhere
+    known = engine_of("ucrl2", scale=1e-6, known_reward=True).next_plan().values[0]
+    np.testing.assert_allclose(known[:-1], best + np.arange(H - 1, -1, -1.0)[:, None] * best.max(), atol=EXACT)
 
 
 def test_ucrl2_plans_again_exactly_when_the_visits_of_some_pair_doubled(rng):
@@ -197,45 +200,48 @@ def test_a_dirichlet_law_of_tiny_weights_puts_all_on_one_state_in_proportion(rng
     assert draws[:, 1].mean() == pytest.approx(0.75, abs=5 * math.sqrt(0.75 * 0.25 / 4000))
 
 
+def algorithm_2(q, n, p, reward, stage, *, bonus, scale, log):
+    """Lower Q (H, S, A) as UCB-Q-values does; n (S, A), P̂ (S, A, S), rewards (S, A), visits by stage (H, S)."""
+    values = np.zeros((H + 1, S))
+    for h in reversed(range(H)):
+        for s, a in np.ndindex(S, A):
+            if n[s, a] == 0:
+                continue  # Q stays at the cap
+            many, following = n[s, a], values[h + 1]
+            mean = p[s, a] @ following
+            if bonus == "hoeffding":
+                extra = 7 * H * log / math.sqrt(many)
+            else:
+                variance = p[s, a] @ (following - mean) ** 2
+                extra = math.sqrt(8 * log * variance / many) + 14 * H * log / (3 * many)
+                if h < H - 1:
+                    most = 100**2 * H**3 * S**2 * A * log**2
+                    inner = [min(most / stage[h + 1, y], H**2) if stage[h + 1, y] else H**2 for y in range(S)]
+                    extra += math.sqrt(8 * (p[s, a] @ inner) / many)
+            q[h, s, a] = min(q[h, s, a], reward[s, a] + mean + scale * extra)
+        values[h] = q[h].max(axis=1)
+
+
 @pytest.mark.parametrize("cap", ["horizon", "remaining"])
 @pytest.mark.parametrize("known_reward", [True, False])
-@pytest.mark.parametrize(("bonus", "scale"), [("hoeffding", 0.01), ("bernstein", 0.02), ("bernstein", 1e-4)])
+@pytest.mark.parametrize(("bonus", "scale"), [("hoeffding", 0.002), ("bernstein", 0.02), ("bernstein", 1e-4)])
 def test_ucbvi_is_algorithm_2_with_the_bonus_of_algorithm_3_or_4(rng, bonus, scale, cap, known_reward):
     settings = {"bonus": bonus, "scale": scale, "cap": cap, "known_reward": known_reward}
     engine = engine_of("ucbvi", n_episodes=50, delta=0.2, **settings)
     log = math.log(5 * S * A * 50 * H / 0.2)
-    top = [H if cap == "horizon" else H - h for h in range(H)]
-    q = np.stack([np.full((S, A), float(top[h])) for h in range(H)])
-    steps = []
-    for episode in teach(engine, rng, 25):
+    top = np.array([H if cap == "horizon" else H - h for h in range(H)], dtype=float)
+    q = np.tile(top[:, None, None], (1, S, A))
+    steps, stage = [], np.zeros((H, S))
+    for episode in teach(engine, rng, 25):  # which plans before each episode
         n, p, r = empirical(steps)
-        stage = np.zeros((H, S))
-        for h, s, *_ in steps:
-            stage[h, s] += 1
-        values = np.zeros((H + 1, S))
-        for h in reversed(range(H)):
-            for s, a in np.ndindex(S, A):
-                if n[s, a] == 0:
-                    continue  # Q stays at the cap
-                many, following = n[s, a], values[h + 1]
-                mean = p[s, a] @ following
-                if bonus == "hoeffding":
-                    extra = 7 * H * log / math.sqrt(many)
-                else:
-                    variance = p[s, a] @ (following - mean) ** 2
-                    extra = math.sqrt(8 * log * variance / many) + 14 * H * log / (3 * many)
-                    if h < H - 1:
-                        most = 100**2 * H**3 * S**2 * A * log**2
-                        inner = [min(most / stage[h + 1, y], H**2) if stage[h + 1, y] else H**2 for y in range(S)]
-                        extra += math.sqrt(8 * (p[s, a] @ inner) / many)
-                reward = TASK.reward[s, a]
-                if not known_reward:
-                    reward = min(1.0, r[s, a] + scale * math.sqrt(log / (2 * many)))
-                q[h, s, a] = min(q[h, s, a], top[h], reward + mean + scale * extra)
-            values[h] = q[h].max(axis=1)
+        reward = TASK.reward
+        if not known_reward:
+            reward = np.minimum(1.0, r + scale * np.sqrt(log / (2 * np.maximum(n, 1))))
+        algorithm_2(q, n, p, reward, stage, bonus=bonus, scale=scale, log=log)
         steps += episode
-    # teach planned before every episode; q is that of the last plan.
-    assert (q.max(axis=(1, 2)) < np.array(top)).any() or scale > 1e-3
+        for h, s, *_ in episode:
+            stage[h, s] += 1
+    assert (q < top[:, None, None]).any()
     np.testing.assert_allclose(engine.q[0].transpose(0, 2, 1), q, atol=ALGEBRA)
 
 
@@ -246,6 +252,20 @@ def much_data(engine, rng, visits):
     arrays = {**engine.arrays(), "transitions": transitions, "counts": transitions.sum(axis=2)}
     arrays["reward_sums"] = arrays["counts"] * TASK.reward.T.reshape(1, -1)
     engine.restore_arrays(arrays)
+
+
+def test_the_last_term_of_algorithm_4_falls_once_the_next_stage_was_visited_often(rng):
+    engine = engine_of("ucbvi", bonus="bernstein", n_episodes=50, delta=0.2)
+    much_data(engine, rng, 10**5)
+    stage = 10.0 ** rng.uniform(8.0, 11.0, (H, S))  # the minimum changes sides at 4·10⁸
+    engine.restore_arrays({**engine.arrays(), "stage_visits": stage[None]})
+    engine.next_plan()
+    transitions = engine.model.transitions[0].reshape(A, S, S).transpose(1, 0, 2)
+    q, log = np.full((H, S, A), float(H)), math.log(5 * S * A * 50 * H / 0.2)
+    means = transitions / 10**5
+    algorithm_2(q, np.full((S, A), 10**5), means, TASK.reward, stage, bonus="bernstein", scale=1.0, log=log)
+    assert (q < H).all()
+    np.testing.assert_allclose(engine.q[0].transpose(0, 2, 1), q, atol=ALGEBRA)
 
 
 @pytest.mark.parametrize("known_reward", [True, False])

@@ -42,7 +42,7 @@ class KernelUCBVISettings(BaselineSettings):
         # Domingues et al. 2021: the bonus H/√C + βH/C + Lσ as their section on the algorithm displays it (up to
         # logarithms and constants), the bandwidth of their corollary, β = 0.01 as in their experiments.
         "paper": {"stages": "separate", "beta": 0.01, "lipschitz": 1.0, "scale": 1.0},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table and a linear MDP: the
+        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
         # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
         "tuned": {"stages": "pooled", "bandwidth": 0.02, "beta": 0.1, "lipschitz": 0.0, "scale": 0.02},
     }

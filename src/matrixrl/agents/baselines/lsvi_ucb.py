@@ -41,7 +41,7 @@ class LSVIUCBSettings(BaselineSettings):
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         # Jin et al. 2020, Theorem 3.1: λ = 1, β = c·d·H·√ι, ι = ln(2dT/p), "an absolute constant c > 0"; we take c = 1.
         "paper": {"stages": "separate", "ridge": 1.0, "scale": 1.0, "clip": False},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table and a linear MDP: the
+        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
         # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
         "tuned": {"stages": "pooled", "ridge": 0.01, "scale": 0.0006, "clip": True},
     }

@@ -42,7 +42,7 @@ class RLSVISettings(BaselineSettings):
         # One regression a stage, values not clipped: Osband et al. 2016, Algorithm 1. It leaves σ and λ open; the
         # published values with a proof for a fixed problem are λ = 1 and β_k of Russo 2019, Theorem 1.
         "paper": {"stages": "separate", "ridge": 1.0, "noise": "worst-case", "scale": 1.0, "clip": False},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table and a linear MDP: the
+        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
         # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
         "tuned": {"stages": "pooled", "ridge": 0.01, "noise": "horizon", "scale": 0.02, "clip": True},
     }

@@ -42,7 +42,7 @@ class UCRLVTRSettings(BaselineSettings):
         # Abbasi-Yadkori et al. 2011, Theorem 2, as values lie in [0, H]. ‖θ*‖ is bounded by the features alone; for
         # one-hot ones by √(SA), as in the paper.
         "paper": {"ridge": 1.0, "scale": 1.0},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table and a linear MDP: the
+        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
         # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
         "tuned": {"ridge": 0.01, "scale": 0.01},
     }

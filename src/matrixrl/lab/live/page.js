@@ -187,13 +187,14 @@ function drawCharts() {
   latest.environments.forEach((env, i) => {
     const chart = panels[i].chart, wide = chart.clientWidth;
     const most = Math.max(12, Math.floor((wide - 70) / 7.5));  // characters that fit into one line of the legend
-    // Every agent always has a trace, so that what the reader has hidden or zoomed stays so.
+    // Every agent always has a trace, one empty point at first, so that what the reader has hidden or zoomed stays so.
     const traces = env.cells.map((cell, k) => ({
       type: "scatter", mode: cell.curve.episode.length === 1 ? "markers" : "lines", uid: `cell-${cell.cell}`,
-      x: cell.curve.episode, y: cell.curve.mean, name: plain(short(cell.agent, most)),
+      x: cell.curve.episode.length ? cell.curve.episode : [null], y: cell.curve.mean.length ? cell.curve.mean : [null],
+      name: plain(short(cell.agent, most)),
       line: { color: COLOURS[k % COLOURS.length] ?? colour("--ink"), dash: DASHES[k % DASHES.length], width: 2 },
       marker: { color: COLOURS[k % COLOURS.length] ?? colour("--ink") },
-      hovertemplate: `%{y:,.4~g} <i>(${plural(cell.curve_seeds, "seed")})</i><extra>${
+      hovertemplate: `%{y:,.4~g} (${plural(cell.curve_seeds, "seed")})<extra>${
         plain(short(cell.agent, 40)).replaceAll("%", "&#37;")}</extra>`,
     }));
     const axis = { gridcolor: colour("--grid"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
@@ -205,7 +206,8 @@ function drawCharts() {
       font: { color: colour("--ink"), family: getComputedStyle(document.body).fontFamily, size: 13 },
       hoverlabel: { bgcolor: colour("--ground"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
       xaxis: { ...axis, title: { text: "episode" }, rangemode: "tozero" },
-      yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" } },
+      yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" },
+        rangemode: env.measure === "regret" ? "tozero" : "normal" },
       showlegend: true, legend: { orientation: "v", x: 0, y: 0, yref: "container", yanchor: "bottom" },
     };
     const bar = ["select2d", "lasso2d", "autoScale2d"];

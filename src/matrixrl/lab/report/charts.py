@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Curve, EnvSummary
-from matrixrl.lab.report.look import Look, interval_text
+from matrixrl.lab.report.look import Look, hundredths, interval_text
 from matrixrl.records import FloatArray
 
 __all__ = ["charts_of"]
@@ -63,7 +63,7 @@ def _curves(agent: AgentSummary, looks: dict[str, Look], *, log: bool = False) -
     assert curve is not None
     label = agent.id
     if log and agent.exponent is not None:
-        label += f"\nslope {' '.join(interval_text(agent.exponent, 2)).rstrip()}"
+        label += f"\nslope {' '.join(interval_text(agent.exponent, hundredths)).rstrip()}"
     common = {"agent": agent.id, "label": label, **_colours(looks[agent.id])}
     line = {
         **common,
@@ -104,7 +104,14 @@ def _certificates(agent: AgentSummary, looks: dict[str, Look]) -> list[Trace]:
 
 def _optimum(agents: list[AgentSummary], value: float) -> Trace:
     last = max(float(agent.curve.episode[-1]) for agent in agents if agent.curve is not None)
-    return {"part": "optimum", "label": "V* of the start", "x": [1.0, last], "y": [value, value], "dash": "solid"}
+    return {
+        "part": "optimum",
+        "label": "V* of the start",
+        "text": ["", "V*"],
+        "x": [1.0, last],
+        "y": [value, value],
+        "dash": "solid",
+    }
 
 
 def _bounds(agents: list[AgentSummary]) -> list[tuple[str, str, list[float], list[float]]]:
@@ -164,6 +171,7 @@ def _slopes(agents: list[AgentSummary]) -> list[Trace]:
         {
             "part": "slope",
             "label": f"slope {name}, for the eye",
+            "text": ["", name],
             "x": [start, float(last)],
             "y": [middle, middle * 10.0**slope],
             "dash": "dot",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from matrixrl.lab.analysis import Interval
 from matrixrl.lab.spec import Experiment
 
-__all__ = ["DASHES", "GREY", "Look", "amount", "guarantee_label", "interval_text", "looks_of"]
+__all__ = ["DASHES", "Look", "amount", "guarantee_label", "hundredths", "interval_text", "looks_of"]
 
 # Okabe and Ito's colours but yellow, which white paper swallows: told apart by colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -18,7 +19,7 @@ _ON_DARK = ("#3D9BE0", "#F0803C", "#1FBF94", "#DD94BC", "#E69F00", "#8CCBF2", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """In Plotly's words. Six of them and seven colours: no two of 42 agents look the same."""
-GREY = "#767676"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,15 @@ def guarantee_label(guarantee: Literal[True] | str | None) -> tuple[str, str]:
     """Return (proven, tuned, no proof or not known yet; why).
 
     >>> guarantee_label("tuned: the bonus was scaled by 0.1")
-    ('tuned', 'tuned: the bonus was scaled by 0.1')
+    ('tuned', 'the bonus was scaled by 0.1')
     """
     if guarantee is None:
         return "not known yet", "nothing was played so far"
     if guarantee is True:
         return "proven", "a regret bound is proven for these settings"
     # A shrunken confidence set is tuning too: the proof was there until somebody turned a knob.
-    return ("tuned" if guarantee.startswith(("tuned", "exploration ")) else "no proof"), guarantee
+    label = "tuned" if guarantee.startswith(("tuned", "exploration ")) else "no proof"
+    return label, guarantee.removeprefix("tuned: ")
 
 
 def amount(value: float | None, digits: int = 3) -> str:
@@ -79,11 +81,20 @@ def amount(value: float | None, digits: int = 3) -> str:
     shown = f"{value:.{digits}g}"
     if "e" in shown:
         mantissa, power = shown.split("e")
-        shown = f"{mantissa}·10^{int(power)}"
+        shown = f"{mantissa}·10{str(int(power)).translate(_RAISED)}"
     return shown.replace("-", "−")
 
 
-def interval_text(interval: Interval | None, digits: int = 3) -> tuple[str, str]:
+def hundredths(value: float) -> str:
+    """Return a number with two decimals, as exponents are read.
+
+    >>> hundredths(0.0034), hundredths(-0.5)
+    ('0.00', '−0.50')
+    """
+    return f"{value + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def interval_text(interval: Interval | None, say: Callable[[float], str] = amount) -> tuple[str, str]:
     """Return (value, its interval in brackets or nothing).
 
     >>> interval_text(Interval(2.0, 1.0, 3.0))
@@ -91,7 +102,6 @@ def interval_text(interval: Interval | None, digits: int = 3) -> tuple[str, str]
     """
     if interval is None:
         return "–", ""
-    value = amount(interval.value, digits)
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
-        return value, ""
-    return value, f"[{amount(interval.low, digits)}, {amount(interval.high, digits)}]"
+        return say(interval.value), ""
+    return say(interval.value), f"[{say(interval.low)}, {say(interval.high)}]"

@@ -17,14 +17,15 @@ from matrixrl.lab.store import Store
 __all__ = ["again", "environment", "header", "settings_of_agents", "versions"]
 
 _SIZES = {"n_states": "states", "n_actions": "actions", "d": "d", "d_psi": "d of ψ"}
+_BAND = "Shaded: the 95 % bootstrap band of the mean over seeds."
 _CHART_WORDS = {
-    "regret": ("Cumulative regret", "Shaded: the 95 % bootstrap band of the mean over seeds."),
+    "regret": ("Cumulative regret", _BAND),
     "loglog": (
         "The same, both axes logarithmic",
         "A straight line of slope s is a regret that grows like N to the power s: 1 is linear (nothing is learned any "
         "more), ½ the rate of the theorems, 0 a regret that has stopped. Slopes are of the mean, over the last decade.",
     ),
-    "return": ("Return of each episode", "Shaded: the 95 % bootstrap band of the mean over seeds."),
+    "return": ("Return of each episode", _BAND),
     "certificates": (
         "Certificates",
         "What each agent could vouch for after every episode: the value of its policy is at least the lower edge, and "
@@ -76,10 +77,12 @@ def environment(env: EnvSummary, looks: dict[str, Look], charts: list[dict[str, 
         pieces.append('<p class="note">Agents have not played equally much so far: totals do not compare yet.</p>')
     for chart in charts:
         title, words = _CHART_WORDS[chart["kind"]]
+        if words == _BAND and not any(trace["part"] == "band" for trace in chart["traces"]):
+            words = ""
         label = escape(f"{title}, {env.id}")
         pieces.append(
             f'<h3>{title}</h3><p class="hint">{words}</p>'
-            f'<div class="chart" id="{chart["id"]}" role="img" aria-label="{label}"></div>'
+            f'<div class="chart" id="{chart["id"]}" role="group" aria-label="{label}"></div>'
         )
     if not charts:
         pieces.append('<p class="note">Nothing was played here so far.</p>')

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
-from matrixrl.lab.report.look import Look, amount, guarantee_label, interval_text
+from matrixrl.lab.report.look import Look, amount, guarantee_label, hundredths, interval_text
 
 __all__ = ["final_table", "is_even"]
 
@@ -51,7 +51,8 @@ def _caption(env: EnvSummary) -> str:
         if env.measure == "regret"
         else "Return of an episode, over the second half of the episodes"
     )
-    words = f"{what}; in brackets 95 % bootstrap intervals over seeds. A click on a heading sorts."
+    several = any(agent.seeds > 1 for agent in env.agents)
+    words = f"{what}{'; in brackets 95 % bootstrap intervals over seeds' * several}. A click on a heading sorts."
     if env.best is not None and len(env.agents) > 1:
         ahead = "least regret" if env.measure == "regret" else "highest return"
         words += f" Differences are to {escape(env.best)} ({ahead}), seed by seed."
@@ -62,9 +63,7 @@ def _heading(text: str, kind: str) -> str:
     return f'<th scope="col" aria-sort="none"><button type="button" data-kind="{kind}">{text}</button></th>'
 
 
-def _row(
-    env: EnvSummary, agent: AgentSummary, columns: list[_Column], look: Look, episodes: int, seeds: int
-) -> str:
+def _row(env: EnvSummary, agent: AgentSummary, columns: list[_Column], look: Look, episodes: int, seeds: int) -> str:
     best = agent.id == env.best and is_even(env) and len(env.agents) > 1
     mark = ' <span class="badge best">best</span>' if best else ""
     notes = []
@@ -75,9 +74,7 @@ def _row(
     small = f"<small>{'; '.join(notes)}</small>" if notes else ""
     label, reason = guarantee_label(agent.guarantee)
     kind = label.replace(" ", "-")
-    swatch = (
-        f'<span class="swatch" style="--light:{look.colour};--dark:{look.on_dark}" aria-hidden="true"></span>'
-    )
+    swatch = f'<span class="swatch" style="--light:{look.colour};--dark:{look.on_dark}" aria-hidden="true"></span>'
     cells = (
         f'<th scope="row" data-value="{escape(agent.id)}">{swatch}{escape(agent.id)}{mark}{small}</th>'
         f'<td data-value="{label}"><span class="badge {kind}" title="{escape(reason)}">{label}</span></td>'
@@ -98,7 +95,7 @@ def _columns(env: EnvSummary) -> list[_Column]:
         _of_interval("mean regret" if is_regret else "mean return", lambda a: a.final),
         _of_interval("median", lambda a: a.median),
         _of_number("regret per episode at the end" if is_regret else "return at the end", lambda a: a.at_end),
-        _of_interval("growth exponent", lambda a: a.exponent, digits=2),
+        _of_interval("growth exponent", lambda a: a.exponent, hundredths),
         _of_interval("difference to the best", lambda a: a.difference),
         _of_number("seconds per 1,000 episodes", lambda a: a.seconds_per_1000),
         _of_number("MB kept", lambda a: a.kept_megabytes),
@@ -109,12 +106,14 @@ def _columns(env: EnvSummary) -> list[_Column]:
     return always + [c for c in made[3:] if any(c.number(agent) is not None for agent in env.agents)]
 
 
-def _of_interval(heading: str, of: Callable[[AgentSummary], Interval | None], digits: int = 3) -> _Column:
+def _of_interval(
+    heading: str, of: Callable[[AgentSummary], Interval | None], say: Callable[[float], str] = amount
+) -> _Column:
     def number(agent: AgentSummary) -> float | None:
         found = of(agent)
         return None if found is None else found.value
 
-    return _Column(heading, number, lambda agent: interval_text(of(agent), digits))
+    return _Column(heading, number, lambda agent: interval_text(of(agent), say))
 
 
 def _of_number(heading: str, of: Callable[[AgentSummary], float | None], *, percent: bool = False) -> _Column:

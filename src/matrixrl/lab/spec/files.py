@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,34 +46,48 @@ class SpecFile:
         raise _error(self.source, self.lines, path, message)
 
 
-def read_spec(given: str | Path, overrides: dict[str, Any] | None = None) -> SpecFile:
-    """Return the spec of a file, or of a name of `shipped_specs`.
+def read_spec(
+    given: str | os.PathLike[str] | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
+) -> SpecFile:
+    """Return the spec of a file, of a name of `shipped_specs`, or of a dictionary.
 
     Args:
-        given: path of a .toml, .yaml or .yml file, or a name.
+        given: path of a .toml, .yaml or .yml file, a name, or what such a file would say.
         overrides: top-level keys that replace those of the file, such as episodes.
 
     >>> read_spec("quick").spec.name
     'quick'
     """
-    path = Path(given)
-    if path.suffix in _SUFFIXES:
-        source, text, is_toml = str(path), _text(path), path.suffix == ".toml"
-    else:
-        name = choice("spec", str(given), shipped_specs())
-        source, text, is_toml = f"{name}.toml", shipped_text(name), True
-    data, lines = _parse_toml(source, text) if is_toml else _parse_yaml(source, text)
+    source, text, data, lines = _load(given)
     if not isinstance(data, dict):
-        raise SpecError(
-            f"{source}: a spec must be a table of keys; got {type(data).__name__}. See matrixrl list specs."
-        )
-    for key, value in (overrides or {}).items():
-        data[key] = value
+        raise SpecError(f"{source}: a spec must be a table of keys; got {type(data).__name__}. See matrixrl list.")
+    changes = dict(overrides or {})
     try:
-        spec = Spec.model_validate(data)
+        spec = Spec.model_validate({**data, **changes})
     except ValidationError as error:
         raise _from_pydantic(source, lines, error) from error
+    if changes:  # what was run is what the store must tell
+        said = ", ".join(f"{key} = {value}" for key, value in changes.items())
+        text += f"\n# run with {said}\n"
     return SpecFile(source, spec, lines, text)
+
+
+def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, Any, dict[KeyPath, int]]:
+    """Return what complaints call it, its text, what it says, and the lines of its keys."""
+    if isinstance(given, Mapping):
+        try:
+            text = json.dumps(given, indent=1, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"spec must hold plain numbers and text only ({error})") from error
+        return "spec", text, json.loads(text), {}
+    path = Path(given)
+    if path.suffix not in _SUFFIXES:
+        name = choice("spec", str(given), shipped_specs())
+        text = shipped_text(name)
+        return f"{name}.toml", text, *_parse_toml(f"{name}.toml", text)
+    text = _text(path)
+    parse = _parse_toml if path.suffix == ".toml" else _parse_yaml
+    return str(path), text, *parse(str(path), text)
 
 
 def _text(path: Path) -> str:

@@ -80,12 +80,12 @@ class Store:
         """
         path = folder / FILE
         if path.exists():
-            with cls.open_to_read(folder) as held:
-                same = held.experiment.hash == experiment.hash
-            if same:
+            if cls.is_at(folder, experiment):
                 raise StoreError(f"{folder} already holds this experiment; go on with matrixrl resume {folder}")
+            with cls.open_to_read(folder) as held:
+                other = held.experiment
             raise StoreError(
-                f"{folder} holds another experiment ({held.experiment.name}, {held.experiment.hash}; this one is "
+                f"{folder} holds another experiment ({other.name}, {other.hash}; this one is "
                 f"{experiment.hash}), and results are never mixed; choose another directory with --out"
             )
         try:
@@ -115,6 +115,14 @@ class Store:
             building.close()
             fresh.rename(path)
             return cls(folder, _connect(path), lock)
+
+    @classmethod
+    def is_at(cls, folder: Path, experiment: Experiment) -> bool:
+        """Say whether a directory holds the store of just this experiment."""
+        if not (folder / FILE).is_file():
+            return False
+        with cls.open_to_read(folder) as held:
+            return held.experiment.hash == experiment.hash
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Self:

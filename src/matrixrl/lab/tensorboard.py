@@ -1,0 +1,176 @@
+"""A running experiment as TensorBoard curves: one run for each agent, one curve for each environment."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from matrixrl.lab.analysis.statistics import grid_of
+from matrixrl.lab.execution.blocks import BlockResult, Order
+from matrixrl.lab.spec import Cell
+from matrixrl.lab.store import Store
+from matrixrl.records import FloatArray, IntArray
+from matrixrl.run.tensorboard import open_writer
+
+__all__ = ["CURVE_POINTS", "TensorBoardObserver"]
+
+CURVE_POINTS = 200
+_UNSAFE = re.compile(r"[^-\w.]+", re.ASCII)
+_LONGEST_NAME = 100
+
+
+@dataclass
+class _Curve:
+    """A cell whose mean is not all written yet.
+
+    Attributes:
+        values: (K, m) cumulative regret, or return, of each seed at the steps; NaN where it is not there yet.
+        carried: (K,) cumulative regret so far.
+        episodes: (K,) how many of each seed are in `values`.
+        written: how many of the m steps are written.
+    """
+
+    values: FloatArray
+    carried: FloatArray
+    episodes: IntArray
+    written: int = 0
+
+    def add(self, places: list[int], series: FloatArray, steps: IntArray, *, cumulate: bool) -> None:
+        """Add the next episodes (K', n) of the seeds at some places."""
+        for k, row in zip(places, series, strict=True):
+            first = int(self.episodes[k])
+            values = self.carried[k] + np.cumsum(row) if cumulate else row
+            inside = np.flatnonzero((steps > first) & (steps <= first + len(row)))
+            self.values[k, inside] = values[steps[inside] - first - 1]
+            self.episodes[k] += len(row)
+            if cumulate and len(row):
+                self.carried[k] = values[-1]
+
+    def ready(self, places: list[int] | None = None) -> list[tuple[int, float]]:
+        """Return (index of the step, mean over the seeds) of what is new and known for all of those seeds."""
+        values = self.values if places is None else self.values[places]
+        found = []
+        if len(values):
+            for i in range(self.written, values.shape[1]):
+                mean = float(values[:, i].mean())
+                if math.isnan(mean):
+                    break
+                found.append((i, mean))
+        self.written += len(found)
+        return found
+
+
+class TensorBoardObserver:
+    """Writes the mean over seeds of cumulative regret (or of the return, on control tasks) as blocks are stored.
+
+    A step is written when every seed of the cell has it; at the end, every seed that has not failed. The past comes
+    from the store: a resumed campaign writes whole curves, which take the place of those of its earlier sittings.
+
+    Args:
+        folder: directory to give to TensorBoard.
+        store: of the campaign, open until `close`.
+
+    Raises:
+        MissingExtra: tensorboardX is not installed.
+    """
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._store = store
+        experiment = store.experiment
+        self._steps: IntArray = grid_of(experiment.episodes, CURVE_POINTS).astype(int)
+        self._place = {seed: k for k, seed in enumerate(experiment.seeds)}
+        agents = _safe_names(cell.agent_id for cell in experiment.cells)
+        self._tags = _safe_names(cell.env_id for cell in experiment.cells)
+        self._curves: dict[int, _Curve] = {}
+        self._left = set(range(len(experiment.cells)))
+        self._writers: dict[str, Any] = {}
+        for agent, name in agents.items():
+            self._writers[agent] = open_writer(folder / name, purge=True)
+        unfinished = {row.cell for row in store.runs() if row.status != "done"}
+        for number in sorted(self._left - unfinished):
+            self._load(number)
+            self._write(number)
+
+    def block(self, order: Order, result: BlockResult) -> None:
+        """Take note of a block that was stored."""
+        number, places = order.key[0], [self._place[seed] for seed in order.seeds]
+        curve = self._curves.get(number)
+        if curve is None or (curve.episodes[places] != order.first).any():
+            self._load(number)  # with this block: it is stored already
+        else:
+            series = result.columns[_measure(order.cell)]
+            curve.add(places, series, self._steps, cumulate=not order.cell.is_control)
+        self._write(number)
+
+    def _load(self, number: int) -> None:
+        """Take everything that the store has of a cell."""
+        cell, seeds = self._store.experiment.cells[number], self._store.experiment.seeds
+        written = self._curves[number].written if number in self._curves else 0
+        shape = len(seeds), len(self._steps)
+        curve = _Curve(np.full(shape, np.nan), np.zeros(len(seeds)), np.zeros(len(seeds), dtype=int), written)
+        for k, seed in enumerate(seeds):  # one by one: they may have got differently far
+            series = self._store.read(number, _measure(cell), [seed])
+            curve.add([k], series, self._steps, cumulate=not cell.is_control)
+        self._curves[number] = curve
+
+    def _write(self, number: int, places: list[int] | None = None) -> None:
+        cell, curve = self._store.experiment.cells[number], self._curves[number]
+        tag = f"{'return' if cell.is_control else 'cumulative_regret'}/{self._tags[cell.env_id]}"
+        for i, mean in curve.ready(places):
+            self._writers[cell.agent_id].add_scalar(tag, mean, int(self._steps[i]), display_name=cell.env_id)
+        if curve.written == len(self._steps):
+            self._left.discard(number)
+            del self._curves[number]
+
+    def close(self) -> None:
+        """Write the curves of cells in which seeds failed, from the others, and close the files."""
+        try:
+            rows = self._store.runs() if self._left else []
+            failed = {row.cell for row in rows if row.status == "failed"}
+            for number in sorted(self._left & failed):
+                well = [self._place[r.seed] for r in rows if r.cell == number and r.status != "failed"]
+                if number not in self._curves:
+                    self._load(number)
+                self._write(number, well)
+        finally:
+            self._left = set()
+            for writer in self._writers.values():
+                writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _measure(cell: Cell) -> str:
+    return "return" if cell.is_control else "regret"
+
+
+def _safe_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return a name for each id that is good for files and tags, no two alike.
+
+    >>> _safe_names(["psrl a=1", "psrl a_1", "../x", "é"])
+    {'psrl a=1': 'psrl_a_1', 'psrl a_1': 'psrl_a_1-2', '../x': '_x', 'é': '_'}
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for text in dict.fromkeys(ids):
+        base = _UNSAFE.sub("_", text)[:_LONGEST_NAME].lstrip(".") or "_"
+        name, again = base, 1
+        while name.lower() in taken:  # some file systems do not tell upper from lower case
+            again += 1
+            name = f"{base}-{again}"
+        taken.add(name.lower())
+        names[text] = name
+    return names

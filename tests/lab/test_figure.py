@@ -1,0 +1,114 @@
+"""The figure for a paper: its size, its fonts, its curves."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from matrixrl.errors import InvalidInput, MissingExtra, UnknownName
+from matrixrl.lab.execution import Campaign, make_executor
+from matrixrl.lab.report import draw_paper_figure
+from matrixrl.lab.report.look import looks_of
+from matrixrl.lab.spec import read_spec, work_out
+from matrixrl.lab.store import Store
+
+_SPEC = """
+name = "figure"
+episodes = 80
+seeds = 3
+[[env]]
+name = "river-swim"
+settings = { n_states = 4 }
+[[env]]
+name = "river-swim"
+id = "longer $x$ <b>"
+[[agent]]
+name = "psrl"
+id = "_hidden $y$"
+[[agent]]
+name = "random"
+id = "an agent whose name is as long as a name of an agent may be, which is much too long"
+[[agent]]
+name = "random"
+sweep = { n_episodes = [80] }
+"""
+_DPI = 600
+_WIDTHS = {1: 3.25, 2: 6.75}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figure")
+    spec = folder / "spec.toml"
+    spec.write_text(_SPEC.replace("which is much too long", "too long"), encoding="utf-8")
+    with Store.create(folder / "store", work_out(read_spec(spec))) as made:
+        Campaign(made, make_executor("serial")).run()
+        yield made
+
+
+def pixels(path):
+    from matplotlib.image import imread
+
+    return imread(path)[:, :, :3]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_both_kinds_of_file_have_the_width_of_the_column(store, tmp_path, columns):
+    image = pixels(draw_paper_figure(store, tmp_path / "a.png", columns=columns))
+    assert image.shape[1] == round(_WIDTHS[columns] * _DPI)
+    data = draw_paper_figure(store, tmp_path / "a.pdf", columns=columns).read_bytes()
+    box = [float(x) for x in re.search(rb"/MediaBox \[([^\]]*)\]", data)[1].split()]
+    assert box[:2] == [0.0, 0.0]
+    assert box[2] == pytest.approx(72 * _WIDTHS[columns])
+    assert box[3] == pytest.approx(72 * image.shape[0] / _DPI, abs=0.2)
+
+
+def test_the_pdf_is_vectors_with_truetype_fonts_inside(store, tmp_path):
+    data = draw_paper_figure(store, tmp_path / "a.pdf").read_bytes()
+    assert b"/FontFile2" in data  # a TrueType program is embedded
+    assert b"/Type3" not in data
+    assert b"/Subtype /Image" not in data
+
+
+def test_the_same_numbers_give_the_same_file(store, tmp_path):
+    first, second = (draw_paper_figure(store, tmp_path / name).read_bytes() for name in ("a.pdf", "b.pdf"))
+    assert first == second
+
+
+def test_every_agent_is_drawn_in_its_colour_and_nothing_is_cut_off(store, tmp_path):
+    image = pixels(draw_paper_figure(store, tmp_path / "a.png"))
+    for look in looks_of(store.experiment).values():
+        wanted = np.array([int(look.colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        assert (np.abs(image - wanted).max(axis=2) < 0.02).sum() > 500
+    edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert (edges == 1.0).all()  # a long name that ran out of the figure would touch its edge
+
+
+def test_one_environment_can_be_named(store, tmp_path):
+    both = pixels(draw_paper_figure(store, tmp_path / "both.png"))
+    one = pixels(draw_paper_figure(store, tmp_path / "one.png", env="longer $x$ <b>"))
+    assert one.shape[0] < 0.7 * both.shape[0]
+
+
+def test_what_cannot_be_drawn_is_refused_before_anything_is_written(store, tmp_path):
+    with pytest.raises(UnknownName, match=r"env must be one of .*; got 'river'"):
+        draw_paper_figure(store, tmp_path / "a.png", env="river")
+    with pytest.raises(InvalidInput, match=r"path must end in .pdf or .png; got 'a.svg'"):
+        draw_paper_figure(store, tmp_path / "a.svg")
+    with pytest.raises(InvalidInput, match="columns must be 1 or 2; got 3"):
+        draw_paper_figure(store, tmp_path / "a.png", columns=3)
+    with (
+        Store.create(tmp_path / "empty", store.experiment) as empty,
+        pytest.raises(InvalidInput, match="store must have results to draw"),
+    ):
+        draw_paper_figure(empty, tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_without_matplotlib_the_way_out_is_said(store, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"matrixrl\[viz\]"):
+        draw_paper_figure(store, tmp_path / "a.png")

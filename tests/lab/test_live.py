@@ -156,6 +156,12 @@ def finished(tmp_path_factory):
     return folder / "store"
 
 
+@pytest.fixture(scope="module")
+def server(finished):
+    with serving(finished) as found:
+        yield found
+
+
 # What a snapshot says
 
 
@@ -232,28 +238,27 @@ def test_a_directory_without_a_store_is_refused(tmp_path):
 # The server
 
 
-def test_only_get_from_this_machine_is_answered(finished):
-    with serving(finished) as server:
-        status, headers, page = server.get("/")
-        assert status == 200
-        assert "<html" in page
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
-        assert headers["x-content-type-options"] == "nosniff"
-        assert "access-control-allow-origin" not in headers
-        assert json.loads(server.get("/snapshot.json")[2]) == {"problem": None, **snapshot(finished)}
-        assert "plotly.js v" in server.get("/plotly.js")[2][:200]
-        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
-            assert server.get("/snapshot.json", method)[0] == 405
-        for path in ("/docs", "/redoc", "/openapi.json", "/page.html", "/../server.py", "/results.sqlite"):
-            assert server.get(path)[0] == 404
-        for host in (f"localhost:{server.port}", "LOCALHOST", "[::1]:8787", "127.0.0.1"):
-            assert server.get("/", host=host)[0] == 200
-        for host in ("evil.example", f"localhost.evil.example:{server.port}", "127.0.0.1.nip.io", "0.0.0.0", ""):
-            status, _, said = server.get("/snapshot.json", host=host)
-            assert status == 421
-            assert HOSTILE not in said
+def test_only_get_from_this_machine_is_answered(finished, server):
+    status, headers, page = server.get("/")
+    assert status == 200
+    assert "<html" in page
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in headers
+    assert json.loads(server.get("/snapshot.json")[2]) == {"problem": None, **snapshot(finished)}
+    assert "plotly.js v" in server.get("/plotly.js")[2][:200]
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+        assert server.get("/snapshot.json", method)[0] == 405
+    for path in ("/docs", "/redoc", "/openapi.json", "/page.html", "/../server.py", "/results.sqlite"):
+        assert server.get(path)[0] == 404
+    for host in (f"localhost:{server.port}", "LOCALHOST", "[::1]:8787", "127.0.0.1"):
+        assert server.get("/", host=host)[0] == 200
+    for host in ("evil.example", f"localhost.evil.example:{server.port}", "127.0.0.1.nip.io", "0.0.0.0", ""):
+        status, _, said = server.get("/snapshot.json", host=host)
+        assert status == 421
+        assert HOSTILE not in said
 
 
 def test_events_follow_the_store_at_most_once_a_second(tmp_path):
@@ -284,6 +289,12 @@ def test_events_follow_the_store_at_most_once_a_second(tmp_path):
         assert "damaged or not a store" in next(stream)["problem"]
 
 
+def test_a_quiet_stream_gives_signs_of_life(server):
+    with streaming(server) as lines:
+        assert next(snapshots(lines))["finished"]
+        assert next(line for line in lines if line).startswith(":")  # a comment, which is no event
+
+
 def test_an_interrupt_ends_it_with_streams_open(finished):
     with serving(finished) as server, streaming(server) as one, streaming(server) as two:
         assert next(snapshots(one))["finished"]
@@ -294,15 +305,14 @@ def test_an_interrupt_ends_it_with_streams_open(finished):
         assert [line for line in one if line] == []  # the stream has an end
 
 
-def test_a_client_that_leaves_is_let_go(finished):
-    with serving(finished) as server:
-        for _ in range(5):
-            with streaming(server) as lines:
-                assert next(snapshots(lines))["finished"]
-        deadline = time.monotonic() + 10
-        while connections(server) > 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+def test_a_client_that_leaves_is_let_go(server):
+    for _ in range(5):
+        with streaming(server) as lines:
+            assert next(snapshots(lines))["finished"]
+    deadline = time.monotonic() + 10
+    while connections(server) > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def connections(server: Server) -> int:
@@ -317,8 +327,8 @@ def is_open(line: str, server: Server) -> bool:
     return int(local.rpartition(":")[2], 16) == server.port and state != "0A"  # 0A listens
 
 
-def test_a_port_in_use_is_one_clear_line(finished):
-    with serving(finished) as server, pytest.raises(MatrixRLError, match=rf"--port {server.port} .*--port"):
+def test_a_port_in_use_is_one_clear_line(finished, server):
+    with pytest.raises(MatrixRLError, match=rf"--port {server.port} .*--port"):
         serve(finished, port=server.port)
 
 
@@ -391,38 +401,36 @@ def test_the_page_grows_with_the_campaign(tmp_path, browser):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
-def test_hostile_words_are_words_and_failures_have_reasons(finished, browser, width, dark):
-    with serving(finished) as server:
-        watched = Watched(browser, width=width, dark=dark)
-        page = watched.page
-        page.goto(server.url)
-        wait_for(page, "document.querySelectorAll('.chart .legendtoggle').length === 4")
-        assert page.locator("h1").inner_text() == HOSTILE
-        assert page.title().endswith(HOSTILE)
-        assert page.locator("#state").inner_text() == "Finished, with failures"
-        assert page.locator("#failures .reason").inner_text() == f"RuntimeError: no luck {HOSTILE}\nand a second line"
-        assert "seeds 1, 2" in page.locator("#failures li").inner_text()
-        assert page.locator("tbody .state.failed").count() == 1
-        page.locator(".chart").first.hover()
-        page.wait_for_timeout(300)
-        assert page.evaluate("window.hacked") is None
-        assert page.locator("main img, main script, main a").count() == 0
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
-        assert watched.errors == []
-        page.close()
+def test_hostile_words_are_words_and_failures_have_reasons(server, browser, width, dark):
+    watched = Watched(browser, width=width, dark=dark)
+    page = watched.page
+    page.goto(server.url)
+    wait_for(page, "document.querySelectorAll('.chart .legendtoggle').length === 4")
+    assert page.locator("h1").inner_text() == HOSTILE
+    assert page.title().endswith(HOSTILE)
+    assert page.locator("#state").inner_text() == "Finished, with failures"
+    assert page.locator("#failures .reason").inner_text() == f"RuntimeError: no luck {HOSTILE}\nand a second line"
+    assert "seeds 1, 2" in page.locator("#failures li").inner_text()
+    assert page.locator("tbody .state.failed").count() == 1
+    page.locator(".chart").first.hover()
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main img, main script, main a").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    assert watched.errors == []
+    page.close()
 
 
-def test_the_theme_is_kept(finished, browser):
-    with serving(finished) as server:
-        page = Watched(browser).page
-        page.goto(server.url)
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        page.get_by_role("button", name="Switch between light and dark").click()
-        page.reload()
-        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
-        page.close()
+def test_the_theme_is_kept(server, browser):
+    page = Watched(browser).page
+    page.goto(server.url)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Switch between light and dark").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.close()
 
 
 def test_a_lost_connection_is_said_and_found_again(finished, browser):

@@ -201,17 +201,18 @@ function drawCharts() {
       automargin: true, separatethousands: true };
     const grow = env.cells.length * 20 + 20;
     const layout = {
-      height: 300 + grow, margin: { t: 10, r: 12, b: 40 + grow, l: 50, autoexpand: true }, uirevision: shown,
+      height: 320 + grow, margin: { t: 30, r: 12, b: 40 + grow, l: 50, autoexpand: true }, uirevision: shown,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x unified",
       font: { color: colour("--ink"), family: getComputedStyle(document.body).fontFamily, size: 13 },
       hoverlabel: { bgcolor: colour("--ground"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
       xaxis: { ...axis, title: { text: "episode" }, rangemode: "tozero" },
       yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" },
         rangemode: env.measure === "regret" ? "tozero" : "normal" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--quiet"), activecolor: colour("--ink") },
       showlegend: true, legend: { orientation: "v", x: 0, y: 0, yref: "container", yanchor: "bottom" },
     };
-    const bar = ["select2d", "lasso2d", "autoScale2d"];
-    Plotly.react(chart, traces, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: bar });
+    const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];  // named: others may send data elsewhere
+    Plotly.react(chart, traces, layout, { responsive: true, displaylogo: false, modeBarButtons: buttons });
   });
 }
 

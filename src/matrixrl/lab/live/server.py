@@ -27,7 +27,7 @@ __all__ = ["make_app", "serve"]
 _HOST = "127.0.0.1"
 _PORT_REMEDY = "Choose another with --port."
 _TICK = 0.2  # seconds between two looks at whether to stop
-_HEARTBEAT = 50  # ticks of silence before a sign of life, so that a lost connection is noticed
+_HEARTBEAT = 25  # ticks of silence before a sign of life, so that a lost connection is noticed
 _SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 _GRACE = 2  # seconds that open connections have at the end
 

@@ -1,7 +1,7 @@
 """The store under load and under fire: ten million rows, and fifty kills.
 
-    python benchmarks/lab_store.py rows
-    python benchmarks/lab_store.py kills [HOW_MANY]
+python benchmarks/lab_store.py rows
+python benchmarks/lab_store.py kills [HOW_MANY]
 """
 
 from __future__ import annotations

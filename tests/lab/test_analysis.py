@@ -128,6 +128,19 @@ def test_a_store_without_rows_has_a_summary_too(tmp_path):
         assert held["cells"][1]["reasons"] == ["it broke"]
 
 
+def test_a_seed_that_failed_does_not_cut_the_others_short(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        facts = {"optimal_value": 1.0}
+        for first in (0, 20, 40):
+            for seeds in ((0,), (1,), (2,)):
+                if first == 0 or seeds != (1,):
+                    numbers = {name: rng.random((1, 20)) for name in ("regret", "return", "optimistic", "seconds")}
+                    store.write_block(0, seeds, first, numbers, state=None, facts=facts)
+        store.fail(0, (1,), "it broke")
+        agent = summarise(store)[0].agents[0]
+    assert (agent.seeds, agent.episodes, agent.failed) == (2, 60, [(1, "it broke")])
+
+
 def test_exports_hold_every_number_exactly(folder, tmp_path):
     with Store.open_to_read(folder) as store:
         counts = [export(store, tmp_path / f"all.{form}", form) for form in ("csv", "parquet")]

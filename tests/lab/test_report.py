@@ -103,6 +103,14 @@ def opened(browser, path, **options):
     return watched
 
 
+@pytest.fixture(scope="module")
+def shown(browser, whole):
+    """The page of the finished store, for tests that only look."""
+    watched = opened(browser, whole[1])
+    yield watched
+    watched.page.close()
+
+
 def quiet(watched, path):
     assert watched.errors == []
     assert watched.requests == [path.as_uri()]
@@ -141,11 +149,10 @@ def y_range(page, chart):
     return page.evaluate("(id) => document.getElementById(id)._fullLayout.yaxis.range", chart)
 
 
-def test_every_agent_has_its_curves_in_every_chart_and_they_are_the_store_s(browser, whole):
+def test_every_agent_has_its_curves_in_every_chart_and_they_are_the_store_s(shown, whole):
     environments, path = whole
-    watched = opened(browser, path)
     for i, env in enumerate(environments):
-        linear, log = (traces(watched.page, f"env-{i + 1}-{kind}") for kind in ("regret", "loglog"))
+        linear, log = (traces(shown.page, f"env-{i + 1}-{kind}") for kind in ("regret", "loglog"))
         assert [t["agent"] for t in linear if t["part"] == "line"] == [a.id for a in env.agents]
         assert [t["agent"] for t in log if t["part"] == "line"] == [a.id for a in env.agents]
         for agent in env.agents:
@@ -155,28 +162,25 @@ def test_every_agent_has_its_curves_in_every_chart_and_they_are_the_store_s(brow
             np.testing.assert_allclose(band["y"], [*agent.curve.high, *agent.curve.low[::-1]])
             positive = [None if y <= 0.0 else pytest.approx(y) for y in agent.curve.mean]
             assert of(log, agent.id, "line")["y"] == positive
-        certified = traces(watched.page, f"env-{i + 1}-certificates")
+        certified = traces(shown.page, f"env-{i + 1}-certificates")
         for agent in env.agents[:2]:
             np.testing.assert_allclose(of(certified, agent.id, "lower")["y"], agent.certified[0].mean)
             np.testing.assert_allclose(of(certified, agent.id, "upper")["y"], agent.certified[1].mean)
         (optimum,) = [t for t in certified if t["part"] == "optimum"]
         assert optimum["y"] == pytest.approx([env.facts["optimal_value"]] * 2)
-    quiet(watched, path)
-    watched.page.close()
+    quiet(shown, path)
 
 
-def test_an_agent_looks_the_same_everywhere_and_like_no_other(browser, whole):
-    environments, path = whole
-    watched = opened(browser, path)
+def test_an_agent_looks_the_same_everywhere_and_like_no_other(shown, whole):
+    environments, _ = whole
     looks: dict[str, set] = {}
     for i in range(len(environments)):
         for kind in _CHARTS:
-            for t in traces(watched.page, f"env-{i + 1}-{kind}"):
+            for t in traces(shown.page, f"env-{i + 1}-{kind}"):
                 if t["part"] in ("line", "lower", "upper"):
                     looks.setdefault(t["agent"], set()).add((t["colour"], t["dash"]))
     assert all(len(found) == 1 for found in looks.values())
     assert len(set.union(*looks.values())) == len(looks) == 4
-    watched.page.close()
 
 
 def test_bounds_stand_where_they_are_proven_and_never_squash_the_curves(browser, whole):
@@ -223,26 +227,27 @@ def test_a_click_in_the_legend_hides_the_curve_with_its_band_and_another_brings_
 def test_the_median_replaces_the_mean_and_comes_without_its_band(browser, whole):
     environments, path = whole
     watched = opened(browser, path)
-    watched.page.get_by_role("button", name="median", exact=True).click()
+    watched.page.locator("[data-measure=median]").click()
     for agent in environments[0].agents:
         found = traces(watched.page, "env-1-regret")
         np.testing.assert_allclose(of(found, agent.id, "line")["y"], agent.curve.median)
-        assert of(found, agent.id, "band")["y"] == []
-    watched.page.get_by_role("button", name="mean", exact=True).click()
+        assert set(of(found, agent.id, "band")["y"]) == {None}
+    click_legend(watched.page, "env-1-regret", "psrl")  # what is switched off meanwhile stays off with its band
+    visible_is(watched.page, "env-1-regret", "psrl", "legendonly")
+    watched.page.locator("[data-measure=mean]").click()
     again = of(traces(watched.page, "env-1-regret"), "random", "line")["y"]
     np.testing.assert_allclose(again, environments[0].agents[-1].curve.mean)
+    visible_is(watched.page, "env-1-regret", "psrl", "legendonly")
     quiet(watched, path)
     watched.page.close()
 
 
-def test_slopes_are_said_in_the_legend(browser, whole):
-    environments, path = whole
-    watched = opened(browser, path)
-    legend = watched.page.locator("#env-1-loglog .legend").text_content()
+def test_slopes_are_said_in_the_legend(shown, whole):
+    environments, _ = whole
+    legend = shown.page.locator("#env-1-loglog .legend").text_content()
     for agent in environments[0].agents:
         assert f"slope {agent.exponent.value:.2f}" in legend
     assert "slope ½" in legend
-    watched.page.close()
 
 
 def column(page, number):
@@ -269,19 +274,17 @@ def test_a_click_on_a_heading_sorts(browser, whole):
     page.close()
 
 
-def test_the_table_names_the_best_and_says_what_is_proven(browser, whole):
-    environments, path = whole
-    watched = opened(browser, path)
-    rows = watched.page.locator("#env-1 tbody tr")
-    assert watched.page.locator("#env-1 tr.best th").get_attribute("data-value") == environments[0].best
+def test_the_table_names_the_best_and_says_what_is_proven(shown, whole):
+    environments, _ = whole
+    rows = shown.page.locator("#env-1 tbody tr")
+    assert shown.page.locator("#env-1 tr.best th").get_attribute("data-value") == environments[0].best
     assert rows.locator("td:nth-child(2)").all_text_contents() == ["proven", "tuned", "no proof", "no proof"]
-    reasons = watched.page.locator("#env-1 .proofs").text_content()
+    reasons = shown.page.locator("#env-1 .proofs").text_content()
     assert "exploration 0.05 is below 1" in reasons
-    text = watched.page.locator("body").inner_text()
+    text = shown.page.locator("body").inner_text()
     assert "24 of 24 runs done" in text
     assert "matrixrl compare whole.toml --out whole" in text
     assert 'name = "whole"' in text
-    watched.page.close()
 
 
 def test_dark_and_light_apply_and_the_choice_is_kept(browser, whole):
@@ -309,7 +312,7 @@ def test_a_phone_scrolls_tables_and_not_the_page(browser, whole):
     page = watched.page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("(box => box.scrollWidth > box.clientWidth)(document.querySelector('#env-1 .wide'))")
-    plot = page.locator("#env-1-regret .plot").first.bounding_box()
+    plot = page.locator("#env-1-regret .nsewdrag").bounding_box()
     legend = page.locator("#env-1-regret .legend").bounding_box()
     assert plot["width"] > 250
     assert legend["y"] > plot["y"] + plot["height"]
@@ -407,3 +410,15 @@ def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "plotly.offline", None)
         with pytest.raises(MissingExtra, match=r"matrixrl\[lab\]"):
             write_report(store, tmp_path / "report.html")
+
+
+def test_certificates_without_a_proof_are_called_estimates(tmp_path):
+    text = (
+        'name = "sampled"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
+        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { columns = 2 }\n'
+    )
+    with played_store(tmp_path / "sampled", text) as store:
+        page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
+    (said,) = re.findall(r"Only estimated, not proven:</p><ul class=\"proofs\">(.*?)</ul>", page)
+    assert said.count("<li>") == 1
+    assert said.startswith("<li>matrix-rl columns=2: planning looks at 2 sampled columns")

@@ -36,7 +36,7 @@ class AgentSummary:
         agent: its name.
         settings: all of them.
         guarantee: True if a regret bound is proven for these settings, else why not; None before the first block.
-        seeds: how many have episodes.
+        seeds: how many are counted: those that have episodes and did not fail (all, if all failed).
         failed: (seed, reason) of those that failed.
         episodes: how many all of those seeds have.
         curve: cumulative regret, or return of each episode where there is no regret; None before the first block.
@@ -129,7 +129,10 @@ def _beside(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
 
 def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSummary:
     facts = store.facts(number)
-    begun = [row for row in rows if row.episodes > 0]
+    played = [row for row in rows if row.episodes > 0]
+    begun = [
+        row for row in played if row.status != "failed"
+    ] or played  # a seed that broke does not cut the others short
     summary = AgentSummary(
         cell=number,
         id=cell.agent_id,

@@ -18,9 +18,9 @@
   const isCurve = (t) => t.agent !== undefined;
   const isLog = (chart) => chart.kind === "loglog";
 
-  // Plotly reads a little HTML in names: what people wrote must stay what they wrote.
+  // Plotly reads a little HTML and %{…} in names: what people wrote must stay what they wrote.
   function safe(text) {
-    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%/g, "&#37;");
   }
 
   function wrapped(label, width) {
@@ -52,7 +52,8 @@
 
   function shownY(t) {
     if (measure === "mean") return t.y;
-    return t.part === "band" ? [] : t.median || t.y;
+    // nulls and not nothing: Plotly would forget an empty band when its curve is switched off
+    return t.part === "band" ? t.y.map(() => null) : t.median || t.y;
   }
 
   function hasLegend(t) {
@@ -74,6 +75,7 @@
     const thin = { bound: 1.5, slope: 1.2, optimum: 3, lower: 1.6, upper: 1.6 }[t.part];
     return {
       line: filled ? { width: 0, color: colour } : { width: thin || 2.2, color: colour, dash: t.dash },
+      marker: { color: colour, size: 8 },
       fillcolor: filled ? faded(colour, t.part === "band" ? 0.2 : areaAlpha(chart)) : undefined,
     };
   }
@@ -82,7 +84,7 @@
     const filled = t.part === "band" || t.part === "area";
     const edge = t.part === "lower" || t.part === "upper" ? t.part + " " : "";
     return {
-      type: "scatter", mode: t.text ? "lines+text" : t.x.length > 1 ? "lines" : "markers", text: t.text, textposition: "top left", x: t.x, y: shownY(t), name: nameOf(t),
+      type: "scatter", mode: t.text ? "lines+text" : t.x.length > 1 ? "lines" : "lines+markers", text: t.text, textposition: "top left", x: t.x, y: shownY(t), name: nameOf(t),
       meta: { agent: t.agent, part: t.part, kind: t.kind },
       legendgroup: groupOf(t, i), showlegend: hasLegend(t), visible: t.off ? "legendonly" : true,
       fill: filled ? "toself" : "none", hoverinfo: filled ? "skip" : undefined,
@@ -152,7 +154,7 @@
     const box = document.getElementById(chart.id), styles = chart.traces.map((t) => styleOf(chart, t));
     Plotly.update(
       box,
-      { y: chart.traces.map(shownY), name: chart.traces.map(nameOf), line: styles.map((s) => s.line), fillcolor: styles.map((s) => s.fillcolor) },
+      { y: chart.traces.map(shownY), name: chart.traces.map(nameOf), line: styles.map((s) => s.line), marker: styles.map((s) => s.marker), fillcolor: styles.map((s) => s.fillcolor) },
       layoutOf(chart, visibleOf(box)), everyTrace(chart),
     );
   }

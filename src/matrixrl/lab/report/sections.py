@@ -84,10 +84,26 @@ def environment(env: EnvSummary, looks: dict[str, Look], charts: list[dict[str, 
             f'<h3>{title}</h3><p class="hint">{words}</p>'
             f'<div class="chart" id="{chart["id"]}" role="group" aria-label="{label}"></div>'
         )
+        if chart["kind"] == "certificates":
+            pieces.append(_unproven(env, store))
     if not charts:
         pieces.append('<p class="note">Nothing was played here so far.</p>')
     pieces += ["<h3>Numbers</h3>", final_table(env, looks, experiment.episodes, len(experiment.seeds)), _proofs(env)]
     return "".join(pieces) + "</section>"
+
+
+def _unproven(env: EnvSummary, store: Store) -> str:
+    """Return of whose certificates no proof holds, and why; nothing where all are proven."""
+    ids = {agent.cell: agent.id for agent in env.agents}
+    found: dict[str, list[str]] = {}
+    for run in store.runs():
+        claim = (run.outcome.get("certificate") or {}).get("guarantee", True)
+        if run.cell in ids and claim is not True:
+            found.setdefault(str(claim), []).append(ids[run.cell])
+    items = "".join(
+        f"<li>{escape(', '.join(dict.fromkeys(names)))}: {escape(reason)}.</li>" for reason, names in found.items()
+    )
+    return f'<p class="hint">Only estimated, not proven:</p><ul class="proofs">{items}</ul>' if items else ""
 
 
 def _env_facts(env: EnvSummary, store: Store) -> str:

@@ -61,10 +61,13 @@ class Store:
         self.folder = folder
         self._db = connection
         self._lock = lock
-        self.experiment = self._read_experiment()
-        self._runs: dict[tuple[int, int], int] = {
-            (cell, seed): run for run, cell, seed in self._query("SELECT run, cell, seed FROM runs")
-        }
+        try:
+            self.experiment = self._read_experiment()
+            runs = self._query("SELECT run, cell, seed FROM runs")
+        except BaseException:
+            self.close()
+            raise
+        self._runs: dict[tuple[int, int], int] = {(cell, seed): run for run, cell, seed in runs}
 
     @classmethod
     def create(cls, folder: Path, experiment: Experiment, source: str = "") -> Self:
@@ -94,8 +97,8 @@ class Store:
             raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
         lock = WriterLock(folder)
         fresh = folder / f".{FILE}"  # built aside and renamed, so that a store is never half made
-        fresh.unlink(missing_ok=True)
-        with _complaining(folder):
+        with _complaining(folder), _releasing(lock):
+            fresh.unlink(missing_ok=True)
             building = sqlite3.connect(fresh, isolation_level=None)
             building.execute(f"PRAGMA page_size = {_PAGE}")
             building.executescript(f"BEGIN; {SCHEMA}")
@@ -129,7 +132,7 @@ class Store:
         """Return the store of a directory, to go on with."""
         _must_exist(folder)
         lock = WriterLock(folder)
-        with _complaining(folder):
+        with _complaining(folder), _releasing(lock):
             return cls(folder, _connect(folder / FILE), lock)
 
     @classmethod
@@ -333,8 +336,10 @@ class Store:
 
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     if read_only:
-        # Reading a WAL file needs a helper file beside it; where none can be made, nobody can be writing either.
-        frozen = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+        # Reading in WAL mode needs helper files beside the store: where they are missing and cannot be made, nobody is
+        # writing, and it can be read as it is.
+        helped = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
+        frozen = "" if helped else "&immutable=1"
         uri = f"{path.absolute().as_uri()}?mode=ro{frozen}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
     else:
@@ -365,6 +370,16 @@ def _complaining(folder: Path) -> Iterator[None]:
         raise StoreError(f"{folder}: {words}") from error
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}") from error
+
+
+@contextmanager
+def _releasing(lock: WriterLock) -> Iterator[None]:
+    """Let others write if the block does not end well."""
+    try:
+        yield
+    except BaseException:
+        lock.release()
+        raise
 
 
 def _bytes(row: FloatArray) -> bytes:

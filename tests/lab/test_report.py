@@ -242,6 +242,13 @@ def test_the_median_replaces_the_mean_and_comes_without_its_band(browser, whole)
     watched.page.close()
 
 
+def test_no_button_offers_to_send_a_chart_away(shown, whole):
+    titles = shown.page.locator("#env-1-regret .modebar-btn").evaluate_all("(all) => all.map((b) => b.dataset.title)")
+    assert len(titles) == 6
+    assert not [title for title in titles if re.search("share|cloud|edit|studio", title, re.IGNORECASE)]
+    assert shown.page.locator(".chart a[href^=http]").count() == 0
+
+
 def test_slopes_are_said_in_the_legend(shown, whole):
     environments, _ = whole
     legend = shown.page.locator("#env-1-loglog .legend").text_content()
@@ -414,11 +421,11 @@ def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
 
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):
     text = (
-        'name = "sampled"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
-        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { columns = 2 }\n'
+        'name = "restarts"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
+        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { doubling = "restart" }\n'
     )
-    with played_store(tmp_path / "sampled", text) as store:
+    with played_store(tmp_path / "restarts", text) as store:
         page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
     (said,) = re.findall(r"Only estimated, not proven:</p><ul class=\"proofs\">(.*?)</ul>", page)
     assert said.count("<li>") == 1
-    assert said.startswith("<li>matrix-rl columns=2: planning looks at 2 sampled columns")
+    assert said.startswith("<li>matrix-rl doubling=restart: restarts forget data")

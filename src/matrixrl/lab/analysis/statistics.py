@@ -17,6 +17,7 @@ CONFIDENCE = 0.95
 _RESAMPLES = 999
 _GRID = 160
 _SLOPE_POINTS = 24
+_NO_REGRET = 1e-12  # a resample of seeds without regret has a logarithm too
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ def growth_exponent(cumulative: FloatArray, episode: FloatArray) -> Interval | N
     targets = np.geomspace(episode[chosen[0]], last, _SLOPE_POINTS)
     picked = np.unique(np.searchsorted(episode, targets).clip(max=len(episode) - 1))
     curves, x = cumulative[:, picked], np.log(episode[picked])
-    if not (curves > 0.0).all(axis=1).all():
+    if not (curves.mean(axis=0) > 0.0).all():
         return None
     centred = x - x.mean()
 
     def slope(seeds: FloatArray, axis: int = -1) -> FloatArray:
         mean = curves[seeds.astype(int)].mean(axis=axis - 1)
-        found: FloatArray = np.log(mean) @ centred / (centred @ centred)
+        found: FloatArray = np.log(np.maximum(mean, _NO_REGRET)) @ centred / (centred @ centred)
         return found
 
     everyone = np.arange(len(curves))

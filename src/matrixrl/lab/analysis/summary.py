@@ -36,7 +36,7 @@ class AgentSummary:
         agent: its name.
         settings: all of them.
         guarantee: True if a regret bound is proven for these settings, else why not; None before the first block.
-        seeds: how many are counted: those that have episodes and did not fail (all, if all failed).
+        played: the seeds that are counted: those that have episodes and did not fail (all, if all failed).
         failed: (seed, reason) of those that failed.
         episodes: how many all of those seeds have.
         curve: cumulative regret, or return of each episode where there is no regret; None before the first block.
@@ -59,7 +59,7 @@ class AgentSummary:
     agent: str
     settings: dict[str, Any]
     guarantee: Literal[True] | str | None
-    seeds: int
+    played: list[int]
     failed: list[tuple[int, str]]
     episodes: int
     curve: Curve | None = None
@@ -76,6 +76,11 @@ class AgentSummary:
     certified: tuple[Curve, Curve] | None = None
     bounds: dict[str, list[float]] | None = None
 
+    @property
+    def seeds(self) -> int:
+        """How many seeds are counted."""
+        return len(self.played)
+
 
 @dataclass(frozen=True)
 class EnvSummary:
@@ -86,7 +91,8 @@ class EnvSummary:
         measure: "regret", or "return" where no optimum is known.
         facts: horizon, sizes, optimal_value, as far as known.
         agents: in the order of the spec.
-        best: id of the agent with the least regret, or the highest return; None before the first block.
+        best: id of the agent with the least regret, or the highest return, of those with the most episodes and seeds;
+            None before the first block.
     """
 
     id: str
@@ -115,13 +121,15 @@ def _environment(store: Store, env_id: str, cells: list[tuple[int, Cell]], rows:
     if not played:
         return EnvSummary(env_id, measure, facts, agents, None)
     sign = 1.0 if measure == "regret" else -1.0
-    best = min(played, key=lambda a: sign * a.final.value if a.final is not None else math.inf)
+    most = max((a.episodes, a.seeds) for a in played)
+    complete = [a for a in played if (a.episodes, a.seeds) == most]  # a total of fewer episodes is not a better one
+    best = min(complete, key=lambda a: sign * a.final.value if a.final is not None else math.inf)
     return EnvSummary(env_id, measure, facts, [_beside(a, best) for a in agents], best.id)
 
 
 def _beside(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
     """Return the summary with its paired difference to the best, where both have the same seeds and episodes."""
-    same = agent.id != best.id and agent.seeds == best.seeds and agent.episodes == best.episodes
+    same = agent.id != best.id and agent.played == best.played and agent.episodes == best.episodes
     if not same or agent.totals is None or best.totals is None:
         return agent
     return replace(agent, difference=mean_interval(agent.totals - best.totals))
@@ -130,22 +138,20 @@ def _beside(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
 def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSummary:
     facts = store.facts(number)
     played = [row for row in rows if row.episodes > 0]
-    begun = [
-        row for row in played if row.status != "failed"
-    ] or played  # a seed that broke does not cut the others short
+    begun = [row for row in played if row.status != "failed"] or played
     summary = AgentSummary(
         cell=number,
         id=cell.agent_id,
         agent=cell.agent,
         settings=cell.settings,
         guarantee=facts.get("guarantee"),
-        seeds=len(begun),
+        played=[row.seed for row in begun],
         failed=[(row.seed, row.reason or "") for row in rows if row.status == "failed"],
         episodes=min((row.episodes for row in begun), default=0),
     )
     if not begun:
         return summary
-    seeds = [row.seed for row in begun]
+    seeds = summary.played
     series = store.read(number, "return" if cell.is_control else "regret", seeds)
     n = series.shape[1]
     at = grid_of(n)

@@ -7,7 +7,9 @@
   const FAINTEST = 1e-5; // of the largest value: what lies below it on a logarithmic axis is rounding
   const CONFIG = {
     responsive: true, displaylogo: false, doubleClick: "reset",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    // Named one by one: some versions of Plotly offer to upload a chart, and this page sends nothing anywhere.
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    showSendToCloud: false, showEditInChartStudio: false, plotlyServerURL: "",
     toImageButtonOptions: { scale: 2 },
   };
   let measure = "mean";

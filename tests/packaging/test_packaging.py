@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -17,6 +18,38 @@ def test_import_stays_light():
     code = "import sys, matrixrl; print([m for m in ('sklearn', 'matplotlib', 'plotly', 'typer') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_plain_install_has_everything_but_the_lab(tmp_path):
+    """Without the optional packages `run` and `list` work, and the lab says in one line what is missing."""
+    lab = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["lab"]
+    names = [re.split("[<>=]", requirement)[0].replace("pyyaml", "yaml") for requirement in lab] + ["ray"]
+    names.remove("pydantic")  # the command line itself may bring it (Typer's neighbourhood)
+    blocked = tuple(names)
+    code = f"""
+import importlib.util, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in {blocked} else real(name, package)
+sys.meta_path.insert(0, Missing())
+from matrixrl.cli.main import main
+sys.argv[0] = "matrixrl"
+main()
+"""
+
+    def run(*words):
+        command = [sys.executable, "-c", code, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert run("list").returncode == 0
+    assert run("run", "river-swim", "-n", "2", "-k", "1").returncode == 0
+    refused = run("compare", "quick")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: the lab needs yaml, loky")
+    assert "pip install 'matrixrl[lab]'" in refused.stderr
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -42,7 +75,9 @@ def test_the_wheel_holds_the_package_and_its_types(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "matrixrl/py.typed" in names
-    sources = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.py")}
+    kinds = ("*.py", "*.toml", "*.html", "*.css", "*.js")
+    sources = {p.relative_to(ROOT / "src").as_posix() for kind in kinds for p in (ROOT / "src").rglob(kind)}
+    assert "matrixrl/lab/shipped/quick.toml" in sources
     assert sources <= set(names)
     assert not [n for n in names if n.startswith("tests")]
 

@@ -43,14 +43,16 @@ def compare_command(
 ) -> None:
     """Run agents × environments × seeds of a spec: stored, resumable, ending in a table, a report and a figure."""
     require_lab()
+    from matrixrl.lab.execution.executors import check_executor
     from matrixrl.lab.spec import read_spec, work_out
     from matrixrl.lab.store import Store
 
     given = {"episodes": episodes, "seeds": seeds}
+    check_executor(on, workers, address)  # before a store is made
     file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
     experiment = work_out(file)
     folder = Path("out") / experiment.name if out is None else out
-    with Store.create(folder, experiment, file.text) as store:
+    with Store.create(folder, experiment, file.text, file.options) as store:
         _run(store, on, workers, address, tensorboard)
 
 
@@ -131,7 +133,10 @@ def watch_command(
     """Watch an experiment while it runs, on a page of this machine."""
     require_lab()
     from matrixrl.lab.live import serve
+    from matrixrl.lab.store import Store
 
+    if not Store.is_there(folder):
+        typer.echo(f"{folder} holds no results yet; the page waits for them", err=True)
     serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {folder} on {url}"))
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from matrixrl.checks import choice, integer
-from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 
-__all__ = ["EXECUTORS", "Answer", "Executor", "make_executor"]
+__all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
 
 _ATTEMPTS = 3  # of one block, each with a new worker
 _POLL = 0.2  # seconds between two looks at the screen while nothing is ready
@@ -204,6 +204,15 @@ class RayExecutor:
 EXECUTORS = ("serial", "processes", "ray")
 
 
+def check_executor(on: str, workers: int | None, address: str | None) -> None:
+    """Refuse what `make_executor` could not make, before anything is begun."""
+    choice("--on", on, EXECUTORS)
+    if workers is not None:
+        integer("--workers", workers, low=1, remedy="Leave it out for all cores.")
+    if address is not None and on != "ray":
+        raise InvalidInput(f"--address must be left out for {on}; got {address}. It is the address of a Ray cluster.")
+
+
 def make_executor(on: str, workers: int | None = None, address: str | None = None) -> Executor:
     """Return an executor by name.
 
@@ -212,11 +221,7 @@ def make_executor(on: str, workers: int | None = None, address: str | None = Non
         workers: how many blocks at once; as many as there are cores by default.
         address: of a running Ray cluster.
     """
-    choice("--on", on, EXECUTORS)
-    if workers is not None:
-        integer("--workers", workers, low=1, remedy="Leave it out for all cores.")
-    if address is not None and on != "ray":
-        raise MatrixRLError(f"--address must be left out for {on}; got {address}. It is the address of a Ray cluster.")
+    check_executor(on, workers, address)
     if on == "serial":
         return SerialExecutor()
     return ProcessExecutor(workers) if on == "processes" else RayExecutor(workers, address)

@@ -166,7 +166,8 @@ def versions(store: Store) -> str:
 def again(store: Store) -> str:
     """Return how to regenerate the results: the spec and the command."""
     name = store.experiment.name
-    command = shlex.join(["matrixrl", "compare", f"{name}.toml", "--out", name])
+    options = store.options.split()
+    command = shlex.join(["matrixrl", "compare", f"{name}.toml", *options, "--out", name])
     if store.source:
         words = f"Save this text as <code>{escape(name)}.toml</code> (or .yaml, if that is what it is), and run"
         text = f'<pre class="wide" tabindex="0">{escape(store.source)}</pre>'

@@ -34,12 +34,14 @@ class SpecFile:
         spec: what it says.
         lines: the line of each key.
         text: of the file.
+        options: of the command line that replace what the file says.
     """
 
     source: str
     spec: Spec
     lines: dict[KeyPath, int]
     text: str
+    options: str = ""
 
     def complain(self, path: tuple[Any, ...], message: str) -> NoReturn:
         """Raise a complaint about one key."""
@@ -66,10 +68,8 @@ def read_spec(
         spec = Spec.model_validate({**data, **changes})
     except ValidationError as error:
         raise _from_pydantic(source, lines, error) from error
-    if changes:  # what was run is what the store must tell
-        said = ", ".join(f"{key} = {value}" for key, value in changes.items())
-        text += f"\n# run with {said}\n"
-    return SpecFile(source, spec, lines, text)
+    options = " ".join(f"--{key} {value}" for key, value in changes.items())
+    return SpecFile(source, spec, lines, text, options)
 
 
 def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, Any, dict[KeyPath, int]]:

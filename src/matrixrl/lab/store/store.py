@@ -70,19 +70,20 @@ class Store:
         self._runs: dict[tuple[int, int], int] = {(cell, seed): run for run, cell, seed in runs}
 
     @classmethod
-    def create(cls, folder: Path, experiment: Experiment, source: str = "") -> Self:
+    def create(cls, folder: Path, experiment: Experiment, source: str = "", options: str = "") -> Self:
         """Return a new store for an experiment.
 
         Args:
             folder: made if it is missing.
             experiment: what will be run.
             source: how to run it again: the text of the spec.
+            options: of the command line that replace what the text says.
 
         Raises:
             StoreError: the directory holds a store already, or cannot be written.
         """
         path = folder / FILE
-        if path.exists():
+        if cls.is_there(folder):
             if cls.is_at(folder, experiment):
                 raise StoreError(f"{folder} already holds this experiment; go on with matrixrl resume {folder}")
             with cls.open_to_read(folder) as held:
@@ -107,6 +108,7 @@ class Store:
                 "experiment": experiment.to_json(),
                 "hash": experiment.hash,
                 "source": source,
+                "options": options,
                 "versions": json.dumps(_versions()),
             }
             building.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
@@ -119,10 +121,15 @@ class Store:
             fresh.rename(path)
             return cls(folder, _connect(path), lock)
 
+    @staticmethod
+    def is_there(folder: Path) -> bool:
+        """Say whether a directory holds a store."""
+        return (folder / FILE).is_file()
+
     @classmethod
     def is_at(cls, folder: Path, experiment: Experiment) -> bool:
         """Say whether a directory holds the store of just this experiment."""
-        if not (folder / FILE).is_file():
+        if not cls.is_there(folder):
             return False
         with cls.open_to_read(folder) as held:
             return held.experiment.hash == experiment.hash
@@ -171,6 +178,11 @@ class Store:
     def source(self) -> str:
         """The text of the spec."""
         return self._meta("source")
+
+    @property
+    def options(self) -> str:
+        """The options of the command line that replace what the text of the spec says."""
+        return self._meta("options")
 
     def runs(self) -> list[RunRow]:
         """Return every run, by cell and seed."""
@@ -350,7 +362,7 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _must_exist(folder: Path) -> None:
-    if not (folder / FILE).is_file():
+    if not Store.is_there(folder):
         raise StoreError(f"{folder} holds no results ({FILE} is missing); run matrixrl compare SPEC --out {folder}")
 
 

@@ -1,0 +1,136 @@
+"""The commands of the lab as a user types them: real processes, their streams and their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BASE = [sys.executable, "-m", "matrixrl"]
+SPEC = """\
+name = "tiny"
+episodes = 30
+seeds = 2
+block = 10
+[[env]]
+name = "river-swim"
+settings = { n_states = 4 }
+[[agent]]
+name = "matrix-rl"
+settings = { preset = "practical" }
+[[agent]]
+name = "random"
+"""
+
+
+def run(*args, cwd=None):
+    return subprocess.run([*BASE, *args], capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    (home / "tiny.toml").write_text(SPEC)
+    done = run("compare", "tiny.toml", "--on", "serial", "--tensorboard", "events", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "matrix-rl" in done.stdout
+    assert "120 episodes in" in done.stdout
+    assert list((home / "events").rglob("events.out.*"))
+    return home / "out" / "tiny"
+
+
+def test_a_comparison_ends_in_a_table_a_report_and_a_figure(folder):
+    assert {"results.sqlite", "report.html", "figure.png"} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_finished_experiment_is_shown(folder):
+    held = json.loads(run("show", str(folder), "--json").stdout)
+    assert held["name"] == "tiny"
+    assert [cell["seeds"] for cell in held["cells"]] == [{"done": 2}, {"done": 2}]
+    assert held["cells"][0]["regret"]["value"] < held["cells"][1]["regret"]["value"]
+    words = run("show", str(folder)).stdout
+    assert "2 done" in words
+    assert held["rows"] in words
+
+
+def test_it_is_not_run_twice_but_may_be_resumed(folder):
+    again = run("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
+    assert again.returncode == 2
+    assert again.stderr == f"error: {folder} already holds this experiment; go on with matrixrl resume {folder}\n"
+    other = run("compare", "quick", "--out", str(folder))
+    assert "holds another experiment" in other.stderr
+    before = json.loads(run("show", str(folder), "--json").stdout)["rows"]
+    assert run("resume", str(folder), "--on", "serial").returncode == 0
+    assert json.loads(run("show", str(folder), "--json").stdout)["rows"] == before
+
+
+def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):
+    done = run("export", str(folder), "--out", str(tmp_path / "all.csv"))
+    assert done.stdout == f"wrote 120 episodes to {tmp_path / 'all.csv'}\n"
+    with (tmp_path / "all.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 120
+    done = run("report", str(folder), "--out", str(tmp_path / "r.html"), "--figure", str(tmp_path / "f.pdf"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
+    assert "<html" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare", "riverswin"], "spec must be one of quick, riverswim, linear, control, large; got 'riverswin'"),
+        (["compare", "missing.toml"], "cannot read missing.toml: No such file or directory"),
+        (["compare", "quick", "--episodes", "-3"], "episodes: must be greater than or equal to 1; got -3"),
+        (["compare", "quick", "--on", "cloud"], "--on must be one of serial, processes, ray; got 'cloud'"),
+        (["resume", "nowhere"], "nowhere holds no results"),
+        (["show", "nowhere"], "nowhere holds no results"),
+        (["export", "nowhere", "--out", "x.csv"], "nowhere holds no results"),
+        (["report", "nowhere"], "nowhere holds no results"),
+        (["watch", "nowhere", "--port", "99999999"], "port"),
+    ],
+)
+def test_mistakes_end_in_one_line(words, message, tmp_path):
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_executor_that_does_not_exist_leaves_no_store(tmp_path):
+    run("compare", "quick", "--on", "cloud", "--out", "s", cwd=tmp_path)
+    run("compare", "quick", "--workers", "0", "--out", "s", cwd=tmp_path)
+    assert not (tmp_path / "s").exists()
+
+
+def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
+    (tmp_path / "long.toml").write_text(SPEC.replace("episodes = 30", "episodes = 1000000").replace('"tiny"', '"long"'))
+    process = subprocess.Popen(
+        [*BASE, "compare", "long.toml", "--out", "s"],
+        cwd=tmp_path,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.5)
+        if (tmp_path / "s" / "results.sqlite").exists():
+            held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
+            if any(cell["episodes"] for cell in held["cells"]):
+                break
+    os.killpg(process.pid, signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "stopped; go on with: matrixrl resume s\n"
+    assert errors == ""
+    held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
+    assert any(cell["episodes"] for cell in held["cells"])

@@ -21,6 +21,8 @@ class RiverSwim(MDPEnv):
     Args:
         n_states: length of the river, at least 2.
         horizon: steps in an episode; four for each state by default.
+        copies: that many separate rivers, n_states each; an episode starts in one of them at random. Each must be
+            learned by itself, so d grows and nothing else changes.
         noisy_rewards: pay 0 or 1 at random with the right mean.
     """
 
@@ -29,6 +31,7 @@ class RiverSwim(MDPEnv):
         n_states: int = 6,
         horizon: int | None = None,
         *,
+        copies: int = 1,
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -42,11 +45,24 @@ class RiverSwim(MDPEnv):
         for s in range(1, n - 1):
             table[s, 1, s - 1 : s + 2] = 0.1, 0.6, 0.3
         reward[0, 0], reward[n - 1, 1] = 0.005, 1.0
+        count = integer("copies", copies, low=1, remedy="One river is the classic.")
+        start = np.zeros((count, n))
+        start[:, 0] = 1.0 / count
+        steps = 4 * n if horizon is None else horizon
+        self._length = n
         super().__init__(
-            FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
+            FiniteMDP(
+                np.einsum("ij,sat->isajt", np.eye(count), table).reshape(count * n, 2, count * n),
+                np.tile(reward, (count, 1)),
+                steps,
+                start=start.ravel(),
+                noisy_rewards=noisy_rewards,
+            ),
             render_mode=render_mode,
         )
 
     def picture(self, state: int) -> str:
         """Draw the river with the swimmer."""
-        return "~" * state + "S" + "~" * (self.mdp.n_states - 1 - state) + "$"
+        river, place = divmod(state, self._length)
+        which = f"{river + 1}: " if self.mdp.n_states > self._length else ""
+        return which + "~" * place + "S" + "~" * (self._length - 1 - place) + "$"

@@ -28,6 +28,7 @@ class SoftGrid(MDPEnv):
         regions: (rows, columns) of regions; d is their product.
         horizon: H.
         step: how far a move aims, in regions.
+        copies: how many actions there are for each of the four moves; A is four times that, and d stays the same.
         noisy_rewards: pay 0 or 1 at random with the right mean.
     """
 
@@ -38,6 +39,7 @@ class SoftGrid(MDPEnv):
         horizon: int = 20,
         *,
         step: float = 0.75,
+        copies: int = 1,
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -49,8 +51,9 @@ class SoftGrid(MDPEnv):
             fail("side", f"must be at least {max(rows, columns)}, one cell for each region", side, "Use fewer regions.")
         self.regions = rows, columns
         self._step = number("step", step, low=0.0, high=100.0, remedy="Try 0.75.")
+        self._moves = np.array(_MOVES * integer("copies", copies, low=1, remedy="One of each move is enough to play."))
         n_states = self.side**2
-        phi = FunctionPhi(self._aim, n_states, len(_MOVES))
+        phi = FunctionPhi(self._aim, n_states, len(self._moves))
         psi = _shares_of_all(self.side, self.regions)
         mass = np.asarray(psi.sum(axis=0)).ravel()
         parts = (psi / mass).T.tocsr()
@@ -73,9 +76,9 @@ class SoftGrid(MDPEnv):
         """Return the shares of the points that the moves from some cells aim at: (k,) → (k, A, d)."""
         places = np.stack(np.divmod(np.asarray(states), self.side), axis=-1) / (self.side - 1)
         spacing = 1.0 / (np.array(self.regions) - 1)
-        aims = np.clip(places[:, None, :] + self._step * spacing * np.array(_MOVES), 0.0, 1.0)
+        aims = np.clip(places[:, None, :] + self._step * spacing * self._moves, 0.0, 1.0)
         down, across = (_hats(aims[..., i], n) for i, n in enumerate(self.regions))
-        shares: FloatArray = (down[..., :, None] * across[..., None, :]).reshape(len(places), len(_MOVES), -1)
+        shares: FloatArray = (down[..., :, None] * across[..., None, :]).reshape(len(places), len(self._moves), -1)
         return shares
 
     def picture(self, state: int) -> str:

@@ -17,7 +17,7 @@ from matrixrl.envs import make
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
-from matrixrl.records import BoolArray, Certificate, FloatArray
+from matrixrl.records import BoolArray, Certificate, FloatArray, IntArray
 from matrixrl.run.players import agent_names, make_player
 from matrixrl.run.results import RunResult
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
@@ -77,6 +77,8 @@ class Simulation:
         self.certified: FloatArray = np.full((*shape, 2), np.nan)
         self.clock: FloatArray = np.zeros(len(self.window))
         self.done = 0
+        self.visited: tuple[IntArray, IntArray]
+        """States and actions of the last episode, each (B, H)."""
         self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
         self._replica = np.arange(len(self.seeds))
 
@@ -159,6 +161,7 @@ class Simulation:
             weights = (before != task.end_state).astype(np.float64)
         coins = uniforms[:, horizon + 1 :] if self.mdp.noisy_rewards else uniforms[:, 1:]
         rewards = self.mdp.earn(before, actions, coins) * weights
+        self.visited = before, actions
         n = self.played
         if self.certify:
             assert self.player.certifier is not None

@@ -51,6 +51,9 @@ class AgentSummary:
         optimistic_share: episodes in which the plan's own value was at least V*(s0); None without V*.
         gap: mean of the final certificates' gaps; None where there are none.
         certified: curves of the certificate's lower and upper bound, or None.
+        truths_inside: in how many of the seeds every certificate held: V*(s0) below its upper bound, the value of the
+            policy that was played above its lower one; 0 without certificates.
+        plans: how often a seed planned, mean over the finished ones; NaN before that.
         bounds: episode, theorem_2 and explicit bound on regret, or None.
     """
 
@@ -74,6 +77,8 @@ class AgentSummary:
     optimistic_share: float | None = None
     gap: float | None = None
     certified: tuple[Curve, Curve] | None = None
+    truths_inside: int = 0
+    plans: float = math.nan
     bounds: dict[str, list[float]] | None = None
 
     @property
@@ -178,6 +183,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
     totals = cumulative[:, -1]
     upper, value = store.read(number, "optimistic", seeds), float(facts["optimal_value"])
     slack = _ROUNDING * max(1.0, abs(value))
+    plans = [row.outcome["plans"] for row in begun if "plans" in row.outcome]
     gaps = [row.outcome["certificate"]["gap"] for row in begun if row.outcome.get("certificate")]
     return replace(
         summary,
@@ -189,6 +195,8 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         optimistic_share=float((upper >= value - slack).mean()),
         gap=float(np.mean(gaps)) if gaps else None,
         certified=_certified(store, number, seeds, picked, at),
+        truths_inside=_truths_inside(store, number, seeds, value - series, value),
+        plans=float(np.mean(plans)) if plans else math.nan,
         bounds=facts.get("bounds"),
     )
 
@@ -200,3 +208,12 @@ def _certified(
     if lower.shape[1] == 0:
         return None
     return curve_of(lower[:, picked], at), curve_of(upper[:, picked], at)
+
+
+def _truths_inside(store: Store, number: int, seeds: list[int], values: FloatArray, optimum: float) -> int:
+    """Return how many seeds have certificates that all hold; values (K, n) are of the policies that were played."""
+    lower, upper = store.read(number, "lower", seeds), store.read(number, "upper", seeds)
+    if lower.shape[1] == 0:
+        return 0
+    slack = _ROUNDING * max(1.0, abs(optimum))
+    return int(((lower <= values + slack) & (upper >= optimum - slack)).all(axis=1).sum())

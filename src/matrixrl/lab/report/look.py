@@ -10,13 +10,23 @@ from typing import Literal
 from matrixrl.lab.analysis import Interval
 from matrixrl.lab.spec import Experiment
 
-__all__ = ["DASHES", "Look", "amount", "guarantee_label", "hundredths", "interval_text", "looks_of"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "MARKERS",
+    "Look",
+    "amount",
+    "guarantee_label",
+    "hundredths",
+    "interval_text",
+    "looks_of",
+]
 
 # Okabe and Ito's colours but yellow, which white paper swallows: told apart by colour-blind readers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # The same on a dark ground: black turns white, and blue is lifted until it can be seen.
 _ON_DARK = ("#3D9BE0", "#F0803C", "#1FBF94", "#DD94BC", "#E69F00", "#8CCBF2", "#F2F2F2")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """In Plotly's words. Six of them and seven colours: no two of 42 agents look the same."""
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -44,10 +54,10 @@ def looks_of(experiment: Experiment) -> dict[str, Look]:
     ids = dict.fromkeys(cell.agent_id for cell in experiment.cells)
     return {
         name: Look(
-            _COLOURS[i % len(_COLOURS)],
+            COLOURS[i % len(COLOURS)],
             _ON_DARK[i % len(_ON_DARK)],
             DASHES[i % len(DASHES)],
-            _MARKERS[i % len(_MARKERS)],
+            MARKERS[i % len(MARKERS)],
         )
         for i, name in enumerate(ids)
     }

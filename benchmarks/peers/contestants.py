@@ -1,0 +1,88 @@
+"""Who races: ours and the peers', each with its settings and what is proven about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PROOF: Literal["proof"] = "proof"
+TUNED: Literal["tuned"] = "tuned"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One algorithm with its settings.
+
+    Attributes:
+        name: short and unique.
+        side: "ours", or which of the peers' environments it runs in.
+        agent: the algorithm's name on its side.
+        guarantee: "proof" where the bonus or radius is at least that of a proof, else "tuned".
+        settings: for the algorithm.
+        knows_reward: whether it is told the rewards; no peer is.
+        grows: whether an episode costs more the later it comes.
+        on_a_line: whether it needs places of states.
+    """
+
+    name: str
+    side: Literal["ours", "rlberry", "scool"]
+    agent: str
+    guarantee: Literal["proof", "tuned"]
+    settings: dict[str, Any] = field(default_factory=dict)
+    knows_reward: bool = False
+    grows: bool = False
+    on_a_line: bool = False
+
+
+def _matrix_rl() -> list[Contestant]:
+    return [
+        Contestant(
+            f"matrix-rl {preset}" + ("" if known else ", rewards learned"),
+            "ours",
+            "matrix-rl",
+            PROOF if preset == "guaranteed" else TUNED,
+            {"preset": preset, "known_reward": known},
+            knows_reward=known,
+        )
+        for preset in ("guaranteed", "practical")
+        for known in (True, False)
+    ]
+
+
+def _baselines() -> list[Contestant]:
+    # The paper presets of PSRL and Kernel-UCBVI have no proof for one problem (docs/baselines.md).
+    proven = {"ucbvi", "q-learning", "rlsvi", "lsvi-ucb"}
+    return [
+        Contestant(
+            f"our {agent}, {preset}",
+            "ours",
+            agent,
+            PROOF if preset == "paper" and agent in proven else TUNED,
+            {"preset": preset, "known_reward": False},
+            on_a_line=agent == "kernel-ucbvi",
+        )
+        for agent in ("ucbvi", "psrl", "rlsvi", "q-learning", "lsvi-ucb", "kernel-ucbvi")
+        for preset in ("tuned", "paper")
+    ]
+
+
+MAIN = _matrix_rl()
+BASELINES = _baselines()
+# "paper" asks the runner for the bonus of the paper, in place of the simplified one that rlberry is shipped with.
+PEERS = [
+    Contestant("rlberry UCBVI", "rlberry", "ucbvi", TUNED),
+    Contestant("rlberry UCBVI, bonus renewed at all stages", "rlberry", "ucbvi-all-stages", TUNED),
+    Contestant("rlberry UCBVI, paper's bonus", "rlberry", "ucbvi", PROOF, {"paper": True}),
+    Contestant("rlberry UCBVI-RTDP", "rlberry", "ucbvi-rtdp", TUNED),
+    Contestant("rlberry UCBVI-RTDP, paper's bonus", "rlberry", "ucbvi-rtdp", PROOF, {"paper": True}),
+    Contestant("rlberry PSRL", "rlberry", "psrl", TUNED),
+    Contestant("rlberry RLSVI", "rlberry", "rlsvi", TUNED),
+    Contestant("rlberry OptQL", "rlberry", "optql", TUNED),
+    Contestant("rlberry OptQL, paper's bonus", "rlberry", "optql", PROOF, {"paper": True}),
+    Contestant("rlberry LSVI-UCB", "rlberry", "lsvi-ucb", TUNED, grows=True),
+    Contestant("rlberry RS-UCBVI", "rlberry", "rs-ucbvi", TUNED, on_a_line=True),
+    Contestant("rlberry RS-Kernel-UCBVI", "rlberry", "rs-kernel-ucbvi", TUNED, on_a_line=True),
+    Contestant("rlberry-scool UCBVI", "scool", "ucbvi", TUNED),
+    Contestant("rlberry-scool UCBVI, paper's bonus", "scool", "ucbvi", PROOF, {"paper": True}),
+    Contestant("rlberry-scool LSVI-UCB", "scool", "lsvi-ucb", TUNED, grows=True),
+]

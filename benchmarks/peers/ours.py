@@ -1,0 +1,63 @@
+"""Runs one agent of matrixrl; the same order in, the same answer out, as peer.py.
+
+All seeds of an order are played side by side. What is played is noted for the judge of the race, and the regret that
+the library would measure is left out of the clock: the peers measure none.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from matrixrl.mdp import Judge
+from matrixrl.run import Simulation
+from worlds import WORLDS
+
+
+class NoJudge(Judge):
+    """Measures nothing."""
+
+    def regret(self, policies: np.ndarray) -> np.ndarray:
+        return np.zeros(len(policies))
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    n_episodes, seeds = order["n_episodes"], order["seeds"]
+    simulation = Simulation(
+        WORLDS[order["world"]].build(),
+        n_episodes=n_episodes,
+        seeds=seeds,
+        agent=order["agent"],
+        settings=order["settings"],
+    )
+    if not order.get("exact"):
+        simulation.judge = NoJudge(simulation.mdp)
+    states = np.zeros((len(seeds), n_episodes, simulation.mdp.horizon), dtype=np.int32)
+    actions = np.zeros_like(states)
+    learn = simulation.engine.update
+
+    def update(before: np.ndarray, taken: np.ndarray, *rest: Any) -> None:
+        states[:, simulation.played], actions[:, simulation.played] = before, taken
+        learn(before, taken, *rest)
+
+    simulation.engine.update = update  # type: ignore[method-assign]
+    began = time.process_time()
+    result = simulation.run(callback=lambda _: time.process_time() - began < order["limit"])
+    seconds, done = time.process_time() - began, simulation.played
+    kept = {f"states{seed}": states[i, :done] for i, seed in enumerate(seeds)}
+    kept |= {f"actions{seed}": actions[i, :done] for i, seed in enumerate(seeds)}
+    np.savez(order["keep"], **kept)
+    runs = [{"seed": seed, "done": done, "seconds": seconds / len(seeds)} for seed in seeds]
+    exact = result.final_regret.tolist() if order.get("exact") else None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    json.dump({"runs": runs, "peak_mb": peak, "exact": exact}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

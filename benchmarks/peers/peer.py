@@ -1,0 +1,204 @@
+"""Runs one agent of rlberry or rlberry-scool inside their environment; knows nothing of matrixrl.
+
+It reads one JSON object from standard input and writes one to standard output:
+side, agent, settings, tables (npz), n_episodes, seeds, limit (processor seconds), keep (npz for what was played).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import sys
+import time
+import warnings
+
+import gymnasium as gym
+import numpy as np
+from rlberry.spaces import Box, Discrete
+
+warnings.filterwarnings("ignore")
+
+
+class OutOfTime(Exception):
+    """Raised when an episode should start after the limit; whatever was played until then counts."""
+
+
+class Table(gym.Env):
+    """A finite MDP from plain tables, which notes what is played and when each episode began.
+
+    Next states are found by bisection in the distribution function: a simulator that costs as little as it can, so
+    that the race is between the algorithms.
+    """
+
+    reward_range = (0.0, 1.0)
+
+    def __init__(self, tables, n_episodes: int, places: np.ndarray | None) -> None:
+        self.law = np.cumsum(tables["P"], axis=2)
+        self.law[:, :, -1] = 1.0
+        self.reward, self.horizon = tables["R"], int(tables["H"])
+        self.start = np.cumsum(tables["start"])
+        n_states, n_actions = self.reward.shape
+        self.places = places
+        self.observation_space = Discrete(n_states)
+        if places is not None:
+            self.observation_space = Box(0.0, 1.0, shape=(places.shape[1],), dtype=np.float64)
+        self.action_space = Discrete(n_actions)
+        self.states = np.zeros((n_episodes, self.horizon), dtype=np.int32)
+        self.actions = np.zeros((n_episodes, self.horizon), dtype=np.int32)
+        self.stamps = np.zeros(n_episodes + 1)
+        self.begin(0, math.inf)
+
+    def begin(self, seed: int, deadline: float) -> None:
+        """Start a new run; no episode begins after `deadline` on the processor's clock."""
+        self.rng, self.deadline = np.random.default_rng(seed), deadline
+        self.episode, self.step_number, self.state = -1, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        del seed, options
+        now = time.process_time()
+        self.episode += 1
+        self.stamps[self.episode] = now
+        if now > self.deadline:
+            raise OutOfTime
+        self.step_number = 0
+        self.draws = self.rng.random(self.horizon + 1)
+        self.state = int(self.start.searchsorted(self.draws[-1], side="right"))
+        return self._seen(), {}
+
+    def step(self, action):
+        state, at = self.state, self.step_number
+        self.states[self.episode, at], self.actions[self.episode, at] = state, action
+        self.state = int(self.law[state, action].searchsorted(self.draws[at], side="right"))
+        self.step_number = at + 1
+        return self._seen(), float(self.reward[state, action]), False, False, {}
+
+    def _seen(self):
+        return self.state if self.places is None else self.places[self.state]
+
+
+def paper_scale(agent: str, table: Table, n_episodes: int) -> float:
+    """Return the factor with which the bonus, scale/√n + more, is at least that of the paper (δ = 0.05)."""
+    n_states, n_actions = table.reward.shape
+    steps, horizon = n_episodes * table.horizon, table.horizon
+    if agent.startswith("ucbvi"):  # Azar et al. 2017, Algorithm 3: 7HL/√n
+        return 7.0 * horizon * math.log(5.0 * n_states * n_actions * steps / 0.05)
+    # Jin et al. 2018, Theorem 1 with c = 1, which the paper leaves open: √(H³ι/n)
+    return math.sqrt(horizon**3 * math.log(n_states * n_actions * steps / 0.05))
+
+
+def feature_map(base, phi: np.ndarray | None, n_states: int, n_actions: int):
+    """Return what LSVI-UCB wants: a function that makes a map from pairs to features."""
+
+    class Map(base):
+        def __init__(self, _env) -> None:
+            super().__init__()
+            self.shape = (n_states * n_actions,) if phi is None else (phi.shape[2],)
+
+        def map(self, observation, action):
+            if phi is not None:
+                return phi[observation, action]
+            row = np.zeros(n_states * n_actions)
+            row[observation * n_actions + action] = 1.0
+            return row
+
+    return Map
+
+
+def maker(side: str, agent: str, paper: bool, table: Table, tables, n_episodes: int):
+    """Return a function of the seed that makes the agent, with its defaults but for H, γ = 1 and what is asked for."""
+    if side == "scool":
+        from rlberry_scool.agents import LSVIUCBAgent, UCBVIAgent
+        from rlberry_scool.agents.features import FeatureMap
+
+        kinds = {"ucbvi": UCBVIAgent, "lsvi-ucb": LSVIUCBAgent}
+    else:
+        from rlberry.agents import (
+            LSVIUCBAgent,
+            OptQLAgent,
+            PSRLAgent,
+            RLSVIAgent,
+            RSKernelUCBVIAgent,
+            RSUCBVIAgent,
+            UCBVIAgent,
+        )  # fmt: skip
+        from rlberry.agents.features import FeatureMap
+
+        class AllStages(UCBVIAgent):
+            """UCBVI whose bonus is renewed at all stages: as shipped, only at the stage of the visit."""
+
+            def _update(self, state, action, next_state, reward, hh):
+                super()._update(state, action, next_state, reward, hh)
+                n = self.N_sa[state, action]
+                bonus = self.bonus_scale_factor / math.sqrt(n) + self.v_max / n
+                self.B_sa[:, state, action] = np.minimum(bonus, self.v_max)
+
+        kinds = {
+            "ucbvi": UCBVIAgent, "ucbvi-all-stages": AllStages, "ucbvi-rtdp": UCBVIAgent, "psrl": PSRLAgent,
+            "rlsvi": RLSVIAgent, "optql": OptQLAgent, "lsvi-ucb": LSVIUCBAgent, "rs-ucbvi": RSUCBVIAgent,
+            "rs-kernel-ucbvi": RSKernelUCBVIAgent,
+        }  # fmt: skip
+    settings = {"gamma": 1.0, "horizon": table.horizon}
+    n_states, n_actions = table.reward.shape
+    if agent == "ucbvi-rtdp":
+        settings["real_time_dp"] = True
+    if paper:
+        settings["bonus_scale_factor"] = paper_scale(agent, table, n_episodes)
+    if agent == "lsvi-ucb":
+        phi = tables.get("phi")
+        settings["feature_map_fn"] = feature_map(FeatureMap, phi, n_states, n_actions)
+    if agent.startswith("rs-"):
+        half = 0.5 / max(n_states - 1, 1)  # every state is its own representative
+        settings |= {"min_dist": half, "max_repr": n_states}
+        if agent == "rs-kernel-ucbvi":
+            settings["bandwidth"] = min(0.05, half)
+
+    def make(seed: int):
+        made = kinds[agent](table, copy_env=False, seeder=seed, **settings)
+        made.set_writer(None)  # no logging on the clock
+        return made
+
+    return make
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    with np.load(order["tables"]) as stored:
+        tables = dict(stored)
+    n_episodes, limit = order["n_episodes"], order["limit"]
+    n_states = tables["R"].shape[0]
+    places = np.linspace(0.0, 1.0, n_states)[:, None] if order["agent"].startswith("rs-") else None
+    table = Table(tables, n_episodes, places)
+    del tables["P"]
+    paper = bool(order["settings"].get("paper", False))
+    make = maker(order["side"], order["agent"], paper, table, tables, n_episodes)
+    if order["side"] == "rlberry":  # numba compiles outside the clock
+        warm = make(0)
+        table.begin(0, math.inf)
+        warm.fit(2)
+        del warm
+    began, runs, kept = time.process_time(), [], {}
+    for seed in order["seeds"]:
+        spent = time.process_time() - began
+        if runs and spent + max(run["seconds"] for run in runs) > limit:
+            break
+        table.begin(seed, math.inf)  # building an agent resets the table
+        agent = make(seed)
+        table.begin(seed, began + limit)
+        try:
+            agent.fit(n_episodes)
+            table.stamps[n_episodes] = time.process_time()
+            done = n_episodes
+        except OutOfTime:
+            done = table.episode
+        marks = table.stamps[: done + 1]
+        total, half = float(marks[-1] - marks[0]), float(marks[done // 2] - marks[0])
+        runs.append({"seed": seed, "done": done, "seconds": total, "half": half})
+        kept |= {f"states{seed}": table.states[:done].copy(), f"actions{seed}": table.actions[:done].copy()}
+    np.savez(order["keep"], **kept)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    json.dump({"runs": runs, "peak_mb": peak}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Theorem 3: the kernel version beside features, and the effective dimension of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from matrixrl.core.dual import effective_dimension
+from matrixrl.features.kernel_features import gram_root
+from matrixrl.kernels import as_kernel
+from matrixrl.lab.analysis import Interval
+from matrixrl.lab.study.drawing import curves, points
+from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.study.slopes import ratio, said
+from matrixrl.lab.study.specs import agent, env, spec
+
+__all__ = ["QUESTIONS"]
+
+PART = "Theorem 3"
+
+
+def _kernel_specs(size: Size) -> dict[str, dict[str, Any]]:
+    kernel = "kernel-matrix-rl"
+    agents = [
+        agent("one-hot features", preset="practical"),
+        agent("kernel, identity", name=kernel, preset="practical", length_scale=0.001),
+        agent("kernel, RBF 0.5", name=kernel, preset="practical", length_scale=0.5),
+        agent("kernel, RBF 1.0", name=kernel, preset="practical", length_scale=1.0),
+    ]
+    grid = env("grid-world", {"size": 12 if size.name == "full" else 8})
+    return {"runs": spec(size, size.episodes(300), [grid], agents, seeds=max(2, size.seeds // 2))}
+
+
+def _kernel(evidence: Evidence) -> Answer:
+    agents = [a for _, a in evidence.agents()]
+    plain, identity = agents[0], agents[1]
+    assert plain.totals is not None
+    assert identity.totals is not None
+    apart = float(np.abs(plain.totals - identity.totals).max())
+    rows, gains = [], []
+    for a in agents:
+        assert a.totals is not None
+        gain = ratio(a.totals, plain.totals)
+        gains.append(gain)
+        rows.append([a.id, said(a.final, 1), said(gain, 3)])
+    better = [a.id for a, gain in zip(agents[2:], gains[2:], strict=True) if gain.value < 1.0]
+    verdict = (
+        f"The dual algorithm with the identity as kernel differs from one-hot features by {apart:.2g} in total "
+        "regret (they "
+        "are the same algorithm); neighbours that share what they learn lower it: "
+        f"{', '.join(better) or 'none does'}."
+    )
+    table = Table("total regret", ["agent", "regret", "ratio to one-hot"], rows)
+
+    def draw(figure: Any) -> None:
+        curves(figure.subplots(), agents, log=False)
+
+    return Answer(apart < 1e-6 * max(1.0, float(plain.totals.max())) and bool(better), verdict, [table], draw)
+
+
+def _measure_dimension(size: Size) -> dict[str, Any]:
+    from sklearn.gaussian_process.kernels import RBF, DotProduct, Exponentiation
+
+    side = {"tiny": 4, "quick": 15, "full": 20}[size.name]
+    axis = np.linspace(-1.0, 1.0, side)
+    where = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    kernels = {
+        "linear (rank 3)": DotProduct(1.0),
+        "polynomial, degree 2 (rank 6)": Exponentiation(DotProduct(1.0), 2),
+        "RBF, length scale 1": RBF(1.0),
+        "RBF, length scale 0.3": RBF(0.3),
+    }
+    steps = [10, 100, 1_000, 10_000, 100_000]
+    found: dict[str, Any] = {}
+    for label, kernel in kernels.items():
+        gram = as_kernel(kernel)(where, where)
+        rows = gram_root("kernel", gram / gram.diagonal().max())
+        found[label] = {"rank": int(rows.shape[1]), "dims": [effective_dimension(rows, most=t) for t in steps]}
+    return {"steps": steps, "points": len(where), "found": found}
+
+
+def _dimension(evidence: Evidence) -> Answer:
+    steps, found = evidence.numbers["steps"], evidence.numbers["found"]
+    rows = [[k, str(v["rank"]), *[f"{x:.2f}" for x in v["dims"]]] for k, v in found.items()]
+    bounded = all(v["dims"][-1] <= 1.05 * v["rank"] for v in found.values())
+    linear, narrow = found["linear (rank 3)"]["dims"], found["RBF, length scale 0.3"]["dims"]
+    verdict = (
+        f"At T = {steps[-1]:,} the linear kernel has d̃ = {linear[-1]:.2f} (it may not exceed its rank, 3), the "
+        "narrow RBF kernel "
+        f"{narrow[-1]:.2f} on {evidence.numbers['points']} points: far below the number of points, and growing "
+        "slowly."
+    )
+    head = ["kernel", "rank", *[f"T={t:,}" for t in steps]]
+
+    def draw(figure: Any) -> None:
+        series = {k: [Interval(x, x, x) for x in v["dims"]] for k, v in found.items()}
+        axes = figure.subplots()
+        points(axes, steps, series, x_label="T", y_label="effective dimension d̃", log=False)
+        axes.set_xscale("log")
+
+    return Answer(bounded, verdict, [Table("d̃ on well chosen points of a square", head, rows)], draw)
+
+
+QUESTIONS = [
+    Question(
+        "kernel",
+        PART,
+        "Kernels against features",
+        "Algorithm 2 with a kernel is Algorithm 1 with its features, and regret follows the kernel's effective "
+        "dimension.",
+        "A grid world; one-hot features, the identity kernel through the dual algorithm, and RBF kernels of the "
+        "cells' places.",
+        _kernel,
+        _kernel_specs,
+    ),
+    Question(
+        "effective-dimension",
+        PART,
+        "Effective dimension against T",
+        "d̃ is at most the rank of a kernel of finite rank, and grows slowly in T for smooth kernels.",
+        "sup ln det(I + K_X)/ln(1 + t) over sets of points of a square that are chosen to be as different as possible.",
+        _dimension,
+        measure=_measure_dimension,
+    ),
+]

@@ -1,0 +1,248 @@
+"""Theorems 1 and 2: regret against T, d, H, |S|, |A|, and below the explicit bound."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from matrixrl.lab.analysis import Interval
+from matrixrl.lab.study.drawing import curves, points
+from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.study.slopes import power, said
+from matrixrl.lab.study.specs import agent, env, spec
+
+__all__ = ["QUESTIONS"]
+
+PART = "Theorems 1 and 2"
+RIVER = {"n_states": 3, "horizon": 6}  # small enough that even the paper's ball learns within N
+GUARANTEED = agent("guaranteed", preset="guaranteed")
+PRACTICAL = agent("practical", preset="practical")
+
+
+def _growth_specs(size: Size) -> dict[str, dict[str, Any]]:
+    agents = [
+        agent("paper's ball (6), theorem's β", set="frobenius", radius="theorem"),
+        agent("paper's ball (5), theorem's β", set="column", radius="theorem"),
+        agent("paper's ball (6), block β", set="frobenius", radius="block"),
+        agent("normalised, theorem's β", set="normalised", radius="theorem"),
+        GUARANTEED,
+    ]
+    return {"runs": spec(size, size.episodes(20_000), [env("river-swim", RIVER)], agents)}
+
+
+def _growth(evidence: Evidence) -> Answer:
+    agents = [a for _, a in evidence.agents()]
+    rows = [[a.id, _amount(a.final), said(a.exponent)] for a in agents]
+    sublinear = [a.id for a in agents if a.exponent is not None and _high(a.exponent) < 1.0]
+    within = [a.id for a in agents if a.exponent is not None and a.exponent.value <= 0.5]
+    n = agents[0].episodes
+    verdict = (
+        f"Over the last decade up to N = {n:,}, regret grows sublinearly for {len(sublinear)} of {len(agents)} "
+        "agents and "
+        f"at most as √T for {len(within)}."
+    )
+    table = Table("total regret, and its growth exponent over the last decade", ["agent", "regret", "exponent"], rows)
+
+    def draw(figure: Any) -> None:
+        curves(figure.subplots(), agents)
+
+    return Answer(len(within) == len(agents), verdict, [table], draw)
+
+
+def _dimension_specs(size: Size) -> dict[str, dict[str, Any]]:
+    # each river is played the same number of times: fewer for each would be a question about N
+    return {
+        f"{count}": spec(
+            size, count * size.episodes(2_500), [env("river-swim", {**RIVER, "copies": count})], [GUARANTEED]
+        )
+        for count in size.first([1, 2, 4, 8])
+    }
+
+
+def _horizon_specs(size: Size) -> dict[str, dict[str, Any]]:
+    rivers = env("river-swim", {"n_states": 3}, horizon=size.first([4, 8, 16, 32]))
+    return {"runs": spec(size, size.episodes(5_000), [rivers], [GUARANTEED])}
+
+
+def _against(what: str, symbol: str, of: str) -> Any:
+    """Return an answer that compares the growth of regret with that of Theorem 2's own formula."""
+
+    def answer(evidence: Evidence) -> Answer:
+        found = [pair for name in evidence.summaries for pair in evidence.agents(name)]
+        x = [_size_of(e.facts, of) for e, _ in found]
+        totals = [a.totals for _, a in found if a.totals is not None]
+        bound = [a.bounds["theorem_2"][-1] for _, a in found if a.bounds is not None]
+        measured, promised = power(x, totals), power(x, [np.array([b]) for b in bound])
+        rows = [
+            [f"{v:g}", f"{a.episodes:,}", _amount(a.final), f"{b:,.3g}"]
+            for v, (_, a), b in zip(x, found, bound, strict=True)
+        ]
+        verdict = (
+            f"Regret grows as {symbol} to the power {said(measured)}; Theorem 2's formula, with the constants of "
+            "the same "
+            f"problems, as {symbol} to the power {promised.value:.2f}."
+        )
+        table = Table("at the last N", [symbol, "N", "regret", "Theorem 2, c = 1"], rows)
+
+        def draw(figure: Any) -> None:
+            series = {"measured": [a.final for _, a in found if a.final is not None]}
+            points(figure.subplots(), x, series, x_label=f"{what} {symbol}", y_label="regret")
+
+        return Answer(_high(measured) <= promised.value, verdict, [table], draw)
+
+    return answer
+
+
+def _states_specs(size: Size) -> dict[str, dict[str, Any]]:
+    sides = size.first([10, 32, 100, 316])
+    one = {"seeds": max(2, size.seeds // 4), "batch": 4}
+    return {"runs": spec(size, _some(size, 100), [env("soft-grid", side=sides)], [PRACTICAL], **one)}
+
+
+def _actions_specs(size: Size) -> dict[str, dict[str, Any]]:
+    grid = env("soft-grid", {"side": 20}, copies=size.first([1, 2, 8, 32]))
+    return {"runs": spec(size, _some(size, 100), [grid], [PRACTICAL])}
+
+
+def _some(size: Size, full: int) -> int:
+    """Return episodes that do not shrink much in a quick study: fewer would show random play only."""
+    return full if size.name != "tiny" else 10
+
+
+def _flat(symbol: str, of: str) -> Any:
+    """Return an answer that asks whether regret depends on a size that the theorem does not mention."""
+
+    def answer(evidence: Evidence) -> Answer:
+        found = evidence.agents()
+        x = [_size_of(e.facts, of) for e, _ in found]
+        slope = power(x, [a.totals for _, a in found if a.totals is not None])
+        shown = [a.final for _, a in found if a.final is not None]
+        first, last = shown[0].value, shown[-1].value
+        rows = [[f"{v:,.0f}", _amount(i)] for v, i in zip(x, shown, strict=True)]
+        verdict = (
+            f"From {symbol} = {x[0]:,.0f} to {x[-1]:,.0f} regret goes from {first:,.1f} to {last:,.1f}: "
+            f"{symbol} to the power {said(slope, 3)}."
+        )
+
+        def draw(figure: Any) -> None:
+            axes = figure.subplots()
+            points(axes, x, {"practical": shown}, x_label=symbol, y_label="regret", log=False)
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=0.0)
+
+        table = Table(f"N = {found[0][1].episodes:,}, d = 20", [symbol, "regret"], rows)
+        return Answer(abs(slope.value) < 0.1, verdict, [table], draw)
+
+    return answer
+
+
+def _bound_specs(size: Size) -> dict[str, dict[str, Any]]:
+    envs = [env("river-swim", RIVER), env("river-swim", {"n_states": 6, "horizon": 24}), env("linear-mdp")]
+    agents = [agent("paper's ball, proven β", set="frobenius", radius="self-normalised"), GUARANTEED]
+    return {"runs": spec(size, size.episodes(2_000), envs, agents, certify=False)}
+
+
+def _bound(evidence: Evidence) -> Answer:
+    found = evidence.agents()
+    below, rows = [], []
+    for e, a in found:
+        assert a.curve is not None
+        assert a.bounds is not None
+        # the worst seed is not stored along the curve: the upper end of the band of the mean is compared
+        at = np.interp(a.curve.episode, a.bounds["episode"], a.bounds["explicit"])
+        below.append(bool((a.curve.high <= at * (1 + 1e-9)).all()))
+        most = float(a.bounds["episode"][-1]) * e.facts["horizon"]
+        vacuous = "yes" if a.bounds["explicit"][-1] >= 0.999 * most else "no"
+        rows.append([e.id, a.id, _amount(a.final), f"{a.bounds['explicit'][-1]:,.0f}", vacuous])
+    verdict = (
+        f"Mean regret (upper end of its band) is below the explicit bound at every N for {sum(below)} of "
+        f"{len(below)} runs. "
+        "Where the bound equals N·H it says nothing yet."
+    )
+    head = ["environment", "agent", "regret", "explicit bound", "bound is N·H"]
+
+    def draw(figure: Any) -> None:
+        envs = evidence.summaries["runs"]
+        for axes, e in zip(np.atleast_1d(figure.subplots(1, len(envs))), envs, strict=True):
+            curves(axes, e.agents, bounds=True)
+            axes.set_title(e.id, fontsize=8)
+
+    return Answer(all(below), verdict, [Table("at the last N; dashed: the bound", head, rows)], draw)
+
+
+def _size_of(facts: dict[str, Any], name: str) -> float:
+    return float(facts["horizon"] if name == "horizon" else facts["sizes"][name])
+
+
+def _high(interval: Interval) -> float:
+    return interval.value if math.isnan(interval.high) else interval.high
+
+
+def _amount(interval: Interval | None) -> str:
+    return said(interval, 1)
+
+
+QUESTIONS = [
+    Question(
+        "growth",
+        PART,
+        "Regret against T",
+        "Regret is of order √T up to logarithms, for both balls of the paper (Theorems 1 and 2), and so for "
+        "every smaller set.",
+        "RiverSwim with 3 states, H = 6: small enough that even the paper's balls, with the theorem's radius (c "
+        "= 1), learn "
+        "within N. The exponent is the slope of ln(mean regret) against ln N over the last decade.",
+        _growth,
+        _growth_specs,
+    ),
+    Question(
+        "dimension",
+        PART,
+        "Regret against d",
+        "Regret is at most of order d·C_ψ·√T (Theorem 2); C_ψ grows with the number of states as well.",
+        "1 to 8 separate rivers of 3 states: an episode starts in one of them, each must be learned by itself and is "
+        "played equally often. So N grows with d, and the bound as d·C_ψ·√N. Agent: guaranteed.",
+        _against("features", "d", "d"),
+        _dimension_specs,
+    ),
+    Question(
+        "horizon",
+        PART,
+        "Regret against H",
+        "At a fixed number of episodes regret is at most of order H²√(NH) = H^2.5 √N.",
+        "RiverSwim with 3 states, H from 4 to 32. Agent: guaranteed.",
+        _against("horizon", "H", "horizon"),
+        _horizon_specs,
+    ),
+    Question(
+        "states",
+        PART,
+        "Regret against |S|",
+        "Regret does not depend on the number of states, only on d.",
+        "SoftGrid: one field, cut into ever finer cells, d = 20 regions. Agent: practical.",
+        _flat("S", "n_states"),
+        _states_specs,
+    ),
+    Question(
+        "actions",
+        PART,
+        "Regret against |A|",
+        "Regret does not depend on the number of actions, only on d.",
+        "SoftGrid with 400 cells; each of its four moves is offered 1 to 32 times. Agent: practical.",
+        _flat("A", "n_actions"),
+        _actions_specs,
+    ),
+    Question(
+        "bound",
+        PART,
+        "Below the explicit bound",
+        "With probability 1 − δ regret is below 2C_ψH√β·√(2H·HN·ln det A), constants and all, at every N.",
+        "Two rivers and a linear MDP, the paper's ball with the proven radius and the guaranteed preset, against "
+        "the bound that "
+        "can be written down before any data.",
+        _bound,
+        _bound_specs,
+    ),
+]

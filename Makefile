@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 OUT ?= out/demo
 
-.PHONY: help demo test check format bench figures clean
+.PHONY: help demo test check format bench figures docs clean
 help:
 	@echo "make demo    install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
 	@echo "make test    install, then run the tests"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make bench   speed ratios (minutes; close other programs)"
+	@echo "make docs    build the documentation site into out/docs"
 	@echo "make figures regenerate the picture of the README"
 
 $(VENV)/bin/python:
@@ -47,6 +48,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-disable-gc -s
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -b html docs out/docs
 
 figures: $(VENV)/.run
 	$(BIN)/matrixrl demo --out out/figures --overwrite

@@ -1,37 +1,144 @@
-"""What the documents show runs, and what they link to exists."""
+"""What the documents show runs and prints what they say, their commands parse, and what they link to exists."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from matrixrl.cli.listing import TOPICS
+from matrixrl.cli.main import app
+from matrixrl.cli.parsing import parse_settings
+from matrixrl.envs import is_control, make
+from matrixrl.lab.spec import read_spec
+from matrixrl.run.players import resolve_settings
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+CONTINUED = {"tutorial", "guides"}  # folders whose pages say that their blocks continue each other
+FENCES = re.compile(r"^```([^\n`]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+COMMANDS = get_command(app)
+
+
+def name_of(document):
+    return str(document.relative_to(ROOT))
+
+
+def fences(document):
+    return FENCES.findall(document.read_text(encoding="utf-8"))
 
 
 def python_blocks(document):
-    return re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    """Return each Python block with what it must print, if the next block is text that says so."""
+    found = fences(document)
+    following = [*found, ("", "")][1:]
+    return [
+        (body, after[1] if after[0] == "text" else None)
+        for (language, body), after in zip(found, following, strict=True)
+        if language == "python"
+    ]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
-def test_python_blocks_run(document, tmp_path, monkeypatch):
+def commands(document):
+    """Return the words of every ``$ matrixrl …`` line of console blocks."""
+    lines = [line for language, body in fences(document) if language == "console" for line in body.splitlines()]
+    words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line.startswith("$ ")]
+    return [w[1:] for w in words if w and w[0] == "matrixrl"]
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_blocks(d)], ids=name_of)
+def test_python_blocks_run_and_print_what_is_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for block in python_blocks(document):
-        exec(compile(block, document.name, "exec"), {})
+    together = document.parent.name in CONTINUED
+    names: dict[str, object] = {}
+    for block, shown in python_blocks(document):
+        names = names if together else {}
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(block, name_of(document), "exec"), names)
+        if shown is not None:
+            assert said.getvalue() == shown, block
 
 
-def test_the_readme_has_python_blocks():
-    assert len(python_blocks(ROOT / "README.md")) >= 2
+def test_the_pages_that_teach_have_python_blocks():
+    teaching = [DOCS / "index.md", ROOT / "README.md", *(p for p in PAGES if p.parent.name in CONTINUED)]
+    assert [name_of(d) for d in teaching if not python_blocks(d)] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_every_page_whose_blocks_continue_each_other_says_so():
+    for page in PAGES:
+        if page.parent.name in CONTINUED and len(python_blocks(page)) > 1:
+            assert "blocks of this page continue each other" in page.read_text(encoding="utf-8"), page
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if commands(d)], ids=name_of)
+def test_commands_parse(document):
+    for words in commands(document):
+        name, *arguments = words
+        assert name in COMMANDS.commands, words
+        parameters = COMMANDS.commands[name].make_context(name, arguments).params
+        if name in ("run", "inspect"):
+            check_run(parameters)
+        elif name == "list":
+            assert parameters["topic"] in (None, *TOPICS), words
+        elif name == "compare" and "." not in parameters["spec"]:
+            assert read_spec(parameters["spec"]).text, words
+
+
+def check_run(parameters):
+    """Make the environment and resolve the agent's settings, without playing."""
+    settings = parse_settings("--agent-set", parameters["agent_set"] or [])
+    env_settings = parse_settings("--set", parameters["set_"] or [])
+    if "side" not in env_settings:  # a million states take seconds
+        make(parameters["env"], **env_settings)
+    if not is_control(parameters["env"]):
+        resolve_settings(parameters["agent"] or "matrix-rl", settings)
+
+
+def test_a_command_that_is_not_there_would_be_found():
+    with pytest.raises(Exception, match="--episode"):
+        COMMANDS.commands["run"].make_context("run", ["river-swim", "--episodess", "3"])
+
+
+def slug(heading):
+    """Return the anchor of a heading, as GitHub and MyST make it."""
+    words = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return words.replace(" ", "-")
+
+
+def anchors(document):
+    text = FENCES.sub("", document.read_text(encoding="utf-8"))
+    return {slug(heading) for heading in re.findall(r"^#{1,3} (.+)$", text, flags=re.MULTILINE)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(document):
-    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
-        if not target.startswith("http"):
-            assert (document.parent / target).exists(), target
+    text = FENCES.sub("", document.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = document.parent / path if path else document
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set()
+    for page in PAGES:
+        for language, body in fences(page):
+            if language == "{toctree}":
+                entries = [line.strip() for line in body.splitlines() if line.strip() and not line.startswith(":")]
+                listed |= {(page.parent / f"{entry}.md").resolve() for entry in entries}
+    assert listed == {page for page in PAGES if page != DOCS / "index.md"}
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda e: e.name)
@@ -41,7 +148,7 @@ def test_examples_run(example, capsys):
 
 
 def test_the_paper_map_names_tests_and_code_that_exist():
-    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+    text = (DOCS / "paper-map.md").read_text(encoding="utf-8")
     for name in re.findall(r"`(?:tests/paper/)?(test_\w+\.py)`", text):
         assert list((ROOT / "tests").rglob(name)), name
     for name in re.findall(r"`((?:core|mdp|agents|linalg|run|features)/[\w/]+\.py)`", text):

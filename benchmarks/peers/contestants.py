@@ -68,7 +68,8 @@ def _baselines() -> list[Contestant]:
 
 MAIN = _matrix_rl()
 BASELINES = _baselines()
-# "paper" asks the runner for the bonus of the paper, in place of the simplified one that rlberry is shipped with.
+# "paper" asks the runner for the bonus of the paper, in place of the simplified one that rlberry is shipped with;
+# "as_shipped" for rlberry's own simulator and log, in place of the lean ones that all others get.
 PEERS = [
     Contestant("rlberry UCBVI", "rlberry", "ucbvi", TUNED),
     Contestant("rlberry UCBVI, bonus renewed at all stages", "rlberry", "ucbvi-all-stages", TUNED),
@@ -84,5 +85,8 @@ PEERS = [
     Contestant("rlberry RS-Kernel-UCBVI", "rlberry", "rs-kernel-ucbvi", TUNED, on_a_line=True),
     Contestant("rlberry-scool UCBVI", "scool", "ucbvi", TUNED),
     Contestant("rlberry-scool UCBVI, paper's bonus", "scool", "ucbvi", PROOF, {"paper": True}),
+    Contestant("rlberry UCBVI, own simulator and log", "rlberry", "ucbvi", TUNED, {"as_shipped": True}),
+    Contestant("rlberry PSRL, own simulator and log", "rlberry", "psrl", TUNED, {"as_shipped": True}),
+    Contestant("rlberry-scool UCBVI, own simulator and log", "scool", "ucbvi", TUNED, {"as_shipped": True}),
     Contestant("rlberry-scool LSVI-UCB", "scool", "lsvi-ucb", TUNED, grows=True),
 ]

@@ -33,7 +33,8 @@ class Table(gym.Env):
 
     reward_range = (0.0, 1.0)
 
-    def __init__(self, tables, n_episodes: int, places: np.ndarray | None) -> None:
+    def __init__(self, tables, n_episodes: int, places: np.ndarray | None, inner=None) -> None:
+        self.inner = inner  # the library's own simulator, if that is to be raced as well
         self.law = np.cumsum(tables["P"], axis=2)
         self.law[:, :, -1] = 1.0
         self.reward, self.horizon = tables["R"], int(tables["H"])
@@ -62,6 +63,9 @@ class Table(gym.Env):
         if now > self.deadline:
             raise OutOfTime
         self.step_number = 0
+        if self.inner is not None:
+            self.state = int(self.inner.reset()[0])
+            return self.state, {}
         self.draws = self.rng.random(self.horizon + 1)
         self.state = int(self.start.searchsorted(self.draws[-1], side="right"))
         return self._seen(), {}
@@ -69,6 +73,11 @@ class Table(gym.Env):
     def step(self, action):
         state, at = self.state, self.step_number
         self.states[self.episode, at], self.actions[self.episode, at] = state, action
+        if self.inner is not None:
+            self.step_number = at + 1
+            answer = self.inner.step(action)
+            self.state = int(answer[0])
+            return answer
         self.state = int(self.law[state, action].searchsorted(self.draws[at], side="right"))
         self.step_number = at + 1
         return self._seen(), float(self.reward[state, action]), False, False, {}
@@ -105,7 +114,16 @@ def feature_map(base, phi: np.ndarray | None, n_states: int, n_actions: int):
     return Map
 
 
-def maker(side: str, agent: str, paper: bool, table: Table, tables, n_episodes: int):
+def own_simulator(side: str, tables):
+    """Return rlberry's own finite MDP on these tables; each of its steps draws from all states."""
+    if side == "scool":
+        from rlberry.envs.finite_mdp import FiniteMDP
+    else:
+        from rlberry.envs.finite import FiniteMDP
+    return FiniteMDP(tables["R"], tables["P"].copy(), initial_state_distribution=tables["start"])
+
+
+def maker(side: str, agent: str, settings_asked: dict, table: Table, tables, n_episodes: int):
     """Return a function of the seed that makes the agent, with its defaults but for H, γ = 1 and what is asked for."""
     if side == "scool":
         from rlberry_scool.agents import LSVIUCBAgent, UCBVIAgent
@@ -142,7 +160,7 @@ def maker(side: str, agent: str, paper: bool, table: Table, tables, n_episodes: 
     n_states, n_actions = table.reward.shape
     if agent == "ucbvi-rtdp":
         settings["real_time_dp"] = True
-    if paper:
+    if settings_asked.get("paper"):
         settings["bonus_scale_factor"] = paper_scale(agent, table, n_episodes)
     if agent == "lsvi-ucb":
         phi = tables.get("phi")
@@ -155,7 +173,8 @@ def maker(side: str, agent: str, paper: bool, table: Table, tables, n_episodes: 
 
     def make(seed: int):
         made = kinds[agent](table, copy_env=False, seeder=seed, **settings)
-        made.set_writer(None)  # no logging on the clock
+        if not settings_asked.get("as_shipped"):
+            made.set_writer(None)  # no logging on the clock
         return made
 
     return make
@@ -168,10 +187,10 @@ def main() -> None:
     n_episodes, limit = order["n_episodes"], order["limit"]
     n_states = tables["R"].shape[0]
     places = np.linspace(0.0, 1.0, n_states)[:, None] if order["agent"].startswith("rs-") else None
-    table = Table(tables, n_episodes, places)
+    shipped = order["settings"].get("as_shipped")
+    table = Table(tables, n_episodes, places, own_simulator(order["side"], tables) if shipped else None)
     del tables["P"]
-    paper = bool(order["settings"].get("paper", False))
-    make = maker(order["side"], order["agent"], paper, table, tables, n_episodes)
+    make = maker(order["side"], order["agent"], order["settings"], table, tables, n_episodes)
     if order["side"] == "rlberry":  # numba compiles outside the clock
         warm = make(0)
         table.begin(0, math.inf)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["uninterrupted"]
+__all__ = ["deaf", "uninterrupted"]
 
 
 @contextmanager
@@ -33,3 +33,20 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if waiting:
             before(*waiting[0])
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment, so that processes which are started in it ignore it for good.
+
+    >>> with deaf():
+    ...     started = True
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -110,6 +110,30 @@ def test_an_executor_that_does_not_exist_leaves_no_store(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+def test_where_everything_fails_the_reason_is_shown(tmp_path):
+    code = """
+import sys
+from matrixrl.lab.execution import blocks, executors
+def broken(order):
+    raise ZeroDivisionError("division by zero")
+executors.SerialExecutor.__init__.__defaults__ = (broken,)
+from matrixrl.cli.main import main
+main()
+"""
+    command = [sys.executable, "-c", code, "compare", "quick", "--on", "serial", "--out", "s"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "ZeroDivisionError: division by zero" in done.stdout
+    assert "try them again with: matrixrl resume s" in done.stdout
+
+
+def test_tables_fit_eighty_columns(folder):
+    wide = {**os.environ, "COLUMNS": "80"}
+    words = subprocess.run([*BASE, "show", str(folder)], capture_output=True, text=True, env=wide, check=True).stdout
+    assert max(len(line) for line in words.splitlines()) <= 80
+    assert "s/1k" in words
+
+
 def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
     (tmp_path / "long.toml").write_text(SPEC.replace("episodes = 30", "episodes = 1000000").replace('"tiny"', '"long"'))
     process = subprocess.Popen(

@@ -4,16 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 from experiments import SMALL, experiment, finished
 
-from matrixrl.errors import MatrixRLError, UnknownName
+from matrixrl.errors import MatrixRLError, ProtocolError, UnknownName
+from matrixrl.lab.analysis import summarise
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.execution.blocks import play_block
 from matrixrl.lab.execution.executors import ProcessExecutor, RayExecutor, SerialExecutor
+from matrixrl.lab.export import export
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.run import Simulation
@@ -101,6 +104,63 @@ def test_a_worker_that_always_dies_fails_its_task_and_no_other(tmp_path, referen
         assert store.digest() == reference
 
 
+def test_an_innocent_block_beside_one_that_always_dies_is_played(tmp_path, reference):
+    graves = tmp_path / "graves"
+    graves.mkdir()
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        outcome = Campaign(store, ProcessExecutor(2, play=dying(graves, 99))).run()
+        assert [(cell, seeds) for cell, seeds, _ in outcome.failed] == [(0, (0, 1))]
+        assert sum(row.status == "done" for row in store.runs()) == 7
+
+
+def test_an_alarm_takes_the_proof_away(tmp_path):
+    text = """
+name = "misfit"
+episodes = 40
+seeds = 2
+block = 10
+[[env]]
+name = "river-swim"
+settings = { n_states = 12 }
+[[agent]]
+name = "kernel-matrix-rl"
+settings = { k_phi = "linear" }
+"""
+    finished(tmp_path / "s", text)
+    with Store.open_to_read(tmp_path / "s") as store:
+        assert store.facts(0)["guarantee"] is True, "the settings alone are proven"
+        assert all(row.alarms > 0 for row in store.runs())
+        assert summarise(store)[0].agents[0].guarantee.startswith("misspecification alarm on 2 of 2 seeds")
+        ends = [row.outcome["certificate"]["guarantee"] for row in store.runs()]
+        assert all("misspecification alarm" in words for words in ends)
+
+
+def test_a_window_must_begin_where_the_simulation_stands():
+    with pytest.raises(ProtocolError, match="the window is episodes 3 to 5, and 0 were played"):
+        Simulation("river-swim", n_episodes=6, seeds=[0], window=range(3, 6)).run()
+
+
+def test_an_export_during_a_run_is_whole(tmp_path):
+    """A writer in a thread, small blocks, exports all the while: each has as many numbers in every column."""
+    folder = tmp_path / "s"
+    Store.create(folder, experiment(tmp_path, episodes=400, block=5)).close()
+
+    def write():
+        with Store.open_to_write(folder) as store:
+            Campaign(store, make_executor("serial")).run()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    exported = 0
+    while thread.is_alive():
+        with Store.open_to_read(folder) as store:
+            export(store, tmp_path / "all.csv", "csv")
+            summarise(store)
+        exported += 1
+    thread.join()
+    assert exported >= 5
+
+
 def test_an_agent_that_fails_is_named_with_its_reason(tmp_path):
     def play(order):
         if order.cell.agent == "psrl":
@@ -116,7 +176,7 @@ def test_an_agent_that_fails_is_named_with_its_reason(tmp_path):
 
 
 def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, reference):
-    """benchmarks/kills.py does it 50 times; here it is done until the run ends, with at least two kills."""
+    """benchmarks/lab_store.py does it 50 times; here it is done until the run ends, with at least two kills."""
     folder, spec = tmp_path / "s", tmp_path / "small.toml"
     spec.write_text(SMALL)
     rng = np.random.default_rng(7)
@@ -212,6 +272,8 @@ def test_executors_are_refused_by_name(tmp_path):
         make_executor("processes", 0)
     with pytest.raises(MatrixRLError, match="--address must be left out"):
         make_executor("serial", None, "127.0.0.1:6379")
+    with pytest.raises(MatrixRLError, match="no Ray cluster answers at 127.0.0.1:9"):
+        make_executor("ray", None, "127.0.0.1:9")
 
 
 def test_shipped_specs_run_in_a_small_form(tmp_path):

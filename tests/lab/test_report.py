@@ -433,6 +433,6 @@ def test_certificates_without_a_proof_are_called_estimates(tmp_path):
 
 def test_the_command_repeats_the_options_that_were_given(tmp_path):
     file = read_spec("quick", {"episodes": 3, "seeds": 1})
-    with Store.create(tmp_path / "s", work_out(file), file.text, file.options) as store:
+    with Store.create(tmp_path / "s", work_out(file), file.text, file.command) as store:
         page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "matrixrl compare quick.toml --episodes 3 --seeds 1 --out quick" in page

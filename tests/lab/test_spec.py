@@ -9,6 +9,7 @@ from matrixrl.errors import SpecError, UnknownName
 from matrixrl.lab.shipped import shipped_specs, shipped_titles
 from matrixrl.lab.spec import Experiment, read_spec, work_out
 from matrixrl.lab.spec.places import toml_lines
+from matrixrl.lab.store import Store
 
 GOOD = """\
 name = "mine"
@@ -139,6 +140,19 @@ BAD = {
         GOOD.replace('"river-swim"', '"river-swim"\nsettings = { n_states = 5 }'),
         "spec.toml:8: env 1, sweep, n_states: stands in settings too",
     ),
+    "fewer planned than played": (
+        GOOD.replace('preset = "practical"', "n_episodes = 5"),
+        "spec.toml:11: agent 1, settings, n_episodes: n_episodes must not be below the 10 episodes",
+    ),
+    "an agent that cannot play there": (
+        GOOD.replace('"random"', '"lin-ucb"'),
+        "spec.toml:14: agent 2, name: horizon must be 1 for lin-ucb",
+    ),
+    "a kernel that is none": (
+        GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace('preset = "practical"', "length_scale = -1"),
+        "spec.toml:11: agent 1, settings, length_scale: length_scale must be",
+    ),
+    "seeds beyond what can be stored": (GOOD.replace("seeds = 2", f"seeds = [{2**63}]"), "spec.toml:3: seeds: must be"),
     "no agents": (GOOD.partition("[[agent]]")[0], "spec.toml: agent: must be given"),
     "syntax": (GOOD.replace("seeds = 2", "seeds = = 2"), "spec.toml is not valid TOML: Invalid value (at line 3"),
     "name with a slash": (GOOD.replace('"mine"', '"../mine"'), "spec.toml:1: name: string must match pattern"),
@@ -186,6 +200,30 @@ def test_files_that_are_no_specs(tmp_path):
         read_spec(written(tmp_path, "#" * (1 << 21)))
     with pytest.raises(UnknownName, match="Did you mean 'riverswim'"):
         read_spec("riverswin")
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "mark.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert work_out(read_spec(path)).name == "mine"
+
+
+def test_ids_with_slashes_do_not_collide(tmp_path):
+    text = GOOD.replace('name = "matrix-rl"', 'name = "matrix-rl"\nid = "c"').replace(
+        'name = "random"', 'name = "random"\nid = "b / c"'
+    )
+    text = text.replace("sweep = { n_states = [4, 6] }", 'id = "a"\n[[env]]\nname = "river-swim"\nid = "a / b"')
+    experiment = work_out(read_spec(written(tmp_path, text)))
+    with Store.create(tmp_path / "s", experiment) as store:
+        assert len(store.runs()) == 8
+
+
+def test_the_command_names_the_kind_of_file(tmp_path):
+    assert read_spec(written(tmp_path, AS_YAML, "a.yml"), {"seeds": 3}).command == "mine.yaml --seeds 3"
+    assert read_spec("quick").command == "quick.toml"
+    assert read_spec(
+        {"name": "x", "episodes": 1, "seeds": 1, "env": [{"name": "a"}], "agent": [{"name": "b"}]}
+    ).command == ("x.yaml")
 
 
 def test_lines_are_found_below_tables_and_in_arrays_of_tables():

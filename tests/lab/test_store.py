@@ -112,6 +112,36 @@ def test_experiments_are_never_mixed(tmp_path):
         Store.create(tmp_path / "s", experiment(tmp_path, episodes=61))
 
 
+def test_what_a_removed_store_left_behind_does_no_harm(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.write_block(0, (0, 1), 0, block(rng), state=b"x")
+        wal = (tmp_path / "s" / f"{FILE}-wal").read_bytes()
+    (tmp_path / "s" / FILE).unlink()
+    (tmp_path / "s" / f"{FILE}-wal").write_bytes(wal)
+    with Store.create(tmp_path / "s", experiment(tmp_path, episodes=61)) as store:
+        assert store._db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert all(row.episodes == 0 for row in store.runs())
+
+
+def test_a_reader_sees_one_moment(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as writer:
+        writer.write_block(0, (0, 1), 0, block(rng), state=None)
+        with Store.open_to_read(tmp_path / "s") as reader:
+            with reader.reading():
+                before = reader.read(0, "regret", [0, 1])
+                writer.write_block(0, (0, 1), 5, block(rng), state=None)
+                assert reader.read(0, "return", [0, 1]).shape == before.shape == (2, 5)
+            assert reader.read(0, "return", [0, 1]).shape == (2, 10)
+
+
+def test_alarms_are_counted_once(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        for _ in range(2):
+            store.write_block(0, (0, 1), 0, block(rng), state=None, alarms=[3, 0])
+        store.write_block(0, (0, 1), 5, block(rng), state=None, alarms=[1, 0])
+        assert [row.alarms for row in store.runs()[:3]] == [4, 0, 0]
+
+
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(StoreError, match="holds no results"):
         Store.open_to_read(tmp_path)

@@ -145,9 +145,13 @@ class MatrixRLSettings:
         for claim in (SETS[self.set].guarantee, self.make_radius().guarantee):
             if claim is not True:
                 return claim
-        if self.c_core is not None:
-            return f"proven only if ‖M*‖_F² <= c_core·d, as given (c_core = {self.c_core:g})"
-        return True
+        if self.doubling == "restart":
+            return "restarts forget data: each epoch has its own δ"
+        return True if self.c_core is None else self._given_core
+
+    @property
+    def _given_core(self) -> str:
+        return f"proven only if ‖M*‖_F² <= c_core·d, as given (c_core = {self.c_core:g})"
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ at all times, else why not."""
@@ -155,7 +159,8 @@ class MatrixRLSettings:
             return "restarts forget data: each epoch has its own δ"
         if alarmed:
             return "misspecification alarm: the features cannot represent P (or a δ event)"
-        return SETS[self.set].guarantee
+        claim = SETS[self.set].guarantee
+        return self._given_core if claim is True and self.c_core is not None else claim
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain data."""

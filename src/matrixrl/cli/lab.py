@@ -52,7 +52,7 @@ def compare_command(
     file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
     experiment = work_out(file)
     folder = Path("out") / experiment.name if out is None else out
-    with Store.create(folder, experiment, file.text, file.options) as store:
+    with Store.create(folder, experiment, file.text, file.command) as store:
         _run(store, on, workers, address, tensorboard)
 
 
@@ -168,7 +168,9 @@ def _run(store: Any, on: str, workers: int | None, address: str | None, tensorbo
         highlight=False,
         style="dim",
     )
-    written = [write_report(store, folder / "report.html"), draw_paper_figure(store, folder / "figure.png", columns=2)]
+    written = [write_report(store, folder / "report.html")]
+    if any(agent.final is not None for env in summaries for agent in env.agents):
+        written.append(draw_paper_figure(store, folder / "figure.png", columns=2))
     for path in written:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
     if outcome.failed:

@@ -41,8 +41,8 @@ def _table(env: EnvSummary) -> Table:
     seeds = max((agent.seeds for agent in env.agents), default=0)
     episodes = max((agent.episodes for agent in env.agents), default=0)
     title = f"{escape(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
-    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("agent", min_width=16)
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("agent", min_width=16, overflow="fold")
     table.add_column("proof", no_wrap=True)
     regret = env.measure == "regret"
     headings = (
@@ -54,7 +54,9 @@ def _table(env: EnvSummary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for agent in env.agents:
         name = f"[bold]{escape(agent.id)}[/]" if agent.id == env.best else escape(agent.id)
-        table.add_row(name, _proof(agent), *_cells(agent, regret))
+        if agent.seeds and (agent.seeds, agent.episodes) != (seeds, episodes):
+            name += f"\n[yellow]{agent.seeds} of {seeds} seeds, {agent.episodes:,} of {episodes:,} episodes[/]"
+        table.add_row(name, _proof(agent), *_cells(agent, regret, is_best=agent.id == env.best))
     return table
 
 
@@ -64,23 +66,33 @@ def _proof(agent: AgentSummary) -> str:
     return "[green]yes[/]" if agent.guarantee is True else "[yellow]no[/]"
 
 
-def _cells(agent: AgentSummary, regret: bool) -> list[str]:
+def _cells(agent: AgentSummary, regret: bool, *, is_best: bool) -> list[str]:
     if agent.final is None:
         return ["failed" if agent.failed else "–", *["–"] * (5 if regret else 4)]
     exponent = "–" if agent.exponent is None else f"{agent.exponent.value:.2f}"
-    difference = "best" if agent.difference is None else f"{agent.difference.value:+,.4g}"
+    difference = "best" if is_best else "–"
+    if agent.difference is not None:
+        sign = "+" if agent.difference.value >= 0 else "−"
+        difference = sign + _amount(abs(agent.difference.value))
     at_end = f"{agent.at_end:.3f}" if regret else f"{agent.at_end:.4g}"
     middle = [at_end, exponent] if regret else [at_end]
-    return [_amount(agent.final.value), _ends(agent.final), *middle, difference, f"{agent.seconds_per_1000:.3g}"]
+    return [_amount(agent.final.value), _ends(agent.final), *middle, difference, f"{agent.seconds_per_1000:.2g}"]
 
 
 def _ends(interval: Interval) -> str:
     if math.isnan(interval.low):
         return "–"
-    return f"{_amount(interval.low)} … {_amount(interval.high)}"
+    return f"{_amount(interval.low)}–{_amount(interval.high)}"
 
 
 def _amount(value: float) -> str:
+    """Return a number in at most six characters.
+
+    >>> _amount(27349.2), _amount(1145.2), _amount(29.71)
+    ('27.3k', '1,145', '29.7')
+    """
+    if abs(value) >= 10_000:
+        return f"{value / 1000:,.1f}k"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
 
 

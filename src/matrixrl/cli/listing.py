@@ -50,7 +50,8 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
             yield name, (inspect.getdoc(agent) or "").partition("\n")[0]
         for name, baseline in BASELINES.items():
             shown = ", ".join(f"{f.name}={f.default}" for f in fields(baseline.settings_class))
-            yield name, f"{(inspect.getdoc(baseline) or '').partition(chr(10))[0]}\n[dim]baseline: {escape(shown)}[/]"
+            words = (inspect.getdoc(baseline) or "").partition("\n")[0]
+            yield name, f"{escape(words)}\n[dim]baseline: {escape(shown)}[/]"
     elif topic == "settings":
         text = inspect.getdoc(MatrixRLSettings) or ""
         for field in fields(MatrixRLSettings):

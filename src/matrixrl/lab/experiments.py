@@ -47,7 +47,7 @@ def run_experiment(
     file = read_spec(spec)
     experiment, where = work_out(file), Path(folder)
     is_there = Store.is_at(where, experiment)
-    with Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.options) as store:
+    with Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command) as store:
         play(store, on=on, workers=workers, address=address, observers=observers, progress=progress)
         return summarise(store)
 

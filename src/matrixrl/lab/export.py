@@ -31,7 +31,8 @@ def export(store: Store, path: Path, form: str) -> int:
     """
     choice("--format", form, FORMATS)
     writers: dict[str, Callable[[Store, Path], int]] = {"csv": _write_csv, "parquet": _write_parquet}
-    return write_whole(path, lambda temporary: writers[form](store, temporary))
+    with store.reading():
+        return write_whole(path, lambda temporary: writers[form](store, temporary))
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str, int, dict[str, FloatArray]]]:

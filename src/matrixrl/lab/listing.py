@@ -13,6 +13,11 @@ __all__ = ["listing"]
 
 def listing(store: Store) -> dict[str, Any]:
     """Return name, hash, versions, size, and for each cell its state and its total regret so far."""
+    with store.reading():
+        return _listing(store)
+
+
+def _listing(store: Store) -> dict[str, Any]:
     experiment = store.experiment
     rows = store.runs()
     cells = []

@@ -60,9 +60,10 @@ def play_control(
 
     # None must not hide the value that a task declares
     given = {key: value for key, value in settings.items() if value is not None}
-    learner = KernelMatrixRL(world, seed=seed, **given)  # it also reads the horizon of the task
+    is_random = choice("agent", agent, CONTROL_AGENTS) == _RANDOM
+    learner = KernelMatrixRL(world, seed=seed, **({} if is_random else given))  # it reads the horizon in any case
     horizon = learner.task.horizon
-    if choice("agent", agent, CONTROL_AGENTS) == _RANDOM:
+    if is_random:
         _play_at_random(world, horizon, seed, returns, clock)
         return ControlSeed(returns, np.diff(clock), horizon, "random play learns nothing", 0)
     learner.learn(n_episodes, callback=record)

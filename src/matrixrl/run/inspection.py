@@ -179,7 +179,7 @@ def _warnings(
     elif fit["residual"] > 1e-6:
         said.append(
             f"features explain {100 * fit['explained']:.3g} % of the transitions "
-            f"(largest error {fit['residual']:.2g}): no guarantee holds, expect the alarm"
+            f"(largest error {fit['residual']:.2g}): no guarantee holds, and the alarm may be raised"
         )
     if all(b["explicit"] >= 0.999 * b["n_episodes"] * sizes["horizon"] for b in bounds):
         said.append(

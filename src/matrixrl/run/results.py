@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
-__all__ = ["RunResult", "plain_setting"]
+__all__ = ["RunResult", "alarm_words", "plain_setting"]
 
 _CURVE_POINTS = 200
 _ROUNDING = 1e-9  # optimism is judged up to the rounding of values
@@ -18,6 +18,14 @@ _ROUNDING = 1e-9  # optimism is judged up to the rounding of values
 def plain_setting(value: Any) -> Any:
     """Return a setting as plain data: a kernel or an array as the words that show it."""
     return value if isinstance(value, (str, float, int, list, tuple, type(None))) else repr(value)
+
+
+def alarm_words(alarmed: int, seeds: int) -> str:
+    """Say why nothing is proven where the misspecification alarm was on."""
+    return (
+        f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
+        "P (or the event of probability δ happened)"
+    )
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,7 @@ class RunResult:
     def guarantee(self) -> Literal[True] | str:
         """True if the bound is proven for this run, else why not."""
         if self.alarms.any():
-            seeds = int(self.alarms.any(axis=1).sum())
-            return (
-                f"misspecification alarm on {seeds} of {len(self.seeds)} seeds: the features cannot represent "
-                "P (or the event of probability δ happened)"
-            )
+            return alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
         return self.settings_guarantee
 
     def mean_certificate(self) -> Certificate | None:

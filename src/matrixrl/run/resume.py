@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from matrixrl.agents.checkpoint import pack, refusing, unpack
 from matrixrl.checks import integer
 from matrixrl.errors import InvalidInput
@@ -35,7 +37,7 @@ def save_simulation(simulation: Simulation) -> bytes:
         "streams": engine.random_states(),
         "env": simulation.env_states(),
     }
-    arrays = {**engine.arrays(), "plans_made": engine.plans}
+    arrays = {**engine.arrays(), "plans_made": engine.plans, "alarmed": simulation.alarmed}
     return pack(_KIND, header, arrays)
 
 
@@ -50,10 +52,12 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
             raise InvalidInput(f"it stands after {done} episodes, the window begins at {simulation.window.start}")
-        plans = arrays.pop("plans_made")
+        plans, alarmed = arrays.pop("plans_made"), arrays.pop("alarmed")
+        if alarmed.shape != simulation.alarmed.shape or alarmed.dtype != np.bool_:
+            raise InvalidInput("alarmed must be one flag for each seed")
         engine.check_arrays(arrays)
         engine.restore_arrays(arrays)
         engine.restore_random_states(header["streams"])
         engine.plans, engine.episode = plans, done
         simulation.restore_env_states(header["env"])
-        simulation.done = done
+        simulation.done, simulation.alarmed = done, alarmed

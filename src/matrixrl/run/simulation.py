@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
+from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
@@ -75,6 +76,8 @@ class Simulation:
         self.upper: FloatArray = np.zeros(shape)
         self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
         self.certified: FloatArray = np.full((*shape, 2), np.nan)
+        self.alarmed: BoolArray = np.zeros(len(self.seeds), dtype=np.bool_)
+        """(B,) whether the alarm was on in any episode so far, those before the window included."""
         self.clock: FloatArray = np.zeros(len(self.window))
         self.done = 0
         self.visited: tuple[IntArray, IntArray]
@@ -125,6 +128,11 @@ class Simulation:
 
     def step(self) -> None:
         """Play one episode in every replica; one that is interrupted leaves no trace."""
+        if self.done not in self.window:
+            raise ProtocolError(
+                f"the window is episodes {self.window.start} to {self.window.stop - 1}, and {self.done} were played; "
+                "restore the state of its beginning first"
+            )
         streams, planning = self.env_states(), self.engine.planning_state()
         try:
             self._step()
@@ -174,6 +182,7 @@ class Simulation:
             self.returns[:, n] = rewards.sum(axis=1)
             self.upper[:, n] = upper
             self.alarms[:, n] = plan.empty > 0
+            self.alarmed |= self.alarms[:, n]
             self.done += 1
             self.clock[n] = time.perf_counter() - started
 
@@ -216,7 +225,7 @@ class Simulation:
         upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
         found = []
         for b in range(len(self.seeds)):
-            alarmed = bool(empty[b]) or bool(self.alarms[b, : self.played].any())
+            alarmed = bool(empty[b]) or bool(self.alarmed[b])
             words = certifier.certificate_guarantee(alarmed)
             found.append(Certificate(float(upper[b]), float(lower[b]), self.player.delta, words))
         return found

@@ -78,7 +78,7 @@ class LinUCBSettings(BaselineSettings):
 
 
 class LinUCB(BaselineEngine):
-    r"""Plays the action with the largest \(\phi^\top\hat\theta + \alpha\sqrt{\phi^\top A^{-1}\phi}\) at every state.
+    """LinUCB: plays the action with the largest φᵀθ̂ + α√(φᵀA⁻¹φ) at every state.
 
     >>> from matrixrl.mdp import low_rank
     >>> task = low_rank(n_states=6, horizon=1).mdp.task
@@ -114,6 +114,8 @@ class LinUCB(BaselineEngine):
             return f"tuned: the radius is {self.settings.scale:g} at all times"
         if self.settings.scale < 1.0:
             return f"tuned: the radius was scaled by {self.settings.scale:g}"
+        if self.norm < norm_bound(self.features.phi):
+            return f"proven only if ‖θ*‖ <= norm, as given ({self.norm:g})"
         return True
 
     def radius(self) -> FloatArray:

@@ -58,7 +58,9 @@ class KernelUCBVISettings(BaselineSettings):
 
 
 class KernelUCBVI(BaselineEngine):
-    r"""UCBVI with counts \(C(s,a) = \beta + \sum_i \Gamma(s, s_i) 1[a = a_i]\) that neighbours share.
+    r"""Kernel-UCBVI: UCBVI with counts that neighbours share.
+
+    Counts are \(C(s,a) = \beta + \sum_{i: a_i = a} \Gamma(s, s_i)\).
 
     Visits, transitions and rewards are kept as tables, and smoothing is linear in them:
     \(\sum_i \Gamma(s, s_i) V(s'_i) = \Gamma (N V)\) with the count matrix N. So no pass over past data is needed and

@@ -57,7 +57,7 @@ class LSVIUCBSettings(BaselineSettings):
 
 
 class LSVIUCB(BaselineEngine):
-    r"""Least-squares value iteration that adds \(\beta\sqrt{\phi^\top A^{-1}\phi}\) to every Q.
+    """Least-squares value iteration that adds β√(φᵀA⁻¹φ) to every Q.
 
     >>> from matrixrl.mdp import tabular
     >>> task = tabular(n_states=3, horizon=4).mdp.task

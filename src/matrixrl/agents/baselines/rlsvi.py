@@ -58,7 +58,7 @@ class RLSVISettings(BaselineSettings):
 
 
 class RLSVI(BaselineEngine):
-    r"""Randomized least-squares value iteration: \(\theta_h \sim N(\hat\theta_h, \sigma^2 A^{-1})\), greedy in it.
+    """Randomized least-squares value iteration: greedy in θ_h drawn from N(θ̂_h, σ²A⁻¹).
 
     >>> from matrixrl.mdp import tabular
     >>> task = tabular(n_states=3, horizon=4).mdp.task

@@ -151,7 +151,7 @@ class ValueRegression:
 
 
 class UCRLVTR(BaselineEngine):
-    r"""Value-targeted regression with the bonus \(\sqrt\beta\,\|x\|_{A^{-1}}\), x = φ(s, a) ⊗ ΨᵀV of the next stage.
+    """Value-targeted regression with the bonus √β·√(xᵀA⁻¹x), x = φ(s, a) ⊗ ΨᵀV of the next stage.
 
     The targets of an episode are the values of the plan that was played in it, which are therefore part of the state.
 

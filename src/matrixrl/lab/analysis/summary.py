@@ -20,6 +20,7 @@ from matrixrl.lab.analysis.statistics import (
 from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import RunRow, Store
 from matrixrl.records import FloatArray
+from matrixrl.run.results import alarm_words
 
 __all__ = ["AgentSummary", "EnvSummary", "summarise"]
 
@@ -35,7 +36,8 @@ class AgentSummary:
         id: of the agent.
         agent: its name.
         settings: all of them.
-        guarantee: True if a regret bound is proven for these settings, else why not; None before the first block.
+        guarantee: True if a regret bound is proven for these settings and no alarm was raised, else why not; None
+            before the first block.
         played: the seeds that are counted: those that have episodes and did not fail (all, if all failed).
         failed: (seed, reason) of those that failed.
         episodes: how many all of those seeds have.
@@ -109,13 +111,14 @@ class EnvSummary:
 
 def summarise(store: Store) -> list[EnvSummary]:
     """Return one summary for each environment; what is not there yet is left out."""
-    rows: dict[int, list[RunRow]] = {}
-    for row in store.runs():
-        rows.setdefault(row.cell, []).append(row)
     found: dict[str, list[tuple[int, Cell]]] = {}
     for number, cell in enumerate(store.experiment.cells):
         found.setdefault(cell.env_id, []).append((number, cell))
-    return [_environment(store, env_id, cells, rows) for env_id, cells in found.items()]
+    with store.reading():
+        rows: dict[int, list[RunRow]] = {}
+        for row in store.runs():
+            rows.setdefault(row.cell, []).append(row)
+        return [_environment(store, env_id, cells, rows) for env_id, cells in found.items()]
 
 
 def _environment(store: Store, env_id: str, cells: list[tuple[int, Cell]], rows: dict[int, list[RunRow]]) -> EnvSummary:
@@ -149,7 +152,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         id=cell.agent_id,
         agent=cell.agent,
         settings=cell.settings,
-        guarantee=facts.get("guarantee"),
+        guarantee=_guarantee(facts, rows),
         played=[row.seed for row in begun],
         failed=[(row.seed, row.reason or "") for row in rows if row.status == "failed"],
         episodes=min((row.episodes for row in begun), default=0),
@@ -199,6 +202,12 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         plans=float(np.mean(plans)) if plans else math.nan,
         bounds=facts.get("bounds"),
     )
+
+
+def _guarantee(facts: dict[str, Any], rows: list[RunRow]) -> Literal[True] | str | None:
+    """Return what the settings promise, unless the misspecification alarm says that it cannot hold here."""
+    alarmed = sum(row.alarms > 0 for row in rows)
+    return alarm_words(alarmed, len(rows)) if alarmed else facts.get("guarantee")
 
 
 def _certified(

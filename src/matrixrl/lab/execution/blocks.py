@@ -54,12 +54,14 @@ class BlockResult:
     Attributes:
         columns: (K, n) each; those that the agent has.
         state: where to go on from, or None if it was the last block.
+        alarms: for each seed, in how many of the episodes the misspecification alarm was on.
         facts: of the cell; only with the first block.
         outcomes: of each seed; only with the last block.
     """
 
     columns: dict[str, FloatArray]
     state: bytes | None
+    alarms: list[int]
     facts: dict[str, Any] | None
     outcomes: list[dict[str, Any]] | None
 
@@ -85,13 +87,14 @@ def _play_finite(order: Order) -> BlockResult:
         columns |= {"lower": result.certified[:, :, 0], "upper": result.certified[:, :, 1]}
     share = simulation.clock / len(order.seeds)
     columns["seconds"] = np.tile(share, (len(order.seeds), 1))
+    alarms = [int(count) for count in result.alarms.sum(axis=1)]
     if last < order.episodes:
-        return BlockResult(columns, save_simulation(simulation), facts, None)
+        return BlockResult(columns, save_simulation(simulation), alarms, facts, None)
     outcomes: list[dict[str, Any]] = []
     for k in range(len(order.seeds)):
         shown = result.certificate[k].as_dict() if result.certificate else None
         outcomes.append({"certificate": shown, "plans": result.plans[k]})
-    return BlockResult(columns, None, facts, outcomes)
+    return BlockResult(columns, None, alarms, facts, outcomes)
 
 
 def _simulation(order: Order, last: int) -> Simulation:
@@ -166,4 +169,4 @@ def _play_control(order: Order) -> BlockResult:
         "kept_bytes_per_seed": float(np.mean([p.kept_bytes for p in played])),
     }
     columns = {"return": np.stack([p.returns for p in played]), "seconds": np.stack([p.seconds for p in played])}
-    return BlockResult(columns, None, facts, [{} for _ in played])
+    return BlockResult(columns, None, [0] * len(played), facts, [{} for _ in played])

@@ -36,11 +36,6 @@ class Observer(Protocol):
     def block(self, order: Order, result: BlockResult) -> None: ...
 
 
-class _Silent:
-    def block(self, order: Order, result: BlockResult) -> None:
-        del order, result
-
-
 class Campaign:
     """Everything that a store still lacks, as orders.
 
@@ -57,7 +52,7 @@ class Campaign:
 
     def __init__(self, store: Store, executor: Executor, observers: Sequence[Observer] = ()) -> None:
         self._store, self._executor = store, executor
-        self._observers = observers or (_Silent(),)
+        self._observers = observers
         self._waiting: deque[Order] = deque()
         self.total = len(store.experiment.cells) * len(store.experiment.seeds) * store.experiment.episodes
         self.stored = self.tasks = self.tasks_done = self.failures = 0
@@ -134,6 +129,7 @@ class Campaign:
             order.first,
             result.columns,
             state=result.state,
+            alarms=result.alarms,
             facts=result.facts,
             outcomes=result.outcomes,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
+from matrixrl.interrupts import deaf
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
@@ -87,7 +89,10 @@ class SerialExecutor:
 
 
 class ProcessExecutor:
-    """Worker processes of this machine (loky), one BLAS thread each; a worker that dies is replaced.
+    """Worker processes of this machine (loky), one BLAS thread each; workers that die are replaced.
+
+    A worker that dies takes the whole pool with it, and nobody knows whose block killed it. So the blocks that were
+    under way are played again one at a time, and only one that dies alone is to blame.
 
     Args:
         workers: how many; the cores of this machine by default.
@@ -105,16 +110,33 @@ class ProcessExecutor:
             env=dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
         )
         self._play = play
+        self._waiting: deque[Order] = deque()
+        self._suspects: deque[Order] = deque()
         self._under_way: dict[Future[BlockResult], Order] = {}
-        self._attempts: dict[tuple[tuple[int, int], int], int] = {}
+        self._deaths: dict[tuple[tuple[int, int], int], int] = {}
 
     def submit(self, order: Order) -> None:
         """Take an order."""
-        self._under_way[self._make().submit(self._play, order)] = order
+        self._waiting.append(order)
+        self._start()
+
+    def _start(self) -> None:
+        """Hand out what may be played now: a suspect by itself, else everything that waits."""
+        if self._suspects:
+            if not self._under_way:
+                self._launch(self._suspects.popleft())
+            return
+        while self._waiting:
+            self._launch(self._waiting.popleft())
+
+    def _launch(self, order: Order) -> None:
+        with deaf():  # workers are born deaf to Ctrl-C: it is ours to stop them
+            self._under_way[self._make().submit(self._play, order)] = order
 
     def collect(self) -> list[Answer]:
         """Wait a moment and return what is ready."""
         done, _ = wait(self._under_way, timeout=_POLL, return_when=FIRST_COMPLETED)
+        is_alone = len(self._under_way) == 1
         answers = []
         for future in done:
             order = self._under_way.pop(future)
@@ -122,19 +144,19 @@ class ProcessExecutor:
             if error is None:
                 answers.append(Answer(order, future.result()))
             elif isinstance(error, BrokenProcessPool):
-                answers += self._again(order)
+                answers += self._suspect(order, is_alone)
             else:
                 answers.append(Answer(order, None, _said(error)))
+        self._start()
         return answers
 
-    def _again(self, order: Order) -> list[Answer]:
-        """Play a block again whose worker died: it is the same block, and nothing of it was stored."""
+    def _suspect(self, order: Order, is_alone: bool) -> list[Answer]:
+        """Play a block again whose worker died, unless it died alone too often."""
         key = order.key, order.first
-        self._attempts[key] = self._attempts.get(key, 1) + 1
-        if self._attempts[key] > _ATTEMPTS:
-            words = f"its worker died {_ATTEMPTS} times (killed, or out of memory)"
-            return [Answer(order, None, words)]
-        self.submit(order)
+        self._deaths[key] = self._deaths.get(key, 0) + is_alone
+        if self._deaths[key] >= _ATTEMPTS:
+            return [Answer(order, None, f"its worker died {_ATTEMPTS} times (killed, or out of memory)")]
+        self._suspects.append(order)
         return []
 
     def close(self) -> None:
@@ -201,6 +223,19 @@ class RayExecutor:
         self._ray.shutdown()
 
 
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # "auto" and the like: Ray knows where to look
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        raise MatrixRLError(
+            f"no Ray cluster answers at {address} ({error}); start one, or leave --address out"
+        ) from error
+
+
 EXECUTORS = ("serial", "processes", "ray")
 
 
@@ -211,6 +246,8 @@ def check_executor(on: str, workers: int | None, address: str | None) -> None:
         integer("--workers", workers, low=1, remedy="Leave it out for all cores.")
     if address is not None and on != "ray":
         raise InvalidInput(f"--address must be left out for {on}; got {address}. It is the address of a Ray cluster.")
+    if address is not None:
+        _check_reachable(address)
 
 
 def make_executor(on: str, workers: int | None = None, address: str | None = None) -> Executor:

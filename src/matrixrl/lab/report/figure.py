@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from matrixrl.lab.analysis import AgentSummary, EnvSummary, summarise
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.report.look import DASHES, Look, looks_of
 from matrixrl.lab.store import Store
+from matrixrl.run.files import write_whole
 
 __all__ = ["draw_paper_figure"]
 
@@ -105,15 +105,10 @@ def _draw(environments: list[EnvSummary], looks: dict[str, Look], path: Path, co
             labelspacing=0.3,
             borderaxespad=0.1,
         )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
         kind = path.suffix.lower().removeprefix(".")
-        try:
-            # the creation date would make two files of the same numbers differ
-            figure.savefig(fresh, format=kind, dpi=_DPI, metadata={"CreationDate": None} if kind == "pdf" else None)
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        # the creation date would make two files of the same numbers differ
+        metadata = {"CreationDate": None} if kind == "pdf" else None
+        write_whole(path, lambda fresh: figure.savefig(fresh, format=kind, dpi=_DPI, metadata=metadata))
 
 
 def _panel(axes: Any, env: EnvSummary, looks: dict[str, Look], *, width: float, named: bool) -> None:

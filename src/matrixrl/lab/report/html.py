@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from datetime import datetime
 from html import escape
 from importlib import resources
@@ -19,6 +18,7 @@ from matrixrl.lab.report.charts import charts_of
 from matrixrl.lab.report.look import looks_of
 from matrixrl.lab.report.sections import again, environment, header, settings_of_agents, versions
 from matrixrl.lab.store import Store
+from matrixrl.run.files import write_whole
 
 __all__ = ["write_report"]
 
@@ -43,14 +43,9 @@ def write_report(store: Store, path: Path) -> Path:
     'report.html'
     """
     text = _page(store, _plotly())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")  # beside it, so that the renaming is one step
-    try:
-        # a lone surrogate in an id must not cost the page
-        fresh.write_text(text, encoding="utf-8", errors="xmlcharrefreplace", newline="\n")
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    # a lone surrogate in an id must not cost the page
+    data = text.encode("utf-8", errors="xmlcharrefreplace")
+    write_whole(path, lambda fresh: fresh.write_bytes(data))
     return path
 
 

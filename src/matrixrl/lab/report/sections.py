@@ -166,10 +166,10 @@ def versions(store: Store) -> str:
 def again(store: Store) -> str:
     """Return how to regenerate the results: the spec and the command."""
     name = store.experiment.name
-    options = store.options.split()
-    command = shlex.join(["matrixrl", "compare", f"{name}.toml", *options, "--out", name])
+    file, *options = (store.command or f"{name}.toml").split()
+    command = shlex.join(["matrixrl", "compare", file, *options, "--out", name])
     if store.source:
-        words = f"Save this text as <code>{escape(name)}.toml</code> (or .yaml, if that is what it is), and run"
+        words = f"Save this text as <code>{escape(file)}</code>, and run"
         text = f'<pre class="wide" tabindex="0">{escape(store.source)}</pre>'
     else:
         words, text = "The store was made without the text of its spec. With the spec in a file, run", ""

@@ -9,18 +9,21 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from matrixrl.agents import ControlSettings, KernelMatrixRL
-from matrixrl.checks import choice
+from matrixrl.agents import BASELINES, ControlSettings, KernelMatrixRL
+from matrixrl.checks import choice, fail
 from matrixrl.envs import is_control, make, make_continuous
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
 from matrixrl.lab.spec.models import Entry
+from matrixrl.mdp import FiniteMDP, from_gymnasium
+from matrixrl.records import FloatArray
 from matrixrl.run.control_play import CONTROL_AGENTS
-from matrixrl.run.players import resolve_settings
+from matrixrl.run.players import make_player, resolve_settings
 
 __all__ = ["Cell", "Experiment", "work_out"]
 
 _HASH_LENGTH = 16
+_SMALL = 10**7  # numbers in a table of features: more are not made just to see whether an agent can play
 
 
 @dataclass(frozen=True)
@@ -103,20 +106,18 @@ def work_out(file: SpecFile) -> Experiment:
     spec = file.spec
     envs = list(_variants(file, "env", spec.env))
     agents = list(_variants(file, "agent", spec.agent))
-    for index, _, name, settings in envs:
-        _checked_env(file, index, name, settings)
+    worlds = [_checked_env(file, index, name, settings) for index, _, name, settings in envs]
     cells = []
-    for (i, env_id, env, env_settings), (j, agent_id, agent, settings) in itertools.product(envs, agents):
-        control = is_control(env)
+    for (env, world), (j, agent_id, agent, settings) in itertools.product(zip(envs, worlds, strict=True), agents):
+        _, env_id, env_name, env_settings = env
         try:
-            resolved = _resolved(agent, settings, control, spec.episodes)
+            resolved = _resolved(agent, settings, spec.episodes, world)
             json.dumps(resolved, allow_nan=False)
         except MatrixRLError as error:
             file.complain(_blamed("agent", j, spec.agent[j], str(error)), f"{error}")
         except (TypeError, ValueError) as error:
-            file.complain(("agent", j, "settings"), f"must be plain numbers and text ({error}).")
-        del i
-        cells.append(Cell(env_id, agent_id, env, env_settings, agent, resolved, control))
+            file.complain(("agent", j, "settings"), f"cannot be used ({error}).")
+        cells.append(Cell(env_id, agent_id, env_name, env_settings, agent, resolved, world is None))
     return Experiment(
         name=spec.name,
         title=spec.title or spec.name,
@@ -155,22 +156,40 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).replace(" ", "")
 
 
-def _checked_env(file: SpecFile, index: int, name: str, settings: dict[str, Any]) -> None:
+def _checked_env(
+    file: SpecFile, index: int, name: str, settings: dict[str, Any]
+) -> tuple[FiniteMDP, FloatArray | None] | None:
+    """Return the MDP of an environment and the places of its states, or None of a control task."""
     try:
-        made = make_continuous(name, **settings) if is_control(name) else make(name, **settings)
-        made.close()
         json.dumps(settings, allow_nan=False)
+        if is_control(name):
+            make_continuous(name, **settings).close()
+            return None
+        made = make(name, **settings)
+        return from_gymnasium(made), getattr(made.unwrapped, "points", None)
     except MatrixRLError as error:
         file.complain(_blamed("env", index, file.spec.env[index], str(error)), f"{error}")
-    except (TypeError, ValueError) as error:
-        file.complain(("env", index, "settings"), f"must be plain numbers and text ({error}).")
+    except (TypeError, ValueError, MemoryError) as error:
+        file.complain(("env", index, "settings"), f"cannot be used ({error}).")
 
 
-def _resolved(agent: str, settings: dict[str, Any], control: bool, episodes: int) -> dict[str, Any]:
-    if control:
+def _resolved(
+    agent: str, settings: dict[str, Any], episodes: int, world: tuple[FiniteMDP, FloatArray | None] | None
+) -> dict[str, Any]:
+    """Return every setting of an agent on an environment, having made one to see that it can play there."""
+    if world is None:
         choice("agent of a control task", agent, CONTROL_AGENTS)
-        return ControlSettings.resolve(settings).as_dict() if agent == KernelMatrixRL.name else {}
-    resolved, kernel = resolve_settings(agent, {"n_episodes": episodes, **settings})
+        if agent == KernelMatrixRL.name:
+            return ControlSettings.resolve(settings).as_dict()
+        return BASELINES[agent].settings_class.resolve(settings).as_dict()
+    given = {"n_episodes": episodes, **settings}
+    planned = given["n_episodes"]
+    if isinstance(planned, int) and planned < episodes:
+        fail("n_episodes", f"must not be below the {episodes} episodes that are played", planned, "Leave it out.")
+    resolved, kernel = resolve_settings(agent, given)
+    mdp, points = world
+    if mdp.n_states * mdp.n_actions * mdp.features.phi.d <= _SMALL:
+        make_player(agent, mdp.task, points, given, seeds=[0])
     return {**resolved.as_dict(), **kernel}
 
 

@@ -35,6 +35,7 @@ class SpecFile:
         lines: the line of each key.
         text: of the file.
         options: of the command line that replace what the file says.
+        suffix: .toml or .yaml; JSON is YAML too.
     """
 
     source: str
@@ -42,6 +43,12 @@ class SpecFile:
     lines: dict[KeyPath, int]
     text: str
     options: str = ""
+    suffix: str = ".toml"
+
+    @property
+    def command(self) -> str:
+        """What to type after ``matrixrl compare`` to run it again: the file to save the text as, and options."""
+        return f"{self.spec.name}{self.suffix} {self.options}".strip()
 
     def complain(self, path: tuple[Any, ...], message: str) -> NoReturn:
         """Raise a complaint about one key."""
@@ -69,7 +76,8 @@ def read_spec(
     except ValidationError as error:
         raise _from_pydantic(source, lines, error) from error
     options = " ".join(f"--{key} {value}" for key, value in changes.items())
-    return SpecFile(source, spec, lines, text, options)
+    suffix = ".toml" if source.endswith(".toml") else ".yaml"
+    return SpecFile(source, spec, lines, text, options, suffix)
 
 
 def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, Any, dict[KeyPath, int]]:
@@ -94,7 +102,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, which no spec is")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # editors may begin a file with a mark
     except UnicodeDecodeError as error:
         raise SpecError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from error
     except OSError as error:

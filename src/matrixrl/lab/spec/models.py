@@ -63,13 +63,14 @@ class Spec(_Strict):
     def _some_and_different(cls, seeds: Any) -> int | list[int]:
         if type(seeds) is int and 1 <= seeds <= LARGEST_SEEDS:
             return seeds
-        if not isinstance(seeds, list) or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        whole = isinstance(seeds, list) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
+        if not whole or len(seeds) > LARGEST_SEEDS:
             raise ValueError(f"must be a number of seeds, 1 … {LARGEST_SEEDS}, or a list of whole numbers >= 0")
         if not seeds:
             raise ValueError("must not be empty")
         if len(set(seeds)) < len(seeds):
             raise ValueError("must differ: a repeated seed repeats the same run")
-        return seeds
+        return list(seeds)
 
     @property
     def seed_list(self) -> list[int]:

@@ -16,7 +16,7 @@ SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE cells (
     cell INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
     facts TEXT
 ) STRICT;
 CREATE TABLE runs (
@@ -36,6 +36,12 @@ CREATE TABLE blocks (
     count INTEGER NOT NULL,
     data BLOB NOT NULL,
     PRIMARY KEY (run, series, first)
+) STRICT;
+CREATE TABLE alarms (
+    run INTEGER NOT NULL REFERENCES runs,
+    first INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (run, first)
 ) STRICT;
 CREATE TABLE states (
     cell INTEGER NOT NULL REFERENCES cells,

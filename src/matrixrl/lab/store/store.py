@@ -40,6 +40,7 @@ class RunRow:
         status: pending, running, done or failed.
         episodes: how many are stored.
         reason: why it failed, else None.
+        alarms: episodes in which the misspecification alarm was on.
         outcome: what is known at the end (final certificate, plans made), else {}.
     """
 
@@ -48,6 +49,7 @@ class RunRow:
     status: str
     episodes: int
     reason: str | None
+    alarms: int
     outcome: dict[str, Any]
 
 
@@ -70,14 +72,14 @@ class Store:
         self._runs: dict[tuple[int, int], int] = {(cell, seed): run for run, cell, seed in runs}
 
     @classmethod
-    def create(cls, folder: Path, experiment: Experiment, source: str = "", options: str = "") -> Self:
+    def create(cls, folder: Path, experiment: Experiment, source: str = "", command: str = "") -> Self:
         """Return a new store for an experiment.
 
         Args:
             folder: made if it is missing.
             experiment: what will be run.
             source: how to run it again: the text of the spec.
-            options: of the command line that replace what the text says.
+            command: the same, of the command line: the file to save the text as, and options.
 
         Raises:
             StoreError: the directory holds a store already, or cannot be written.
@@ -99,7 +101,10 @@ class Store:
         lock = WriterLock(folder)
         fresh = folder / f".{FILE}"  # built aside and renamed, so that a store is never half made
         with _complaining(folder), _releasing(lock):
-            fresh.unlink(missing_ok=True)
+            if cls.is_there(folder):  # made while we waited for the lock
+                raise StoreError(f"{folder} was given results by another process just now; choose another directory")
+            for stale in (fresh, folder / f"{FILE}-wal", folder / f"{FILE}-shm"):  # of a store that was removed
+                stale.unlink(missing_ok=True)
             building = sqlite3.connect(fresh, isolation_level=None)
             building.execute(f"PRAGMA page_size = {_PAGE}")
             building.executescript(f"BEGIN; {SCHEMA}")
@@ -108,7 +113,7 @@ class Store:
                 "experiment": experiment.to_json(),
                 "hash": experiment.hash,
                 "source": source,
-                "options": options,
+                "command": command,
                 "versions": json.dumps(_versions()),
             }
             building.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
@@ -180,14 +185,18 @@ class Store:
         return self._meta("source")
 
     @property
-    def options(self) -> str:
-        """The options of the command line that replace what the text of the spec says."""
-        return self._meta("options")
+    def command(self) -> str:
+        """The file to save the text of the spec as, and options of the command line."""
+        return self._meta("command")
 
     def runs(self) -> list[RunRow]:
         """Return every run, by cell and seed."""
-        rows = self._query("SELECT cell, seed, status, episodes, reason, outcome FROM runs ORDER BY cell, run")
-        return [RunRow(c, s, t, n, why, json.loads(end) if end else {}) for c, s, t, n, why, end in rows]
+        rows = self._query(
+            "SELECT cell, seed, status, episodes, reason, "
+            "(SELECT coalesce(sum(count), 0) FROM alarms WHERE alarms.run = runs.run), outcome "
+            "FROM runs ORDER BY cell, run"
+        )
+        return [RunRow(c, s, t, n, why, k, json.loads(end) if end else {}) for c, s, t, n, why, k, end in rows]
 
     def facts(self, cell: int) -> dict[str, Any]:
         """Return what is known of a cell since its first block: horizon, sizes, V*, guarantee; {} before it."""
@@ -242,6 +251,7 @@ class Store:
         columns: Mapping[str, FloatArray],
         *,
         state: bytes | None,
+        alarms: Sequence[int] = (),
         facts: Mapping[str, Any] | None = None,
         outcomes: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
@@ -253,6 +263,7 @@ class Store:
             first: the first episode, counted from 0.
             columns: (K, n) each.
             state: where to go on from; None where it was the last block, or where no state can be kept.
+            alarms: for each seed, in how many of these episodes the misspecification alarm was on; none by default.
             facts: of the cell, with its first block.
             outcomes: of each seed, with its last block.
         """
@@ -264,6 +275,8 @@ class Store:
                 run = self._runs[cell, seed]
                 rows = [(run, name, first, count, _bytes(values[k])) for name, values in columns.items()]
                 self._db.executemany("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?)", rows)
+                if alarms and alarms[k]:
+                    self._db.execute("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (run, first, alarms[k]))
                 outcome = None if outcomes is None else json.dumps(outcomes[k])
                 self._db.execute(
                     "UPDATE runs SET episodes = ?, status = ?, reason = NULL, outcome = ? WHERE run = ?",
@@ -281,6 +294,7 @@ class Store:
             for seed in seeds:
                 run = self._runs[cell, seed]
                 self._db.execute("DELETE FROM blocks WHERE run = ?", (run,))
+                self._db.execute("DELETE FROM alarms WHERE run = ?", (run,))
                 self._db.execute("UPDATE runs SET episodes = 0, status = 'pending' WHERE run = ?", (run,))
             self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
 
@@ -330,6 +344,19 @@ class Store:
     def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with _complaining(self.folder):
             return self._db.execute(text, values).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See one moment of a store that others write to, for as long as the block lasts."""
+        if self._db.in_transaction:
+            yield
+            return
+        with _complaining(self.folder):
+            self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from matrixrl.lab.analysis import Interval
+from matrixrl.lab.analysis.statistics import expanded_level
 from matrixrl.records import FloatArray
 from matrixrl.seeding import generator
 
 __all__ = ["power", "ratio", "said", "share_interval"]
 
-_RESAMPLES = 999
+_RESAMPLES = 1999
 
 
 def power(x: Sequence[float], totals: Sequence[FloatArray]) -> Interval:
@@ -38,8 +39,8 @@ def power(x: Sequence[float], totals: Sequence[FloatArray]) -> Interval:
     if min(len(t) for t in totals) < 2:
         return Interval(value, math.nan, math.nan)
     drawn = [t[rng.integers(0, len(t), (_RESAMPLES, len(t)))].mean(axis=1) for t in totals]
-    low, high = np.quantile(slope(np.stack(drawn, axis=1)), [0.025, 0.975])
-    return Interval(value, float(low), float(high))
+    low, high = _ends(slope(np.stack(drawn, axis=1)), min(len(t) for t in totals))
+    return Interval(value, low, high)
 
 
 def ratio(above: FloatArray, below: FloatArray) -> Interval:
@@ -53,8 +54,15 @@ def ratio(above: FloatArray, below: FloatArray) -> Interval:
         return Interval(value, math.nan, math.nan)
     rows = generator(0, "sampling").integers(0, len(above), (_RESAMPLES, len(above)))
     drawn = above[rows].mean(axis=1) / np.maximum(below[rows].mean(axis=1), 1e-12)
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = _ends(drawn, len(above))
     return Interval(value, float(low), float(high))
+
+
+def _ends(drawn: FloatArray, n: int) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of resampled numbers, wider for few seeds."""
+    tail = (1.0 - expanded_level(n)) / 2.0
+    low, high = np.quantile(drawn, [tail, 1.0 - tail])
+    return float(low), float(high)
 
 
 def share_interval(hits: int, of: int) -> Interval:

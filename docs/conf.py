@@ -1,0 +1,127 @@
+"""The documentation site: Sphinx, furo, MyST; built by ``make docs`` with warnings as errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+
+import matrixrl
+
+project = "matrixrl"
+author = "the matrixrl authors"
+release = version = matrixrl.__version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+smartquotes_action = "D"  # dashes only: primes are signs of the field (s', d', C_ψ')
+
+default_role = "py:obj"  # `name` in a docstring is code, and a link where there is something to link to
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {
+    name: name for name in ("ArrayLike", "BoolArray", "FloatArray", "IntArray", "NDArray", "Phi", "Psi")
+}
+autosummary_generate = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Attributes", "params_style")]
+python_maximum_signature_line_length = 96
+
+html_theme = "furo"
+pygments_dark_style = "github-dark"
+html_title = f"matrixrl {release}"
+html_copy_source = False
+html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"  # by browsers themselves: pages load nothing from anywhere
+
+_VERBATIM = re.compile(r"(``.+?``|`[^`]+`|\\\(.+?\\\))")
+_FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
+_DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
+_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+_PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
+
+
+def plain_to_rst(lines: list[str]) -> Iterator[str]:
+    r"""Yield docstring lines as reStructuredText.
+
+    ``\( … \)`` becomes mathematics; stars and bars outside code are signs of the field (M*, V*, |x|), not markup.
+    Examples and literal blocks stay as they are.
+    """
+    is_example, literal_indent, announced = False, -1, False
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if not line.strip():
+            is_example = False
+        elif literal_indent >= 0 and indent <= literal_indent:
+            literal_indent = -1
+        if line.strip() and announced:
+            literal_indent, announced = indent - 1, False
+        is_example = is_example or bool(_PROMPT.match(line))
+        if is_example or literal_indent >= 0 or not line.strip():
+            yield line
+            continue
+        parts = _VERBATIM.split(line)
+        yield "".join(_verbatim(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
+        announced = line.rstrip().endswith("::")
+
+
+def _as_directive(found: re.Match[str]) -> str:
+    r"""Return a display ``\[ … \]``, which has its own lines, as a directive; plain_to_rst leaves those alone."""
+    margin, formula, stop = found[1], " ".join(found[2].split()), found[3]
+    return f"\n{margin}.. math::\n\n{margin}   {formula}{stop}\n"
+
+
+def _verbatim(part: str) -> str:
+    return f":math:`{part[2:-2].strip()}`" if part.startswith("\\(") else part
+
+
+def _escaped(part: str) -> str:
+    return re.sub(r"_(?=\W|$)", r"\\_", part.replace("*", "\\*").replace("|", "\\|"))
+
+
+def _rewrite_docstring(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    # A formula may go over a line break; it is one piece of mathematics all the same.
+    joined = _FORMULA.sub(lambda found: " ".join(found[0].split()), "\n".join(lines))
+    displayed = _DISPLAY.sub(_as_directive, joined)
+    lines[:] = plain_to_rst(displayed.split("\n"))
+
+
+def _name_aliases(
+    _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Show the names of `autodoc_type_aliases`, which Sphinx prints as the objects that stand for them."""
+    short = [None if text is None else _ALIAS.sub(r"\1", text) for text in (signature, returned)]
+    return short[0], short[1]
+
+
+def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
+    def visit(translator: Any, node: nodes.Element) -> None:
+        formula = tex2mathml(node.astext(), as_block=as_block)
+        translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
+        raise nodes.SkipNode
+
+    return visit
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect docstrings (before napoleon reads them), signatures and mathematics."""
+    app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
+    app.connect("autodoc-process-signature", _name_aliases)
+    app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

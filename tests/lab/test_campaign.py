@@ -272,7 +272,7 @@ def test_executors_are_refused_by_name(tmp_path):
         make_executor("processes", 0)
     with pytest.raises(MatrixRLError, match="--address must be left out"):
         make_executor("serial", None, "127.0.0.1:6379")
-    with pytest.raises(MatrixRLError, match="no Ray cluster answers at 127.0.0.1:9"):
+    with pytest.raises(MatrixRLError, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
         make_executor("ray", None, "127.0.0.1:9")
 
 

@@ -1,4 +1,4 @@
-"""``matrixrl compare, resume, show, export, report, watch``: parse and call."""
+"""``matrixrl compare, resume, show, export, report, watch, reproduce``: parse and call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from matrixrl.cli.lab_tables import print_failures, print_show, print_summary
+from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
 from matrixrl.lab.requirements import require_lab
 
 __all__ = ["add_lab_commands"]
@@ -29,6 +29,7 @@ def add_lab_commands(app: typer.Typer) -> None:
     app.command("export")(export_command)
     app.command("report")(report_command)
     app.command("watch")(watch_command)
+    app.command("reproduce")(reproduce_command)
 
 
 def compare_command(
@@ -138,6 +139,43 @@ def watch_command(
     if not Store.is_there(folder):
         typer.echo(f"{folder} holds no results yet; the page waits for them", err=True)
     serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {folder} on {url}"))
+
+
+def reproduce_command(
+    out: Annotated[Path | None, typer.Option("--out", help="Directory; out/study-SIZE by default.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="All of it (within an hour on 2 cores), or a small form (5 minutes).")
+    ] = False,
+    on: OnOption = "processes",
+    workers: WorkersOption = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Some questions, by id; all by default.")] = None,
+) -> None:
+    """Measure every claim of the paper, and ours: claim, experiment, numbers, verdict. Interrupted, it goes on."""
+    require_lab()
+    from matrixrl.lab.execution.executors import check_executor
+    from matrixrl.lab.study import run_study, write_pages
+
+    check_executor(on, workers, None)
+    size = "full" if full else "quick"
+    folder = Path("out") / f"study-{size}" if out is None else out
+    console = Console()
+    try:
+        sections = run_study(
+            folder,
+            size,
+            on=on,
+            workers=workers,
+            progress=True,
+            announce=lambda title: console.print(f"[dim]…[/] {title}", highlight=False),
+            only=only,
+        )
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on", highlight=False)
+        raise typer.Exit(130) from None
+    print_verdicts(console, sections)
+    command = f"matrixrl reproduce {'--full' if full else '--quick'}"
+    for path in write_pages(sections, folder, size=size, command=command):
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _run(store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None) -> None:

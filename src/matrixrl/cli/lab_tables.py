@@ -13,8 +13,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
     from matrixrl.lab.spec import Experiment
+    from matrixrl.lab.study import Section
 
-__all__ = ["print_failures", "print_show", "print_summary"]
+__all__ = ["print_failures", "print_show", "print_summary", "print_verdicts"]
 
 
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
@@ -125,3 +126,11 @@ def print_failures(
     for number, seeds, reason in failed:
         some = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} … {seeds[-1]}"
         console.print(f"[red]failed:[/] {escape(experiment.cells[number].id)}, {some}: {escape(reason)}")
+
+
+def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
+    """Print what the study found, one line for each question."""
+    for section in sections:
+        mark = "[green]✓[/]" if section.answer.holds else "[red]✗[/]"
+        words = f"{mark} [bold]{escape(section.question.title)}[/]: {escape(section.answer.verdict)}"
+        console.print(words, highlight=False)

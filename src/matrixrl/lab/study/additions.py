@@ -68,7 +68,7 @@ def _normalised(evidence: Evidence) -> Answer:
 def _certificate_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("linear-mdp"), env("river-swim", {"n_states": 3, "horizon": 6})]
     agents = [agent("guaranteed", preset="guaranteed"), agent("practical", preset="practical")]
-    return {"runs": spec(size, size.episodes(3_000), envs, agents, certify=True)}
+    return {"runs": spec(size, size.episodes(1_500), envs, agents, certify=True)}
 
 
 def _certificates(evidence: Evidence) -> Answer:

@@ -1,0 +1,151 @@
+"""The study in its smallest form: every question is asked and answered, kept, and written down."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from browser import Watched, chromium
+from matrixrl.errors import StoreError, UnknownName
+from matrixrl.lab.store import Store
+from matrixrl.lab.study import questions, run_study, write_pages
+from matrixrl.lab.study.confidence import coverage_of
+from matrixrl.lab.study.slopes import power, ratio, share_interval
+from matrixrl.mdp import tabular
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    sections = run_study(folder, "tiny", on="serial")
+    return folder, sections, write_pages(sections, folder, size="tiny", command="matrixrl reproduce --quick")
+
+
+def test_every_question_has_an_answer_with_numbers(study):
+    _, sections, _ = study
+    assert [s.question.id for s in sections] == [q.id for q in questions()]
+    for section in sections:
+        assert re.search(r"\d", section.answer.verdict), section.question.id
+        assert section.answer.tables
+        for table in section.answer.tables:
+            assert all(len(row) == len(table.head) for row in table.rows)
+            assert "nan" not in json.dumps(table.rows)
+
+
+def test_claims_that_hold_at_any_size_hold_here(study):
+    _, sections, _ = study
+    always = {
+        "potential",
+        "bound",
+        "coverage",
+        "optimism",
+        "effective-dimension",
+        "closed-forms",
+        "constants",
+        "kernel",
+    }
+    assert {s.question.id for s in sections if s.answer.holds} >= always
+
+
+def test_what_was_measured_is_not_measured_again(study):
+    folder, sections, _ = study
+    stores = {path: path.stat().st_mtime_ns for path in folder.rglob("results.sqlite")}
+    kept = {path: path.read_bytes() for path in folder.rglob("numbers/*.json")}
+    again = run_study(folder, "tiny", on="serial")
+    assert [s.answer.verdict for s in again] == [s.answer.verdict for s in sections]
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("results.sqlite")} == stores
+    assert {path: path.read_bytes() for path in folder.rglob("numbers/*.json")} == kept
+
+
+def test_a_study_that_was_stopped_goes_on(tmp_path):
+    whole = run_study(tmp_path / "whole", "tiny", on="serial", only=["switching"])
+
+    class Stopped(Exception):
+        pass
+
+    def stop(_):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        run_study(tmp_path / "parts", "tiny", on="serial", only=["switching"], announce=stop)
+    parts = run_study(tmp_path / "parts", "tiny", on="serial", only=["switching"])
+    assert parts[0].answer.verdict == whole[0].answer.verdict
+    digests = []
+    for name in ("whole", "parts"):
+        with Store.open_to_read(tmp_path / name / "stores" / "switching-runs") as store:
+            digests.append(store.digest())
+    assert digests[0] == digests[1]
+
+
+def test_sizes_are_not_mixed_and_names_are_checked(study, tmp_path):
+    folder, _, _ = study
+    with pytest.raises(StoreError, match="holds a tiny study"):
+        run_study(folder, "quick", on="serial")
+    with pytest.raises(UnknownName, match="size must be one of tiny, quick, full"):
+        run_study(tmp_path, "huge")
+    with pytest.raises(UnknownName, match="question must be one of growth"):
+        run_study(tmp_path, "tiny", only=["nothing"])
+
+
+def test_the_page_shows_every_section_without_a_network(study):
+    _, sections, (page, text) = study
+    with chromium() as browser:
+        watched = Watched(browser, width=390, height=844)
+        watched.page.goto(page.as_uri())
+        assert watched.errors == []
+        assert watched.requests == [page.as_uri()]
+        shown = watched.page.locator("section h3").all_inner_texts()
+        assert shown == [s.question.title for s in sections]
+        drawn = watched.page.locator("section svg").count()
+        assert drawn == sum(s.answer.draw is not None for s in sections)
+        assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    words = text.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((figures/[^)]+)\)", words):
+        assert (text.parent / target).read_bytes().startswith(b"\x89PNG")
+    assert words.count("**Claim.**") == len(sections)
+
+
+def test_powers_ratios_and_shares(rng):
+    x = [1.0, 3.0, 9.0]
+    found = power(x, [rng.normal(10.0 * v**1.5, 0.1 * v, 20) for v in x])
+    assert found.low < 1.5 < found.high
+    assert found.high - found.low < 0.1
+    below = rng.uniform(1.0, 2.0, 30)
+    doubled = ratio(2.0 * below, below)
+    assert doubled.value == pytest.approx(2.0)
+    assert doubled.low == pytest.approx(2.0)
+    exact = share_interval(0, 20)
+    assert exact.high == pytest.approx(1.0 - 0.025 ** (1.0 / 20.0))
+
+
+def test_coverage_counts_what_it_should():
+    """A huge exploration keeps M* inside always; none at all never does."""
+    world = tabular(n_states=4, n_actions=2, horizon=3, seed=0)
+    assert set(coverage_of(world, "proof", runs=3, episodes=5).values()) == {3}
+    assert coverage_of(world, "constant", runs=3, episodes=60)["column-printed"] < 3
+
+
+def test_the_command_says_what_it_found(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "matrixrl",
+        "reproduce",
+        "--quick",
+        "--only",
+        "columns",
+        "--out",
+        "s",
+        "--on",
+        "serial",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Sampled columns" in done.stdout
+    assert {"report.html", "study.md", "study.json"} <= {path.name for path in (tmp_path / "s").iterdir()}
+    np.testing.assert_equal(done.stderr, "")

@@ -18,9 +18,10 @@ import time
 import numpy as np
 
 from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
-from matrixrl.core import RADII, SETS, SetContext
+from matrixrl.core import RADII, SETS
 from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
+from matrixrl.lab.study.confidence import DELTA, coverage_of
 from matrixrl.mdp import low_rank, tabular
 from matrixrl.run import Simulation
 
@@ -69,44 +70,17 @@ def regret(seeds: int) -> None:
             row(cells)
 
 
-def coverage(runs: int, episodes: int = 60, delta: float = 0.1) -> None:
+def coverage(runs: int, episodes: int = 60) -> None:
     worlds = {
         "tabular S=6 A=2": tabular(n_states=6, n_actions=2, horizon=5, seed=2),
         "low rank d=3": low_rank(n_states=20, n_actions=3, d=3, horizon=5, seed=2),
     }
     for label, world in worlds.items():
-        print(f"\n**{label}: M* inside at all of {episodes} episodes, {runs} runs, 1 − δ = {1 - delta:g}**\n")
-        psi = world.features.psi
-        context = SetContext(psi.total, world.features.phi.d, 5, psi.c_psi, psi.c_psi_columns)
+        print(f"\n**{label}: M\\* inside at all of {episodes} episodes, {runs} runs, 1 − δ = {1 - DELTA:g}**\n")
         head(["set", *RADII])
-        inside: dict[tuple[str, str], np.ndarray] = {}
-        for radius in RADII:
-            simulation = Simulation(
-                world.mdp, n_episodes=episodes, seeds=list(range(runs)), settings={"radius": radius, "delta": delta}
-            )
-            for kind in SETS:
-                inside[kind, radius] = np.ones(runs, dtype=bool)
-            for _ in range(episodes):
-                simulation.step()
-                engine = simulation.engine
-                arrays = engine.design.arrays()
-                eye = np.eye(world.features.phi.d)
-                matrix = arrays["design"] if "design" in arrays else (1 + arrays["counts"])[:, :, None] * eye
-                values, vectors = np.linalg.eigh(matrix)
-                root = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
-                sizes = engine.radii()[0]
-                difference = world.core - engine.core()
-                if sizes.shape[1] > 1:  # by pair: compare each row of A^{1/2}(M* − M_n) with its own radius
-                    rows = np.linalg.norm(root @ difference, axis=2) <= sizes if "counts" in arrays else None
-                    held = rows.all(axis=1) if rows is not None else None
-                for kind in SETS:
-                    if sizes.shape[1] > 1 and held is not None:
-                        inside[kind, radius] &= held
-                    else:
-                        size = sizes.max(axis=1)
-                        inside[kind, radius] &= SETS[kind](context).contains(root @ difference, size)
+        held = {radius: coverage_of(world, radius, runs=runs, episodes=episodes) for radius in RADII}
         for kind in SETS:
-            row([kind, *[f"{inside[kind, radius].mean():.3f}" for radius in RADII]])
+            row([kind, *[f"{held[radius][kind] / runs:.3f}" for radius in RADII]])
 
 
 def certificates(seeds: int) -> None:

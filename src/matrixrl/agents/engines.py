@@ -17,31 +17,21 @@ from matrixrl.features import Blocks, Features
 from matrixrl.mdp import LargeTask, Task
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Engine", "make_engine"]
+__all__ = ["Engine", "Learner", "make_engine"]
 
 
-class Engine(Protocol):
-    """What agents and simulations ask of an engine; plans and starts are whatever that engine makes of them."""
+class Learner(Protocol):
+    """What a simulation asks of any algorithm, ours or a baseline."""
 
     episode: int
     plans: IntArray
-    regularity: Regularity
-    blocks: Blocks
 
     @property
     def guarantee(self) -> Literal[True] | str: ...
 
-    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str: ...
-
     def next_plan(self) -> Any: ...
 
-    def plan(self, *, break_ties_at_random: bool = True) -> Any: ...
-
-    def start_at(self, state: Any) -> Any: ...
-
     def upper(self, plan: Any, start: Any = None) -> FloatArray: ...
-
-    def certify(self, plan: Any, start: Any = None) -> tuple[FloatArray, FloatArray, IntArray]: ...
 
     def update(
         self,
@@ -65,6 +55,21 @@ class Engine(Protocol):
     def random_states(self) -> list[dict[str, Any]]: ...
 
     def restore_random_states(self, states: Sequence[object]) -> None: ...
+
+
+class Engine(Learner, Protocol):
+    """What agents ask beside it of an engine that can certify; starts are whatever that engine makes of them."""
+
+    regularity: Regularity
+    blocks: Blocks
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str: ...
+
+    def plan(self, *, break_ties_at_random: bool = True) -> Any: ...
+
+    def start_at(self, state: Any) -> Any: ...
+
+    def certify(self, plan: Any, start: Any = None) -> tuple[FloatArray, FloatArray, IntArray]: ...
 
 
 def make_engine(

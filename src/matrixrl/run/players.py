@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-
-from numpy.typing import NDArray
+from typing import Any
 
 from matrixrl.agents import (
     AGENTS,
@@ -17,53 +15,16 @@ from matrixrl.agents import (
     make_engine,
 )
 from matrixrl.agents.baselines import BaselineSettings
-from matrixrl.agents.engines import Engine
+from matrixrl.agents.engines import Engine, Learner
 from matrixrl.checks import choice
 from matrixrl.features import Features
 from matrixrl.mdp import Task
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import FloatArray
 from matrixrl.run.results import plain_setting
 
-__all__ = ["Learner", "Player", "agent_names", "make_player", "resolve_settings"]
+__all__ = ["Player", "agent_names", "make_player", "resolve_settings"]
 
 _KERNEL = ("points", "k_phi", "k_psi", "length_scale", "action_correlation")  # of kernel-matrix-rl, beside the others
-
-
-class Learner(Protocol):
-    """What a simulation asks of any algorithm, ours or a baseline."""
-
-    episode: int
-    plans: IntArray
-
-    @property
-    def guarantee(self) -> Literal[True] | str: ...
-
-    def next_plan(self) -> Any: ...
-
-    def upper(self, plan: Any, start: Any = None) -> FloatArray: ...
-
-    def update(
-        self,
-        states: NDArray[Any],
-        actions: IntArray,
-        next_states: NDArray[Any],
-        weights: FloatArray,
-        rewards: FloatArray,
-    ) -> None: ...
-
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
-
-    def check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None: ...
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None: ...
-
-    def planning_state(self) -> tuple[Any, ...]: ...
-
-    def restore_planning(self, state: tuple[Any, ...]) -> None: ...
-
-    def random_states(self) -> list[dict[str, Any]]: ...
-
-    def restore_random_states(self, states: Sequence[object]) -> None: ...
 
 
 @dataclass(frozen=True)

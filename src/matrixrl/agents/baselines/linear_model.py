@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 
 from matrixrl.agents.baselines.base import BaselineEngine
 from matrixrl.checks import choice
-from matrixrl.features import OneHotPsi, Phi
+from matrixrl.features import Features, OneHotPsi, Phi
 from matrixrl.linalg import DensePairs, DiagonalPairs
+from matrixrl.mdp import Task
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["STAGES", "LinearModel", "norm_bound", "oful_radius", "progress_arrays", "restore_progress"]
+__all__ = ["STAGES", "LinearEngine", "LinearModel", "norm_bound", "oful_radius", "progress_arrays", "restore_progress"]
 
 STAGES = ("pooled", "separate")
 """One regression for all stages (P is the same at each), or one for each stage as in papers where it may differ."""
@@ -103,6 +105,37 @@ class LinearModel:
         if self.n_groups == 1:
             return array
         return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
+
+
+class LinearEngine(BaselineEngine):
+    """A baseline that learns nothing but a `LinearModel`; its settings have `ridge` and `stages`."""
+
+    def __init__(
+        self,
+        task: Task,
+        features: Features,
+        settings: Any,
+        seeds: Sequence[int],
+        points: FloatArray | None = None,
+    ) -> None:
+        super().__init__(task, features, settings, seeds, points)
+        sizes = (features.phi, self.n_replicas, task.horizon)
+        self.model = LinearModel(*sizes, ridge=settings.ridge, stages=settings.stages)
+
+    def learn(
+        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
+    ) -> None:
+        """Add the episode to the regression."""
+        self.model.update(self.features.phi.pairs(states, actions), next_states, weights, rewards)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the moments, the design and the progress."""
+        return {**self.model.arrays(), **progress_arrays(self)}
+
+    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned."""
+        self.model.restore(arrays)
+        restore_progress(self, arrays)
 
 
 def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from matrixrl.agents.baselines.base import BaselineEngine, BaselineSettings
-from matrixrl.agents.baselines.linear_model import STAGES, LinearModel, progress_arrays, restore_progress
+from matrixrl.agents.baselines.base import BaselineSettings
+from matrixrl.agents.baselines.linear_model import STAGES, LinearEngine
 from matrixrl.checks import choice, fail
-from matrixrl.features import Features
-from matrixrl.mdp import Task
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.records import FloatArray, Plan
 
 __all__ = ["LSVIUCB", "LSVIUCBSettings"]
 
@@ -56,7 +52,7 @@ class LSVIUCBSettings(BaselineSettings):
             fail("clip", "must be true or false", repr(self.clip), "Say which.")
 
 
-class LSVIUCB(BaselineEngine):
+class LSVIUCB(LinearEngine):
     """Least-squares value iteration that adds β√(φᵀA⁻¹φ) to every Q.
 
     >>> from matrixrl.mdp import tabular
@@ -70,19 +66,6 @@ class LSVIUCB(BaselineEngine):
     settings_class = LSVIUCBSettings
     is_optimistic = True
     settings: LSVIUCBSettings
-
-    def __init__(
-        self,
-        task: Task,
-        features: Features,
-        settings: LSVIUCBSettings,
-        seeds: Sequence[int],
-        points: FloatArray | None = None,
-    ) -> None:
-        super().__init__(task, features, settings, seeds, points)
-        self.model = LinearModel(
-            features.phi, self.n_replicas, task.horizon, ridge=settings.ridge, stages=settings.stages
-        )
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -109,18 +92,3 @@ class LSVIUCB(BaselineEngine):
             return np.minimum(q, float(task.horizon), out=q)
 
         return self.induct(q_of, cap=self.settings.clip)
-
-    def learn(
-        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
-    ) -> None:
-        """Add the episode to the regression."""
-        self.model.update(self.features.phi.pairs(states, actions), next_states, weights, rewards)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the moments, the design and the progress."""
-        return {**self.model.arrays(), **progress_arrays(self)}
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        self.model.restore(arrays)
-        restore_progress(self, arrays)

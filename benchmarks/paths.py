@@ -1,0 +1,141 @@
+"""How far the most used paths are from what the machine could do: time of the path over time of its bare arithmetic.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/paths.py
+
+Both are timed in turn in one process; the least of several rounds of each counts. The bare side does only the matrix
+products, draws, or bytes that the path cannot do without.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.envs import make
+from matrixrl.lab.spec import read_spec, work_out
+from matrixrl.lab.store import Store
+from matrixrl.mdp import Judge
+from matrixrl.run import Simulation
+from test_planning import engine_of
+from timing import alternate
+
+Pair = tuple[Callable[[], object], Callable[[], object]]
+
+
+def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int) -> Pair:
+    one = engine_of(n_states, n_actions, d, horizon)
+    engine = MatrixRLEngine(one.task, one.features, MatrixRLSettings.resolve({}), range(replicas))
+    rows, psi, core = one.features.phi.flat, one.features.psi.table, engine.core()
+    values = np.random.default_rng(1).random((replicas, n_states))
+
+    def bare() -> None:
+        for _ in range(horizon):
+            (core @ (values @ psi)[:, :, None])[:, :, 0] @ rows.T
+
+    return engine.plan, bare
+
+
+def learning(n_states: int, n_actions: int, d: int, horizon: int) -> Pair:
+    engine = engine_of(n_states, n_actions, d, horizon)
+    rng, rows = np.random.default_rng(2), engine.features.phi.flat
+    factor = rng.random((d, horizon))
+
+    def update() -> None:
+        steps = [rng.integers(0, n, (1, horizon)) for n in (n_states, n_actions, n_states)]
+        engine.update(*steps, np.ones((1, horizon)), np.zeros((1, horizon)))
+
+    return update, lambda: rows @ factor
+
+
+def river(replicas: int) -> Pair:
+    """An episode of RiverSwim-6, all of it, against 24 × (one batched product and one draw) of the same shapes."""
+    simulation = Simulation("river-swim", n_episodes=10**6, seeds=range(replicas), window=range(10**5))
+    core, values = np.ones((replicas, 12, 6)), np.ones((replicas, 6, 1))
+    rngs = [np.random.default_rng(i) for i in range(replicas)]
+
+    def bare() -> None:
+        np.stack([rng.random(25) for rng in rngs])
+        for _ in range(24):
+            core @ values  # the plan
+            core @ values  # the regret
+
+    return simulation.step, bare
+
+
+def judging(replicas: int) -> Pair:
+    mdp = make("linear-mdp", n_states=1000, n_actions=10, d=10).unwrapped.mdp
+    judge = Judge(mdp)
+    policies = np.zeros((replicas, mdp.horizon, mdp.n_states), dtype=np.uint8)
+    values = np.ones((replicas, mdp.n_states))
+
+    def bare() -> None:
+        for _ in range(mdp.horizon):
+            mdp.transitions.expect(values)
+
+    return lambda: judge.regret(policies), bare
+
+
+def sampling(kind: str) -> Pair:
+    simulation = Simulation("river-swim", n_episodes=10, seeds=range(32), agent=kind)
+    engine = simulation.engine
+    for _ in range(5):
+        simulation.step()
+    rngs, shape = [np.random.default_rng(i) for i in range(32)], np.ones((12, 6))
+    return engine.plan, lambda: [rng.standard_gamma(shape) for rng in rngs]
+
+
+def storing(folder: Path) -> tuple[Pair, Pair]:
+    spec = {"name": "x", "episodes": 10**6, "seeds": 32, "env": [{"name": "river-swim"}], "agent": [{"name": "random"}]}
+    store = Store.create(folder / "s", work_out(read_spec(spec)))
+    numbers = np.random.default_rng(0).random((32, 1000))
+    columns = {"regret": numbers, "return": numbers, "seconds": numbers}
+    state = {"n": 0}
+
+    def write() -> None:
+        store.write_block(0, range(32), state["n"], columns, state=None)
+        state["n"] += 1000
+
+    def bare_write() -> None:
+        with (folder / "bytes").open("ab") as file:
+            for _ in columns:
+                file.write(numbers.tobytes())
+
+    for _ in range(20):
+        write()
+        bare_write()
+
+    def bare_read() -> float:
+        return float(np.fromfile(folder / "bytes", dtype="<f8", count=32 * state["n"]).reshape(32, -1).mean())
+
+    return (write, bare_write), (lambda: store.read(0, "regret").mean(), bare_read)
+
+
+def main() -> None:
+    print("| path | time (ms) | bare (ms) | ratio |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        write, read = storing(Path(folder))
+        paths: dict[str, Pair] = {
+            "plan, S,A,d,H = 10,000,10,200,10, one seed": planning(10_000, 10, 200, 10, 1),
+            "plan, 10,000,10,100,20, one seed": planning(10_000, 10, 100, 20, 1),
+            "plan, 1,000,10,100,20, one seed": planning(1_000, 10, 100, 20, 1),
+            "plan, 1,000,10,100,20, 32 seeds": planning(1_000, 10, 100, 20, 32),
+            "learn an episode, 10,000,10,200,10 (bare: Φ·G)": learning(10_000, 10, 200, 10),
+            "episode of RiverSwim-6, one seed": river(1),
+            "episode of RiverSwim-6, 32 seeds": river(32),
+            "exact regret, 1,000 × 10, low rank, one seed": judging(1),
+            "exact regret, 1,000 × 10, low rank, 32 seeds": judging(32),
+            "PSRL plan, RiverSwim-6, 32 seeds (bare: its draws)": sampling("psrl"),
+            "store: write 32 × 1,000 episodes (bare: the bytes)": write,
+            "store: read a column (bare: the bytes)": read,
+        }
+        for label, (path, bare) in paths.items():
+            took, least = alternate(path, bare, rounds=9)
+            print(f"| {label} | {took * 1e3:.3g} | {least * 1e3:.3g} | {took / least:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ demo: $(VENV)/.run
 	$(BIN)/matrixrl demo --out $(OUT) --overwrite
 
 test: $(VENV)/.dev $(VENV)/.browser
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 # The tests of pages use a real Chromium: the one of this machine, else one is installed.
 $(VENV)/.browser: $(VENV)/.dev

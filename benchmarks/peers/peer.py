@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -180,6 +180,12 @@ def maker(side: str, agent: str, settings_asked: dict, table: Table, tables, n_e
     return make
 
 
+def peak_mb() -> float:
+    """Return the most memory that this process held; not ru_maxrss, which starts with that of the parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
+
+
 def main() -> None:
     order = json.load(sys.stdin)
     with np.load(order["tables"]) as stored:
@@ -215,8 +221,7 @@ def main() -> None:
         runs.append({"seed": seed, "done": done, "seconds": total, "half": half})
         kept |= {f"states{seed}": table.states[:done].copy(), f"actions{seed}": table.actions[:done].copy()}
     np.savez(order["keep"], **kept)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    json.dump({"runs": runs, "peak_mb": peak}, sys.stdout)
+    json.dump({"runs": runs, "peak_mb": peak_mb()}, sys.stdout)
 
 
 if __name__ == "__main__":

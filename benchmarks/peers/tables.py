@@ -47,7 +47,8 @@ def _pace(turns: list[dict[str, Any]], grows: bool) -> tuple[float, float]:
     if not runs:
         return math.nan, 1.0
     if not grows:
-        return min(1000.0 * run["seconds"] / run["done"] for run in runs), 1.0
+        totals = [(sum(r["seconds"] for r in t["runs"]), sum(r["done"] for r in t["runs"])) for t in turns]
+        return min(1000.0 * seconds / episodes for seconds, episodes in totals if episodes), 1.0
     longest = max(runs, key=lambda run: run["done"])
     if longest["done"] < 4 or longest["half"] <= 0.0:
         return 1000.0 * longest["seconds"] / longest["done"], math.nan
@@ -152,7 +153,14 @@ def ratio_table(by_world: dict[str, list[Line]], guarantee: str, preset: str, ti
         ours = _find(lines, f"matrix-rl {preset}, rewards learned")
         if ours is None or ours.failed:
             continue
-        peers = [x for x in lines if x.contestant.side != "ours" and x.contestant.guarantee == guarantee and keep(x)]
+        peers = [
+            line
+            for line in lines
+            if line.contestant.side != "ours"
+            and line.contestant.guarantee == guarantee
+            and not line.contestant.settings.get("as_shipped")
+            and keep(line)
+        ]
         rows.append("| " + " | ".join([WORLDS[world].label, *_versus(ours, peers)]) + " |")
     return "\n".join(rows)
 

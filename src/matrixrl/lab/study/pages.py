@@ -134,30 +134,40 @@ def _markdown(sections: Sequence[Section], pictures: set[str], size: str, comman
         "",
     ]
     lines += ["| question | verdict |", "|---|---|"]
-    lines += [f"| {s.question.title} | {_word(s).lower()} |" for s in sections]
+    lines += [f"| {_cell(s.question.title)} | {_word(s).lower()} |" for s in sections]
     for part, own in groupby(sections, key=lambda s: s.question.part):
         lines += ["", f"## {part}"]
         for section in own:
             question, answer = section.question, section.answer
             lines += [
                 "",
-                f"### {question.title}",
+                f"### {_starred(question.title)}",
                 "",
-                f"**Claim.** {question.claim}",
+                f"**Claim.** {_starred(question.claim)}",
                 "",
-                f"**Experiment.** {question.method}",
+                f"**Experiment.** {_starred(question.method)}",
             ]
             if question.id in pictures:
-                lines += ["", f"![{question.title}](figures/{question.id}.png)"]
+                lines += ["", f"![{_starred(question.title)}](figures/{question.id}.png)"]
             for table in answer.tables:
-                lines += ["", f"*{table.caption}*" if table.caption else "", "", *_markdown_table(table)]
-            lines += ["", f"**{_word(section)}.** {answer.verdict}"]
+                lines += ["", f"*{_starred(table.caption)}*" if table.caption else "", "", *_markdown_table(table)]
+            lines += ["", f"**{_word(section)}.** {_starred(answer.verdict)}"]
     return "\n".join(lines) + "\n"
+
+
+def _starred(text: str) -> str:
+    """Return text whose stars are stars: V* and M* must not make the words between them italic."""
+    return text.replace("*", "\\*")
+
+
+def _cell(text: str) -> str:
+    """Return text for a cell, in which a bar would begin the next one."""
+    return _starred(text).replace("|", "∣")
 
 
 def _markdown_table(table: Table) -> list[str]:
     def row(cells: Sequence[Any]) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "∣") for cell in cells) + " |"
+        return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
     return [row(table.head), "|" + "---|" * len(table.head), *(row(cells) for cells in table.rows)]
 

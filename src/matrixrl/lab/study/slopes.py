@@ -78,9 +78,12 @@ def share_interval(hits: int, of: int) -> Interval:
 
 
 def said(interval: Interval | None, digits: int = 2) -> str:
-    """Return an interval in words: 0.50 [0.45, 0.55]."""
+    """Return an interval in words.
+
+    >>> said(Interval(0.5, 0.45, 0.55)), said(Interval(-0.001, math.nan, math.nan))
+    ('0.50 [0.45, 0.55]', '0.00')
+    """
     if interval is None:
         return "–"
-    if math.isnan(interval.low):
-        return f"{interval.value:,.{digits}f}"
-    return f"{interval.value:,.{digits}f} [{interval.low:,.{digits}f}, {interval.high:,.{digits}f}]"
+    value, low, high = (f"{round(x, digits) + 0.0:,.{digits}f}" for x in (interval.value, interval.low, interval.high))
+    return value if math.isnan(interval.low) else f"{value} [{low}, {high}]"

@@ -172,7 +172,7 @@ def test_sparse_mountain_car_finds_the_goal_within_five_episodes(seed):
         {"kernel": "laplacian"},
         {"kernel": lambda x, y: np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2))},
     ],
-    ids=str,
+    ids=lambda settings: ",".join(settings),
 )
 def test_every_representation_plays(settings):
     history = KernelMatrixRL(make("mountain-car", sparse=True, horizon=60), seed=0, **settings).learn(3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.spec import Experiment
+from matrixrl.lab.store.connection import complaining, connect, releasing
 from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, SCHEMA
 from matrixrl.records import FloatArray
@@ -100,7 +100,7 @@ class Store:
             raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
         lock = WriterLock(folder)
         fresh = folder / f".{FILE}"  # built aside and renamed, so that a store is never half made
-        with _complaining(folder), _releasing(lock):
+        with complaining(folder), releasing(lock):
             if cls.is_there(folder):  # made while we waited for the lock
                 raise StoreError(f"{folder} was given results by another process just now; choose another directory")
             for stale in (fresh, folder / f"{FILE}-wal", folder / f"{FILE}-shm"):  # of a store that was removed
@@ -124,7 +124,7 @@ class Store:
             building.execute("COMMIT")
             building.close()
             fresh.rename(path)
-            return cls(folder, _connect(path), lock)
+            return cls(folder, connect(path), lock)
 
     @staticmethod
     def is_there(folder: Path) -> bool:
@@ -144,15 +144,15 @@ class Store:
         """Return the store of a directory, to go on with."""
         _must_exist(folder)
         lock = WriterLock(folder)
-        with _complaining(folder), _releasing(lock):
-            return cls(folder, _connect(folder / FILE), lock)
+        with complaining(folder), releasing(lock):
+            return cls(folder, connect(folder / FILE), lock)
 
     @classmethod
     def open_to_read(cls, folder: Path) -> Self:
         """Return the store of a directory; others may be writing to it."""
         _must_exist(folder)
-        with _complaining(folder):
-            return cls(folder, _connect(folder / FILE, read_only=True), None)
+        with complaining(folder):
+            return cls(folder, connect(folder / FILE, read_only=True), None)
 
     def __enter__(self) -> Self:
         return self
@@ -342,7 +342,7 @@ class Store:
         return experiment
 
     def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with _complaining(self.folder):
+        with complaining(self.folder):
             return self._db.execute(text, values).fetchall()
 
     @contextmanager
@@ -351,7 +351,7 @@ class Store:
         if self._db.in_transaction:
             yield
             return
-        with _complaining(self.folder):
+        with complaining(self.folder):
             self._db.execute("BEGIN")
         try:
             yield
@@ -362,7 +362,7 @@ class Store:
     def _transaction(self) -> Iterator[None]:
         if self._lock is None:
             raise StoreError(f"{self.folder} was opened to read only")
-        with _complaining(self.folder):
+        with complaining(self.folder):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -373,52 +373,9 @@ class Store:
                 raise
 
 
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    if read_only:
-        # Reading in WAL mode needs helper files beside the store: where they are missing and cannot be made, nobody is
-        # writing, and it can be read as it is.
-        helped = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
-        frozen = "" if helped else "&immutable=1"
-        uri = f"{path.absolute().as_uri()}?mode=ro{frozen}"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
-    else:
-        connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut at most the last blocks
-    return connection
-
-
 def _must_exist(folder: Path) -> None:
     if not Store.is_there(folder):
         raise StoreError(f"{folder} holds no results ({FILE} is missing); run matrixrl compare SPEC --out {folder}")
-
-
-@contextmanager
-def _complaining(folder: Path) -> Iterator[None]:
-    """Turn what SQLite and the system say into one clear line."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        words = str(error)
-        if "full" in words:
-            words = "the disk is full; nothing of this block was stored and all earlier ones are intact"
-        elif "not a database" in words or "malformed" in words or "no such" in words:
-            words = f"{FILE} is damaged or not a store of matrixrl ({words})"
-        elif "readonly" in words or "unable to open" in words:
-            words = f"it cannot be written or opened ({words})"
-        raise StoreError(f"{folder}: {words}") from error
-    except OSError as error:
-        raise StoreError(f"{folder}: {error.strerror}") from error
-
-
-@contextmanager
-def _releasing(lock: WriterLock) -> Iterator[None]:
-    """Let others write if the block does not end well."""
-    try:
-        yield
-    except BaseException:
-        lock.release()
-        raise
 
 
 def _bytes(row: FloatArray) -> bytes:

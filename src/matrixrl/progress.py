@@ -57,10 +57,10 @@ class EpisodeProgress:
     ) -> None:
         self._progress.stop()
 
-    def advance(self, note: str = "") -> None:
-        """Count one more finished episode."""
+    def advance(self, note: str = "", count: int = 1) -> None:
+        """Count more finished episodes, one by default."""
         if self._progress.disable:
             return
         task = self._progress.tasks[0]
         rate = "" if task.speed is None else f"{task.speed:,.0f}/s"
-        self._progress.update(self._task, advance=1, rate=rate, note=note)
+        self._progress.update(self._task, advance=count, rate=rate, note=note)

@@ -9,6 +9,7 @@ from matrixrl.agents.engines import make_engine
 from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL, kernel_features_of
 from matrixrl.agents.matrix_rl import MatrixRL
 from matrixrl.agents.settings import PRESETS, MatrixRLSettings
+from matrixrl.agents.visit_rules import VisitRules, why_not_by_visits
 
 AGENTS: dict[str, type[MatrixRL] | type[KernelMatrixRL]] = {
     MatrixRL.name: MatrixRL,
@@ -27,6 +28,8 @@ __all__ = [
     "MatrixRL",
     "MatrixRLEngine",
     "MatrixRLSettings",
+    "VisitRules",
     "kernel_features_of",
     "make_engine",
+    "why_not_by_visits",
 ]

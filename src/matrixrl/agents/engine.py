@@ -77,7 +77,7 @@ class MatrixRLEngine:
         self.plans = np.zeros(len(self.seeds), dtype=np.int64)
         self._unit_reward = np.ascontiguousarray(task.unit_reward.T)
         self._end_reward = (0.0 - task.reward_range[0]) / task.unit
-        self._ties = [generator(seed, "ties") for seed in self.seeds]
+        self.tie_streams = [generator(seed, "ties") for seed in self.seeds]
         self._kept: Plan | None = None
         self._kept_logdet = np.full(len(self.seeds), -np.inf)
         self._forget()
@@ -178,7 +178,7 @@ class MatrixRLEngine:
         """
         priority = self._no_ties()
         if break_ties_at_random:
-            for b, rng in enumerate(self._ties):
+            for b, rng in enumerate(self.tie_streams):
                 if due is None or due[b]:
                     priority[b] = rng.permutation(self.task.n_actions) / self.task.n_actions
         most, _ = self.rewards()
@@ -315,9 +315,9 @@ class MatrixRLEngine:
 
     def random_states(self) -> list[dict[str, Any]]:
         """Return the state of every replica's tie-breaking stream."""
-        return [state_of(rng) for rng in self._ties]
+        return [state_of(rng) for rng in self.tie_streams]
 
     def restore_random_states(self, states: Sequence[object]) -> None:
         """Take back what `random_states` returned."""
-        for rng, state in zip(self._ties, states, strict=True):
+        for rng, state in zip(self.tie_streams, states, strict=True):
             restore(rng, state)

@@ -71,6 +71,10 @@ class Radius(ABC):
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n: (B, 1), or (B, P) if it differs from pair to pair."""
 
+    def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
+        """Say whether, with one-hot features, nothing but a pair's own visits changes it; N as given in advance."""
+        return False
+
 
 class PaperRadius(Radius):
     """A radius of the paper, which leaves an absolute constant c open (erratum E5)."""
@@ -100,6 +104,10 @@ class TheoremRadius(PaperRadius):
         logarithm = math.log(max(steps * k.c_phi, 1.0))
         beta = self.c * (k.c_core + k.c_psi_inv**2) * logarithm * k.d
         return np.full((inputs.n_replicas, 1), math.sqrt(max(beta, 1.0)))
+
+    def is_local(self, n_episodes: int | None) -> bool:
+        """With N it is a constant."""
+        return n_episodes is not None
 
 
 class LogDetRadius(PaperRadius):
@@ -198,6 +206,10 @@ class BlockRadius(Radius):
         radius: FloatArray = core_norm + k.noise_scale * noise
         return radius[:, blocks.pair_block] if blocks.count > 1 else radius
 
+    def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
+        """A one-hot pair is a block of its own."""
+        return True
+
     @staticmethod
     def _by_visits(k: Regularity, design: DiagonalPairs, odds: float) -> FloatArray:
         n, ridge = design.counts, design.ridge
@@ -228,6 +240,10 @@ class ConstantRadius(Radius):
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β: (B, 1)."""
         return np.full((inputs.n_replicas, 1), inputs.regularity.c_psi_inv * math.sqrt(self.beta))
+
+    def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
+        """It is a constant."""
+        return True
 
 
 RADII: dict[str, type[Radius]] = {

@@ -12,6 +12,7 @@ from matrixrl.mdp.transitions import (
     DenseTransitions,
     FactoredTransitions,
     SparseTransitions,
+    Successors,
     Transitions,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "MixtureTransitions",
     "Solution",
     "SparseTransitions",
+    "Successors",
     "Task",
     "Transitions",
     "draw_start",

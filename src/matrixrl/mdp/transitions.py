@@ -7,6 +7,7 @@ the next state that a uniform number selects. Pairs are action-major, as in `fea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -15,9 +16,24 @@ from matrixrl.checks import distributions, fail, shaped
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["DenseTransitions", "FactoredTransitions", "SparseTransitions", "Transitions"]
+__all__ = ["DenseTransitions", "FactoredTransitions", "SparseTransitions", "Successors", "Transitions"]
 
 _CHECK_ENTRIES = 1 << 22  # rows of a factored P are checked in blocks of at most this many numbers
+
+
+@dataclass(frozen=True)
+class Successors:
+    """The possible next states of every pair, padded to the most that one has.
+
+    Attributes:
+        states: (P, K); 0 beyond the last.
+        chance: (P, K) their probabilities; 0 beyond the last.
+        cdf: (P, K) the running sums that `sample` compares uniforms with; 1 from the last on.
+    """
+
+    states: IntArray
+    chance: FloatArray
+    cdf: FloatArray
 
 
 class Transitions(ABC):
@@ -37,6 +53,10 @@ class Transitions(ABC):
     @abstractmethod
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
         """Return the next states that `uniforms` in [0, 1) select: all of shape (k,)."""
+
+    def successors(self) -> Successors | None:
+        """Return the possible next states of every pair as a table, or None where they are not listed."""
+        return None
 
     def pair_index(self, states: IntArray, actions: IntArray) -> IntArray:
         """Return a·S + s, elementwise."""
@@ -76,6 +96,17 @@ class DenseTransitions(Transitions):
         """Return the next states that `uniforms` select."""
         return _invert(self._cdf, self.pair_index(states, actions), uniforms)
 
+    def successors(self) -> Successors:
+        """Return the possible next states of every pair as a table."""
+        possible = self._rows > 0.0
+        counts = possible.sum(axis=1)
+        inside = np.arange(counts.max()) < counts[:, None]
+        states, chance, cdf = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape), np.ones(inside.shape)
+        states[inside] = np.nonzero(possible)[1]
+        chance[inside] = self._rows[possible]
+        cdf[inside] = self._cdf[possible]
+        return Successors(states, chance, cdf)
+
 
 class SparseTransitions(Transitions):
     """P as a scipy.sparse matrix.
@@ -111,11 +142,11 @@ class SparseTransitions(Transitions):
         counts = np.diff(self._csr.indptr)
         width = int(counts.max())
         self._next = np.zeros((n_rows, width), dtype=np.int64)
-        probabilities = np.zeros((n_rows, width))
+        self._chance = np.zeros((n_rows, width))
         inside = np.arange(width) < counts[:, None]
         self._next[inside] = self._csr.indices
-        probabilities[inside] = self._csr.data
-        self._cdf = _cdf(probabilities)
+        self._chance[inside] = self._csr.data
+        self._cdf = _cdf(self._chance)
 
     def expect(self, values: FloatArray) -> FloatArray:
         """Return E[V(s') | s, a] for all pairs."""
@@ -130,8 +161,12 @@ class SparseTransitions(Transitions):
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
         """Return the next states that `uniforms` select."""
         pairs = self.pair_index(states, actions)
-        successors: IntArray = self._next[pairs, _invert(self._cdf, pairs, uniforms)]
-        return successors
+        drawn: IntArray = self._next[pairs, _invert(self._cdf, pairs, uniforms)]
+        return drawn
+
+    def successors(self) -> Successors:
+        """Return the possible next states of every pair as a table."""
+        return Successors(self._next, self._chance, self._cdf)
 
 
 class FactoredTransitions(Transitions):

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
+from matrixrl.agents import MatrixRLEngine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.envs import make
 from matrixrl.errors import ProtocolError
@@ -19,11 +20,14 @@ from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, IntArray
+from matrixrl.run.compiled_play import CompiledPlay, pays_off, why_not_compiled
 from matrixrl.run.players import agent_names, make_player
 from matrixrl.run.results import RunResult
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
 
 __all__ = ["Simulation", "run_seeds"]
+
+_PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
 class Simulation:
@@ -42,6 +46,9 @@ class Simulation:
         certify: keep a certificate of every episode (costs two more backups each).
         window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
             not begin at 0 needs `restore_simulation` first.
+        compiled: play through compiled loops (the extra `fast`): always or never; by default where they fit and the
+            run is longer than a second. They draw the same numbers and differ in the rounding of sums only.
+        measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
     """
 
     def __init__(
@@ -55,6 +62,8 @@ class Simulation:
         env_settings: dict[str, Any] | None = None,
         certify: bool = False,
         window: range | None = None,
+        compiled: bool | None = None,
+        measure_regret: bool = True,
     ) -> None:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = _checked_seeds(seeds)
@@ -70,6 +79,8 @@ class Simulation:
         self.certify = certify
         self.window = range(self.total) if window is None else window
         self.judge = Judge(self.mdp)
+        self.measure_regret = measure_regret
+        self.compiled = self._compile(compiled)
         shape = (len(self.seeds), len(self.window))
         self.regret: FloatArray = np.zeros(shape)
         self.returns: FloatArray = np.zeros(shape)
@@ -81,7 +92,8 @@ class Simulation:
         self.clock: FloatArray = np.zeros(len(self.window))
         self.done = 0
         self.visited: tuple[IntArray, IntArray]
-        """States and actions of the last episode, each (B, H)."""
+        """States and actions of the last stretch of episodes, each (B, n, H)."""
+        self._stretch = 1
         self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
         self._replica = np.arange(len(self.seeds))
 
@@ -99,7 +111,7 @@ class Simulation:
 
         Args:
             progress: draw a live bar on standard error.
-            callback: called with the number of finished episodes; returning False stops.
+            callback: called with the number of finished episodes after each of them; returning False stops.
             blas_threads: threads of the linear algebra; None leaves them alone.
             label: what the bar is called.
         """
@@ -107,14 +119,37 @@ class Simulation:
         title = label or f"{self.agent} on {self.env_name}"
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
+            if self.compiled is not None:
+                bar.advance("loading the compiled loops (the first time they are compiled: about 15 s)", 0)
             running = float(self.regret[:, : self.played].sum(axis=1).mean())
             while self.done < self.window.stop:
-                self.step()
-                running += float(self.regret[:, self.played - 1].mean())
-                bar.advance(f"regret {running:,.1f}")
+                began = self.played
+                self.advance(1 if callback is not None else self._next_stretch())
+                running += float(self.regret[:, began : self.played].sum(axis=1).mean())
+                bar.advance(f"regret {running:,.1f}", self.played - began)
                 if callback is not None and callback(self.done) is False:
                     break
         return self.result()
+
+    def _next_stretch(self) -> int:
+        """Return how many episodes to play before looking up: about a twentieth of a second of compiled ones."""
+        if self.compiled is not None and self.played > 0:
+            per_episode = max(float(self.clock[self.played - 1]), 1e-9)
+            self._stretch = int(min(max(_PATIENCE / per_episode, 1), 4 * self._stretch))
+        return self._stretch
+
+    def _compile(self, wanted: bool | None) -> CompiledPlay | None:
+        """Return the compiled loops if they are wanted and fit; refuse where they are asked for in vain."""
+        if wanted is False or (wanted is None and not pays_off(self.mdp, self.total)):
+            return None
+        reason = why_not_compiled(self.mdp, self.engine)
+        if reason is None:
+            assert isinstance(self.engine, MatrixRLEngine)
+            optimal_value = self.judge.optimal_value if self.measure_regret else None
+            return CompiledPlay(self.mdp, self.engine, optimal_value, certify=self.certify)
+        if wanted:
+            fail("compiled", "must be left out here", reason, "Leave it out: the same is played without it.")
+        return None
 
     @property
     def played(self) -> int:
@@ -126,18 +161,39 @@ class Simulation:
         """Wall time of the episodes played."""
         return float(self.clock.sum())
 
-    def step(self) -> None:
-        """Play one episode in every replica; one that is interrupted leaves no trace."""
+    def advance(self, count: int) -> None:
+        """Play `count` episodes in every replica, or all that are left; what is interrupted leaves no trace.
+
+        One episode at a time, or all of them as one stretch where they are compiled: then a stretch is what an
+        interrupt waits for.
+        """
         if self.done not in self.window:
             raise ProtocolError(
                 f"the window is episodes {self.window.start} to {self.window.stop - 1}, and {self.done} were played; "
                 "restore the state of its beginning first"
             )
-        streams, planning = self.env_states(), self.engine.planning_state()
+        count = min(count, self.window.stop - self.done)
+        if self.compiled is not None:
+            self._undoing(lambda: self._play_compiled(count))
+            return
+        visited = []
+        for _ in range(count):
+            self._undoing(self._play_one)
+            visited.append(self.visited)
+        states, actions = zip(*visited, strict=True)
+        self.visited = np.concatenate(states, axis=1), np.concatenate(actions, axis=1)
+
+    def step(self) -> None:
+        """Play one episode in every replica; one that is interrupted leaves no trace."""
+        self.advance(1)
+
+    def _undoing(self, play: Callable[[], None]) -> None:
+        """Play; if nothing was learned because of an interrupt or an error, put the random streams back."""
+        done, streams, planning = self.done, self.env_states(), self.engine.planning_state()
         try:
-            self._step()
+            play()
         except BaseException:
-            if self.engine.episode == self.done:  # nothing was learned from it
+            if self.engine.episode == done:
                 self.engine.restore_planning(planning)
                 self.restore_env_states(streams)
             raise
@@ -151,7 +207,22 @@ class Simulation:
         for stream, state in zip(self._streams, states, strict=True):
             restore(stream, state)
 
-    def _step(self) -> None:
+    def _play_compiled(self, count: int) -> None:
+        assert self.compiled is not None
+        assert isinstance(self.engine, MatrixRLEngine)
+        started = time.perf_counter()
+        with uninterrupted():
+            played = self.compiled.play(self.engine.tie_streams, self._streams, count)
+            now = slice(self.played, self.played + count)
+            self.regret[:, now] = played.regret
+            self.returns[:, now] = played.returns
+            self.upper[:, now] = played.upper
+            self.certified[:, now] = played.certified
+            self.visited = played.states, played.actions
+            self.done += count
+            self.clock[now] = (time.perf_counter() - started) / count
+
+    def _play_one(self) -> None:
         started = time.perf_counter()
         task, engine = self.mdp.task, self.engine
         plan = engine.next_plan()
@@ -169,13 +240,14 @@ class Simulation:
             weights = (before != task.end_state).astype(np.float64)
         coins = uniforms[:, horizon + 1 :] if self.mdp.noisy_rewards else uniforms[:, 1:]
         rewards = self.mdp.earn(before, actions, coins) * weights
-        self.visited = before, actions
+        self.visited = before[:, None], actions[:, None]
         n = self.played
         if self.certify:
             assert self.player.certifier is not None
             upper, lower, _ = self.player.certifier.certify(plan)
             self.certified[:, n] = np.stack([lower, upper], axis=1)
-        regret, upper = self.judge.regret(plan.policy), engine.upper(plan)
+        regret = self.judge.regret(plan.policy) if self.measure_regret else np.full(n_replicas, np.nan)
+        upper = engine.upper(plan)
         with uninterrupted():
             engine.update(before, actions, after, weights, rewards)
             self.regret[:, n] = regret
@@ -222,7 +294,11 @@ class Simulation:
         certifier = self.player.certifier
         if certifier is None:
             return []
-        upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
+        if self.compiled is not None:
+            upper, lower = self.compiled.certify_advice()
+            empty = np.zeros(len(self.seeds), dtype=np.int64)
+        else:
+            upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(empty[b]) or bool(self.alarmed[b])
@@ -241,6 +317,7 @@ def run_seeds(
     env_settings: dict[str, Any] | None = None,
     agent: str = "matrix-rl",
     certify: bool = False,
+    compiled: bool | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run many seeds of an agent on a known MDP and return regret, returns and bounds.
@@ -254,6 +331,8 @@ def run_seeds(
         env_settings: for an environment given by name.
         agent: name of the agent.
         certify: keep a certificate of every episode.
+        compiled: play through compiled loops (the extra `fast`): always or never; by default where they fit and the
+            run is longer than a second.
         settings: of the agent (preset, set, radius, exploration, …).
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
@@ -269,6 +348,7 @@ def run_seeds(
         settings=settings,
         env_settings=env_settings,
         certify=certify,
+        compiled=compiled,
     )
     return simulation.run(progress=progress, blas_threads=blas_threads)
 

@@ -106,7 +106,7 @@ def _measure_potential(size: Size) -> dict[str, Any]:
         for _ in range(episodes):
             planned = engine.design.width_sq.copy()
             simulation.step()
-            pairs = phi.pairs(*simulation.visited)
+            pairs = phi.pairs(*(visits[:, 0] for visits in simulation.visited))
             played += np.minimum(1.0, np.take_along_axis(planned, pairs, axis=1)).sum(axis=1)
         most = 2.0 * horizon * engine.design.logdet
         a_priori = 2.0 * horizon * phi.d * np.log(episodes * horizon * phi.max_norm_sq / phi.d + 1.0)

@@ -1,0 +1,92 @@
+"""One-hot features: all that sets and radii say of a pair, tabulated by its number of visits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matrixrl.agents.engine import MatrixRLEngine
+from matrixrl.features import OneHotPhi, OneHotPsi
+from matrixrl.linalg import DiagonalPairs
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["VisitRules", "why_not_by_visits"]
+
+# For each set, member by member: what is taken from V (0 nothing, 1 its mean, 2 the middle of its range), and what the
+# half-width is multiplied with (0 the two-norm of what is left, 1 its largest entry, 2 a constant).
+_FORMS: dict[str, list[tuple[int, int]]] = {
+    "frobenius": [(0, 0)],
+    "frobenius-closed": [(0, 2)],
+    "column": [(0, 1)],
+    "column-closed": [(0, 2)],
+    "column-printed": [(0, 0)],
+    "normalised": [(1, 0)],
+    "normalised-column": [(2, 1)],
+    "intersection": [(1, 0), (2, 1)],
+}
+
+
+def why_not_by_visits(engine: object) -> str | None:
+    """Return why an engine's bounds are not functions of visits alone, or None if they are."""
+    if not isinstance(engine, MatrixRLEngine):
+        return "only matrix-rl with all its columns has that form"
+    if not isinstance(engine.features.phi, OneHotPhi) or not isinstance(engine.features.psi, OneHotPsi):
+        return "the features are not one-hot"
+    if engine.settings.doubling != "off" or engine.settings.switch_growth > 0.0:
+        return "doubling and rare switching are not compiled"
+    if not engine.radius.is_local(engine.settings.n_episodes):
+        return f"the radius {engine.settings.radius!r} depends on more than the visits of a pair"
+    return None
+
+
+@dataclass(frozen=True)
+class VisitRules:
+    """What a pair's bound is made of, by visits 0, 1, …, T − 1.
+
+    Attributes:
+        centre: (m,) for each member of the set, what is taken from V.
+        norm: (m,) what the half-width is multiplied with.
+        constant: (m,) the constant where it is one.
+        half_width: (m, T).
+        reward_half_width: (T,) of the estimated reward; empty where rewards are known.
+    """
+
+    centre: IntArray
+    norm: IntArray
+    constant: FloatArray
+    half_width: FloatArray
+    reward_half_width: FloatArray
+
+    @property
+    def size(self) -> int:
+        """T."""
+        return int(self.half_width.shape[1])
+
+    @classmethod
+    def of(cls, engine: MatrixRLEngine, size: int, *, proven: bool = False) -> VisitRules:
+        """Ask the engine's own set about pairs with 0, 1, …, `size` − 1 visits, at its radius or the proven one."""
+        design = DiagonalPairs(size, 1, ridge=engine.ridge)
+        design.restore({"counts": np.arange(size, dtype=np.float64)[None]})
+        inputs = replace(engine.radius_inputs(), design=design)
+        shape, scale = (engine.proven_radius, 1.0) if proven else (engine.radius, engine.settings.exploration)
+        radius = scale * shape(inputs)
+        alarm_radius = np.maximum(radius, engine.proven_radius(inputs))
+        slack = engine.ridge * design.width_sq
+        reaches = [m.reach(design, radius, alarm_radius, slack) for m in engine.set.members]
+        # docs/proofs.md, 4: the proven radius holds the bias λ/(λ + n) of a one-hot pair, so its ball is never empty.
+        assert all(reach.empty is None for reach in reaches)
+        reward = np.empty(0)
+        if not engine.settings.known_reward:
+            of_reward = shape(replace(inputs, regularity=engine.reward_regularity))
+            reward = (scale * of_reward * np.sqrt(design.width_sq))[0]
+        forms = np.array(_FORMS[engine.settings.set])
+        nothing = np.zeros((1, engine.features.psi.d_psi))
+        scales = [float(m.split(nothing).scale[0]) for m in engine.set.members]  # 0, but for a constant
+        return cls(
+            centre=forms[:, 0].copy(),
+            norm=forms[:, 1].copy(),
+            constant=np.array(scales),
+            half_width=np.concatenate([np.broadcast_to(reach.half_width, (1, size)) for reach in reaches]),
+            reward_half_width=reward,
+        )

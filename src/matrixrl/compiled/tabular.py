@@ -1,0 +1,447 @@
+"""Episodes of UC-MatrixRL with one-hot features, compiled: plan, play, judge, learn, without leaving the loop.
+
+One-hot pairs make A_n diagonal, so everything a confidence set says of a pair follows from its number of visits: the
+caller tabulates it with the library's own sets and radii, and only sums, maxima and draws are left for these loops.
+Arrays of pairs are action-major, as everywhere; each replica is played from the first to the last episode in turn,
+so that what it has learned stays in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+__all__ = ["Believed", "Learned", "Played", "Rules", "World", "believe_all", "certify_advice", "play_episodes"]
+
+_compiled = njit(cache=True, nogil=True, error_model="numpy")
+# Sums may be reordered: they decide nothing by themselves, and are eight times as fast.
+_summed = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nnan", "nsz"})
+
+
+class World(NamedTuple):
+    """The MDP, known to the simulator and the judge.
+
+    Attributes:
+        following: (P, K) the successors of each pair.
+        chance: (P, K) their probabilities; 0 beyond the last.
+        cdf: (P, K) the running sums of them that uniform numbers are compared with.
+        start: (S,) the distribution of first states.
+        start_cdf: (S,) its running sums.
+        reward: (P,) expected rewards in the environment's unit.
+        pays: (P,) the chance of the high end of the range, where rewards are noisy.
+        low: the low end.
+        high: the high end.
+        noisy: whether rewards are drawn.
+        end_state: where nothing more happens, or -1.
+        optimal_value: V*(s0).
+        judged: whether regret is measured.
+        horizon: H.
+    """
+
+    following: Any
+    chance: Any
+    cdf: Any
+    start: Any
+    start_cdf: Any
+    reward: Any
+    pays: Any
+    low: float
+    high: float
+    noisy: bool
+    end_state: int
+    optimal_value: float
+    judged: bool
+    horizon: int
+
+
+class Rules(NamedTuple):
+    """How the agent turns visits into bounds.
+
+    Attributes:
+        ridge: λ.
+        centre: (m,) for each member of the set what is taken from V: 0 nothing, 1 its mean, 2 the middle of its range.
+        norm: (m,) what the half-width is multiplied with: 0 the two-norm, 1 the largest entry, 2 a constant.
+        constant: (m,) that constant.
+        is_normalised: whether bounds are clipped to the range of V, else V to [0, H].
+        half_width: (m, T) by visits.
+        learns_reward: whether rewards are estimated.
+        reward_half_width: (T,) by visits.
+        end_reward: the unit reward of the end state.
+    """
+
+    ridge: float
+    centre: Any
+    norm: Any
+    constant: Any
+    is_normalised: bool
+    half_width: Any
+    learns_reward: bool
+    reward_half_width: Any
+    end_reward: float
+
+
+class Learned(NamedTuple):
+    """What B replicas have seen; successors of a pair are kept in ascending order, whoever saw them first.
+
+    Attributes:
+        visits: (B, P).
+        n_successors: (B, P) how many were seen.
+        widest: (B,) the largest of them.
+        successors: (B, K, P) which.
+        times: (B, K, P) how often; 0 beyond the last.
+        counts: (B, P) visits again, as the engine keeps them.
+        moment: (B, P, S) `times` again, likewise.
+        reward_moment: (B, P) sums of unit rewards.
+        shrink: (B, P) 1/(λ + visits).
+    """
+
+    visits: Any
+    n_successors: Any
+    widest: Any
+    successors: Any
+    times: Any
+    counts: Any
+    moment: Any
+    reward_moment: Any
+    shrink: Any
+
+
+class Believed(NamedTuple):
+    """What some rules make of it.
+
+    Attributes:
+        half_width: (B, m, P).
+        most: (B, P) the largest unit reward that is believed.
+        least: (B, P) the smallest.
+    """
+
+    half_width: Any
+    most: Any
+    least: Any
+
+
+class Played(NamedTuple):
+    """What came of n episodes.
+
+    Attributes:
+        states: (B, n, H + 1).
+        actions: (B, n, H).
+        regret: (B, n), in the environment's unit; NaN if it was not measured.
+        returns: (B, n), likewise.
+        upper: (B, n) the optimistic value of the start, in unit reward.
+        certified: (B, n, 2) lower and upper bound of each episode's certificate, likewise.
+    """
+
+    states: Any
+    actions: Any
+    regret: Any
+    returns: Any
+    upper: Any
+    certified: Any
+
+
+@_summed
+def _mean_and_range(v: Any) -> tuple[float, float, float]:
+    total, low, high = 0.0, v[0], v[0]
+    for x in v:
+        total += x
+        low = min(low, x)
+        high = max(high, x)
+    return total / len(v), low, high
+
+
+@_summed
+def _distance(v: Any, centre: float) -> float:
+    total = 0.0
+    for x in v:
+        total += (x - centre) * (x - centre)
+    return float(np.sqrt(total))
+
+
+@_compiled
+def _split(rules: Rules, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
+    """Return shift and scale of one member of the set for the values v."""
+    centre = 0.0
+    if rules.centre[m] == 1:
+        centre = mean
+    elif rules.centre[m] == 2:
+        centre = 0.5 * (low + high)
+    if rules.norm[m] == 0:
+        return centre, _distance(v, centre)
+    if rules.norm[m] == 1:
+        return centre, max(abs(low - centre), abs(high - centre))
+    return centre, rules.constant[m]
+
+
+@_compiled
+def _plan(
+    world: World, rules: Rules, known: Learned, believed: Believed, b: int, ties: Any, values: Any, policy: Any
+) -> None:
+    """Fill in the optimistic values (H + 1, S) and the policy (H, S) of replica b (YW19 (4)).
+
+    The inner loops run over states, and write to arrays that are made here, which nothing else can overlap: so the
+    compiler gathers and adds four states at a time.
+    """
+    horizon, n_states = policy.shape
+    times, successors, widest = known.times[b], known.successors[b], known.widest[b]
+    shrink, half_width, most = known.shrink[b], believed.half_width[b], believed.most[b]
+    ridge, n_members = rules.ridge, len(rules.centre)
+    mean, q, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states)  # actions as floats: one width
+    best, score = np.empty(n_states), np.empty(n_states)
+    shift, scale = np.empty(n_members), np.empty(n_members)
+    for h in range(horizon - 1, -1, -1):
+        v = values[h + 1]
+        average, low, high = _mean_and_range(v)
+        for m in range(n_members):
+            shift[m], scale[m] = _split(rules, m, v, average, low, high)
+        best[:] = -np.inf
+        score[:] = -np.inf
+        for a in range(len(ties)):
+            first, tie = a * n_states, ties[a]
+            q[:] = 0.0
+            if h < horizon - 1:
+                mean[:] = 0.0
+                for k in range(widest):
+                    for s in range(n_states):
+                        mean[s] += times[k, first + s] * v[successors[k, first + s]]
+                q[:] = np.inf
+                for m in range(n_members):
+                    c, z = shift[m] * ridge, scale[m]
+                    for s in range(n_states):  # φᵀM_n v + c (1 − φᵀM_n 1) + z · half-width
+                        bound = (mean[s] + c) * shrink[first + s] + z * half_width[m, first + s]
+                        q[s] = min(q[s], bound)
+                if rules.is_normalised:
+                    for s in range(n_states):
+                        q[s] = min(max(q[s], low), high)
+            for s in range(n_states):
+                x = q[s] + most[first + s]
+                best[s] = max(best[s], x)
+                x += tie
+                chosen[s] = a if x > score[s] else chosen[s]
+                score[s] = max(score[s], x)
+        for s in range(n_states):
+            values[h, s] = best[s] if rules.is_normalised else min(max(best[s], 0.0), float(horizon))
+        for s in range(n_states):
+            policy[h, s] = int(chosen[s])
+        if world.end_state >= 0:
+            values[h, world.end_state] = (horizon - h) * rules.end_reward
+
+
+@_compiled
+def _pessimistic_value(
+    world: World, rules: Rules, known: Learned, believed: Believed, b: int, policy: Any, values: Any
+) -> float:
+    """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is written over."""
+    horizon, n_states = policy.shape
+    times, successors, n_successors = known.times[b], known.successors[b], known.n_successors[b]
+    shrink, half_width, least = known.shrink[b], believed.half_width[b], believed.least[b]
+    n_members = len(rules.centre)
+    shift, scale = np.empty(n_members), np.empty(n_members)
+    for h in range(horizon - 1, -1, -1):
+        v = values[h + 1]
+        average, low, high = _mean_and_range(v)
+        for m in range(n_members):
+            shift[m], scale[m] = _split(rules, m, v, average, low, high)
+        for s in range(n_states):
+            p = policy[h, s] * n_states + s
+            worth = least[p]
+            if h < horizon - 1:
+                mean = 0.0
+                for k in range(n_successors[p]):
+                    mean += times[k, p] * v[successors[k, p]]
+                bound = -np.inf
+                for m in range(n_members):
+                    here = (mean + shift[m] * rules.ridge) * shrink[p] - scale[m] * half_width[m, p]
+                    bound = max(bound, here)
+                worth += min(max(bound, low), high) if rules.is_normalised else bound
+            values[h, s] = min(max(worth, 0.0), float(horizon))
+        if world.end_state >= 0:
+            values[h, world.end_state] = (horizon - h) * rules.end_reward
+    return float(np.dot(values[0], world.start))
+
+
+@_compiled
+def _invert(cdf: Any, uniform: float) -> int:
+    """Return the first place whose running sum exceeds the uniform; the last sum is 1."""
+    k = 0
+    while cdf[k] <= uniform:
+        k += 1
+    return k
+
+
+@_compiled
+def _play(world: World, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
+    """Draw one episode: states (H + 1,) and actions (H,)."""
+    horizon, n_states = policy.shape
+    states[0] = _invert(world.start_cdf, uniforms[0])
+    for h in range(horizon):
+        pair = policy[h, states[h]] * n_states + states[h]
+        actions[h] = policy[h, states[h]]
+        states[h + 1] = world.following[pair, _invert(world.cdf[pair], uniforms[h + 1])]
+
+
+@_compiled
+def _judge(world: World, policy: Any, values: Any) -> float:
+    """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is written over."""
+    horizon, n_states = policy.shape
+    for h in range(horizon - 1, -1, -1):
+        v = values[h + 1]
+        for s in range(n_states):
+            p = policy[h, s] * n_states + s
+            worth = world.reward[p]
+            for k in range(world.chance.shape[1]):
+                worth += world.chance[p, k] * v[world.following[p, k]]
+            values[h, s] = worth
+    return max(world.optimal_value - np.dot(values[0], world.start), 0.0)
+
+
+@_compiled
+def _place(known: Learned, b: int, pair: int, successor: int) -> int:
+    """Return where the successor of a pair is kept; a new one is put in its place, those above it move up."""
+    n = known.n_successors[b, pair]
+    k = 0
+    while k < n and known.successors[b, k, pair] < successor:
+        k += 1
+    if k < n and known.successors[b, k, pair] == successor:
+        return k
+    for i in range(n, k, -1):
+        known.successors[b, i, pair] = known.successors[b, i - 1, pair]
+        known.times[b, i, pair] = known.times[b, i - 1, pair]
+    known.successors[b, k, pair] = successor
+    known.times[b, k, pair] = 0.0
+    known.n_successors[b, pair] = n + 1
+    known.widest[b] = max(known.widest[b], n + 1)
+    return k
+
+
+@_compiled
+def _learn(
+    world: World, rules: Rules, known: Learned, believed: Believed, b: int, states: Any, actions: Any, coins: Any
+) -> float:
+    """Count the steps of one episode (Algorithm 1, lines 11, 12) and return what they earned."""
+    n_states = len(world.start)
+    earned = 0.0
+    for h in range(len(actions)):
+        if states[h] == world.end_state:  # steps after the end were not taken
+            continue
+        p = actions[h] * n_states + states[h]
+        paid = world.reward[p]
+        if world.noisy:
+            paid = world.high if coins[h] < world.pays[p] else world.low
+        earned += paid
+        known.visits[b, p] += 1
+        known.counts[b, p] += 1.0
+        known.moment[b, p, states[h + 1]] += 1.0
+        known.times[b, _place(known, b, p, states[h + 1]), p] += 1.0
+        if rules.learns_reward:
+            known.reward_moment[b, p] += (paid - world.low) / (world.high - world.low)
+    for h in range(len(actions)):
+        p = actions[h] * n_states + states[h]
+        known.shrink[b, p] = 1.0 / (rules.ridge + known.visits[b, p])
+        believe(rules, known, believed, b, p)
+    return earned
+
+
+@_compiled
+def believe(rules: Rules, known: Learned, believed: Believed, b: int, pair: int) -> None:
+    """Bring what the rules make of a pair up to date."""
+    n = known.visits[b, pair]
+    for m in range(len(rules.centre)):
+        believed.half_width[b, m, pair] = rules.half_width[m, n]
+    if rules.learns_reward:
+        mean = known.reward_moment[b, pair] * known.shrink[b, pair]
+        believed.most[b, pair] = min(max(mean + rules.reward_half_width[n], 0.0), 1.0)
+        believed.least[b, pair] = min(max(mean - rules.reward_half_width[n], 0.0), 1.0)
+
+
+@_compiled
+def believe_all(rules: Rules, known: Learned, believed: Believed) -> None:
+    """Bring what the rules make of every pair up to date."""
+    for b in range(known.visits.shape[0]):
+        for pair in range(known.visits.shape[1]):
+            believe(rules, known, believed, b, pair)
+
+
+@_compiled
+def _certify(
+    world: World, proven: Rules, known: Learned, believed: Believed, b: int, policy: Any, values: Any, found: Any
+) -> None:
+    """Bound the policy's value from below and V*(s0) from above (design 4.2): found (2,), in unit reward."""
+    found[0] = _pessimistic_value(world, proven, known, believed, b, policy, values)
+    n_actions = len(world.reward) // len(world.start)
+    best = np.empty(policy.shape, dtype=policy.dtype)
+    _plan(world, proven, known, believed, b, np.zeros(n_actions), values, best)
+    found[1] = np.dot(values[0], world.start)
+
+
+@_compiled
+def certify_advice(
+    world: World, rules: Rules, proven: Rules, known: Learned, believed: Believed, sure: Believed, ties: Any, found: Any
+) -> None:
+    """Certify, in every replica, the policy that all data advise: found (B, 2), in unit reward.
+
+    Args:
+        world: the MDP; only its shape is used.
+        rules: of the agent.
+        proven: at the proven radius.
+        known: what was learned.
+        believed: what the rules make of it.
+        sure: what the proven rules make of it.
+        ties: (A,) what breaks ties.
+        found: filled in.
+    """
+    horizon, n_states = world.horizon, len(world.start)
+    values = np.zeros((horizon + 1, n_states))
+    policy = np.zeros((horizon, n_states), dtype=np.int32)
+    for b in range(len(found)):
+        _plan(world, rules, known, believed, b, ties, values, policy)
+        _certify(world, proven, known, sure, b, policy, values, found[b])
+
+
+@_compiled
+def play_episodes(
+    world: World,
+    rules: Rules,
+    proven: Rules,
+    known: Learned,
+    believed: Believed,
+    sure: Believed,
+    ties: Any,
+    uniforms: Any,
+    certified: bool,
+    played: Played,
+) -> None:
+    """Play and learn n episodes in every replica.
+
+    Args:
+        world: the MDP.
+        rules: how bounds follow from visits.
+        proven: the same at the proven radius, for certificates.
+        known: what was learned; changed in place.
+        believed: what the rules make of it, likewise.
+        sure: what the proven rules make of it, likewise.
+        ties: (B, n, A) what breaks ties.
+        uniforms: (B, n, D) the random numbers: first state, next states, and coins for noisy rewards.
+        certified: whether every episode is.
+        played: filled in.
+    """
+    n_replicas, n_episodes, horizon = played.actions.shape
+    n_states = len(world.start)
+    values = np.zeros((horizon + 1, n_states))
+    policy = np.zeros((horizon, n_states), dtype=np.int32)
+    for b in range(n_replicas):
+        for i in range(n_episodes):
+            states, actions = played.states[b, i], played.actions[b, i]
+            _plan(world, rules, known, believed, b, ties[b, i], values, policy)
+            played.upper[b, i] = np.dot(values[0], world.start)
+            _play(world, policy, uniforms[b, i], states, actions)
+            if certified:
+                _certify(world, proven, known, sure, b, policy, values, played.certified[b, i])
+            played.regret[b, i] = _judge(world, policy, values) if world.judged else np.nan
+            coins = uniforms[b, i, horizon + 1 :]
+            played.returns[b, i] = _learn(world, rules, known, believed, b, states, actions, coins)
+            if certified:
+                for h in range(horizon):
+                    believe(proven, known, sure, b, actions[h] * n_states + states[h])

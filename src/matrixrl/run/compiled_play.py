@@ -1,0 +1,236 @@
+"""Stretches of episodes through the compiled loops: the same agent, the same streams, no Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matrixrl.agents import MatrixRLEngine, VisitRules, why_not_by_visits
+from matrixrl.compiled import is_installed
+from matrixrl.mdp import FiniteMDP, Successors
+from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import TIE
+
+__all__ = ["CompiledPlay", "Stretch", "pays_off", "why_not_compiled"]
+
+_FEW = 64  # states; beyond them a dense P is faster as one matrix product
+_SPARSE = 8
+_WORTH_IT = 20_000
+_LARGEST = 1 << 30  # bytes of the table of successors
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some episodes that were played; all (B, n), in the environment's unit.
+
+    Attributes:
+        states: (B, n, H).
+        actions: (B, n, H).
+        regret: exact; NaN where it is not measured.
+        returns: realised.
+        upper: the optimistic value of the start.
+        certified: (B, n, 2) lower and upper bound of each episode's certificate; NaN where there is none.
+    """
+
+    states: IntArray
+    actions: IntArray
+    regret: FloatArray
+    returns: FloatArray
+    upper: FloatArray
+    certified: FloatArray
+
+
+def why_not_compiled(mdp: FiniteMDP, engine: object) -> str | None:
+    """Return why the compiled loops do not play this, or None if they do."""
+    reason = why_not_by_visits(engine)
+    if reason is not None:
+        return reason
+    assert isinstance(engine, MatrixRLEngine)
+    listed = mdp.transitions.successors()
+    if listed is None:
+        return "P is not given as a table"
+    width = listed.states.shape[1]
+    if mdp.n_states > _FEW and width * _SPARSE > mdp.n_states:
+        return f"P is dense ({width} of {mdp.n_states} states can follow a pair): a matrix product is faster"
+    if engine.n_replicas * width * engine.features.phi.d * 12 > _LARGEST:
+        return "the table of successors would be larger than 1 GB"
+    return None if is_installed() else "numba is not installed (pip install 'matrixrl[fast]')"
+
+
+def pays_off(mdp: FiniteMDP, n_episodes: int) -> bool:
+    """Say whether a run is long enough to be worth the second in which numba and the loops are loaded.
+
+    Without them a stage of a backup costs about 60 µs, and more where there are hundreds of pairs.
+    """
+    return n_episodes * mdp.horizon * max(1.0, mdp.n_states * mdp.n_actions / 100.0) >= _WORTH_IT
+
+
+class CompiledPlay:
+    """Plays the replicas of an engine; what they learn is in the engine's own arrays after each stretch.
+
+    Args:
+        mdp: the world.
+        engine: plans by visits alone (`why_not_compiled`).
+        optimal_value: V*(s0), for regret; None to measure none.
+        certify: whether to certify every episode.
+    """
+
+    def __init__(
+        self, mdp: FiniteMDP, engine: MatrixRLEngine, optimal_value: float | None, *, certify: bool = False
+    ) -> None:
+        from matrixrl.compiled import tabular  # numba: half a second
+
+        self._code = tabular
+        self._mdp, self._engine = mdp, engine
+        successors = mdp.transitions.successors()
+        assert successors is not None
+        self._width = successors.states.shape[1]
+        self._world = self._make_world(successors, optimal_value)
+        self._certify = certify
+        self._rules: Any = None
+        self._proven: Any = None
+        self._known: Any = None
+        self._believed: Any = None
+        self._sure: Any = None
+        self._in_step_with: tuple[int, int] = (-1, -1)
+
+    def play(self, ties: Sequence[np.random.Generator], streams: Sequence[np.random.Generator], count: int) -> Stretch:
+        """Play and learn `count` episodes in every replica.
+
+        Args:
+            ties: the streams that break ties.
+            streams: the streams of the world.
+            count: n.
+        """
+        engine, task = self._engine, self._mdp.task
+        n_actions, shape = task.n_actions, (len(streams), count)
+        ranking = np.tile(np.arange(n_actions), (count, 1))
+        ranks = np.stack([rng.permuted(ranking, axis=1) for rng in ties])
+        uniforms = np.stack([rng.random((count, self._mdp.draws_per_episode)) for rng in streams])
+        self._get_in_step(count)
+        played = self._code.Played(
+            states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
+            actions=np.zeros((*shape, task.horizon), dtype=np.int64),
+            regret=np.zeros(shape),
+            returns=np.zeros(shape),
+            upper=np.zeros(shape),
+            certified=np.full((*shape, 2), np.nan),
+        )
+        tie_break = (TIE * task.horizon) * (ranks / n_actions)
+        beliefs = (self._rules, self._proven, self._known, self._believed, self._sure)
+        self._code.play_episodes(self._world, *beliefs, tie_break, uniforms, self._certify, played)
+        engine.design.restore({"counts": self._known.counts})
+        engine.episode += count
+        engine.plans += count
+        self._in_step_with = self._version()
+        return Stretch(
+            states=played.states[:, :, :-1],
+            actions=played.actions,
+            regret=played.regret,
+            returns=played.returns,
+            upper=task.to_own_unit(played.upper),
+            certified=task.to_own_unit(played.certified),
+        )
+
+    def certify_advice(self) -> tuple[FloatArray, FloatArray]:
+        """Return, for each replica, upper and lower bound of the policy that all data advise: each (B,)."""
+        self._get_in_step(0)
+        self._code.believe_all(self._proven, self._known, self._sure)
+        task, found = self._mdp.task, np.zeros((self._engine.n_replicas, 2))
+        lowest_first = (TIE * task.horizon) * np.arange(task.n_actions)[::-1] / task.n_actions
+        beliefs = (self._rules, self._proven, self._known, self._believed, self._sure)
+        self._code.certify_advice(self._world, *beliefs, lowest_first, found)
+        own = task.to_own_unit(found)
+        return own[:, 1], own[:, 0]
+
+    def _make_world(self, successors: Successors, optimal_value: float | None) -> Any:
+        mdp, task = self._mdp, self._mdp.task
+        low, high = task.reward_range
+        start_cdf = np.cumsum(task.start)
+        return self._code.World(
+            following=successors.states.astype(np.uint32),
+            chance=successors.chance,
+            cdf=successors.cdf,
+            start=task.start,
+            start_cdf=start_cdf / start_cdf[-1],
+            reward=np.ascontiguousarray(task.reward.T).ravel(),
+            pays=np.ascontiguousarray(task.unit_reward.T).ravel(),
+            low=float(low),
+            high=float(high),
+            noisy=mdp.noisy_rewards,
+            end_state=-1 if task.end_state is None else int(task.end_state),
+            optimal_value=optimal_value or 0.0,
+            judged=optimal_value is not None,
+            horizon=task.horizon,
+        )
+
+    def _version(self) -> tuple[int, int]:
+        """Return what changes when somebody else has changed what the engine has learned."""
+        return self._engine.episode, id(self._engine.cross_moment)
+
+    def _get_in_step(self, count: int) -> None:
+        """Take over what the engine has learned elsewhere, and see that the tables last for `count` episodes."""
+        engine = self._engine
+        stale = self._known is None or self._in_step_with != self._version()
+        if stale:
+            self._known = self._index()
+            self._believed, self._sure = self._beliefs(), self._beliefs()
+        most = int(self._known.visits.max()) + count * engine.task.horizon
+        if self._rules is None or most >= self._rules.half_width.shape[1]:
+            self._rules, self._proven = self._tabulate(2 * most + 1), self._tabulate(2 * most + 1, proven=True)
+        if stale:
+            self._code.believe_all(self._rules, self._known, self._believed)
+            self._code.believe_all(self._proven, self._known, self._sure)
+            self._in_step_with = self._version()
+
+    def _tabulate(self, size: int, *, proven: bool = False) -> Any:
+        engine = self._engine
+        rules = VisitRules.of(engine, size, proven=proven)
+        return self._code.Rules(
+            ridge=engine.ridge,
+            centre=rules.centre,
+            norm=rules.norm,
+            constant=rules.constant,
+            is_normalised=engine.set.is_normalised,
+            half_width=np.ascontiguousarray(rules.half_width),
+            learns_reward=not engine.settings.known_reward,
+            reward_half_width=rules.reward_half_width,
+            end_reward=float((0.0 - engine.task.reward_range[0]) / engine.task.unit),
+        )
+
+    def _beliefs(self) -> Any:
+        engine = self._engine
+        n_replicas, n_pairs = engine.n_replicas, engine.features.phi.d
+        known = np.tile(engine.task.unit_reward.T.ravel(), (n_replicas, 1))
+        return self._code.Believed(
+            half_width=np.zeros((n_replicas, len(engine.set.members), n_pairs)), most=known, least=known.copy()
+        )
+
+    def _index(self) -> Any:
+        """Return what was learned with the successors of each pair listed, those of the engine's dense counts."""
+        engine, n_pairs = self._engine, self._engine.features.phi.d
+        n_replicas = engine.n_replicas
+        successors = np.zeros((n_replicas, self._width, n_pairs), dtype=np.uint32)
+        times = np.zeros((n_replicas, self._width, n_pairs))
+        counted = np.zeros((n_replicas, n_pairs), dtype=np.int64)
+        for b, moment in enumerate(engine.cross_moment):
+            pairs, following = np.nonzero(moment)
+            counted[b] = np.bincount(pairs, minlength=n_pairs)
+            place = np.arange(len(pairs)) - (np.cumsum(counted[b]) - counted[b])[pairs]
+            successors[b, place, pairs] = following
+            times[b, place, pairs] = moment[pairs, following]
+        counts = engine.design.arrays()["counts"]
+        return self._code.Learned(
+            visits=counts.astype(np.int64),
+            n_successors=counted,
+            widest=counted.max(axis=1),
+            successors=successors,
+            times=times,
+            counts=counts,
+            moment=engine.cross_moment,
+            reward_moment=engine.reward_moment,
+            shrink=1.0 / (engine.ridge + counts),
+        )

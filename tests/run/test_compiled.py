@@ -1,0 +1,206 @@
+"""The compiled loops play what numpy plays: the same draws, the same episodes, values to the last digits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
+from matrixrl.core import SETS
+from matrixrl.mdp import from_gymnasium, low_rank, tabular
+from matrixrl.run import Simulation
+from matrixrl.run.compiled_play import pays_off, why_not_compiled
+from matrixrl.run.resume import restore_simulation, save_simulation
+
+SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
+
+
+def simulation(world, n_episodes=40, seeds=(3, 4), *, compiled=True, certify=False, window=None, **chosen):
+    return Simulation(
+        world, n_episodes=n_episodes, seeds=seeds, settings=chosen, compiled=compiled, certify=certify, window=window
+    )
+
+
+def noisy_world(n_states, n_actions, horizon, n_successors, seed, *, end=False):
+    """Return an MDP with noisy rewards in [-1, 3], a random start and, if asked for, an end."""
+    rng = np.random.default_rng(seed)
+    plain = tabular(n_states=n_states, n_actions=n_actions, n_successors=n_successors, seed=seed).mdp
+    states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
+    table = plain.transitions.rows(states, actions).reshape(n_states, n_actions, n_states)
+    reward = rng.uniform(-1.0, 3.0, (n_states, n_actions))
+    if end:
+        table[-1], reward[-1] = np.eye(n_states)[-1], 0.0
+    return FiniteMDP(
+        table,
+        reward,
+        horizon=horizon,
+        start=rng.dirichlet(np.ones(n_states)),
+        reward_range=(-1.0, 3.0),
+        end_state=n_states - 1 if end else None,
+        noisy_rewards=True,
+    )
+
+
+def assert_same_run(world, **chosen):
+    loops, numpy_ = simulation(world, **chosen), simulation(world, **{**chosen, "compiled": False})
+    found, wanted = loops.run(), numpy_.run()
+    for name in ("regret", "returns", "upper", "certified"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), **SAME, err_msg=name)
+    for one, other in zip(found.certificate, wanted.certificate, strict=True):
+        assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper), rel=SAME["rtol"], abs=SAME["atol"])
+        assert one.guarantee == other.guarantee
+    assert found.plans == wanted.plans
+    for name, learned in numpy_.engine.arrays().items():
+        np.testing.assert_allclose(loops.engine.arrays()[name], learned, **SAME, err_msg=name)
+    np.testing.assert_array_equal(loops.engine.design.width_sq, numpy_.engine.design.width_sq)
+    assert loops.engine.random_states() == numpy_.engine.random_states()
+    assert loops.env_states() == numpy_.env_states()
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("radius", ["block", "constant", "theorem"])
+@pytest.mark.parametrize("known_reward", [True, False])
+def test_every_set_and_radius_is_the_same_run(name, radius, known_reward):
+    chosen = {"set": name, "radius": radius, "known_reward": known_reward, "beta": 0.3}
+    assert_same_run("river-swim", certify=True, **chosen)
+
+
+@pytest.mark.parametrize("env", ["four-rooms", "deep-sea", "gym:FrozenLake-v1", "gym:Taxi-v4"])
+def test_every_kind_of_environment_is_the_same_run(env):
+    assert_same_run(from_gymnasium(make(env)), n_episodes=15, preset="practical", known_reward=False)
+
+
+@given(
+    n_states=st.integers(1, 12),
+    n_actions=st.integers(1, 4),
+    horizon=st.integers(1, 9),
+    width=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+    end=st.booleans(),
+    known_reward=st.booleans(),
+    preset=st.sampled_from(["guaranteed", "practical"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset):
+    world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
+    assert_same_run(world, n_episodes=25, certify=True, preset=preset, known_reward=known_reward)
+
+
+def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not():
+    chosen = {"preset": "practical", "known_reward": False}
+    whole = simulation("river-swim", 60, **chosen).run()
+    first = simulation("river-swim", 60, window=range(23), **chosen)
+    head = first.run()
+    second = simulation("river-swim", 60, window=range(23, 60), **chosen)
+    restore_simulation(second, save_simulation(first))
+    for name in ("regret", "returns", "upper"):
+        joined = np.concatenate(
+            [getattr(head, name), getattr(second.result() if second.played else second.run(), name)], 1
+        )
+        np.testing.assert_array_equal(joined, getattr(whole, name))
+
+
+def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
+    mdp = tabular(n_states=70, n_actions=3, horizon=7, n_successors=4, seed=5).mdp
+    together = simulation(mdp, seeds=[7, 8, 9], preset="practical").run()
+    alone = simulation(mdp, seeds=[8], preset="practical")
+    for count in (1, 2, 30, 100):
+        alone.advance(count)
+    np.testing.assert_array_equal(together.regret[1], alone.result().regret[0])
+    np.testing.assert_array_equal(together.upper[1], alone.result().upper[0])
+    assert alone.visited[0].shape == (1, 40 - 33, 7)
+
+
+def test_it_goes_on_from_what_was_learned_without_it():
+    mixed = simulation("river-swim", 60, known_reward=False)
+    loops = mixed.compiled
+    for compiled, count in ((loops, 20), (None, 20), (loops, 20)):
+        mixed.compiled = compiled
+        mixed.advance(count)
+    plain = simulation("river-swim", 60, known_reward=False, compiled=False).run()
+    np.testing.assert_allclose(mixed.result().regret, plain.regret, **SAME)
+
+
+def test_an_interrupt_waits_for_the_stretch_and_loses_nothing():
+    mdp = tabular(n_states=300, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
+    run = simulation(mdp, 20_000, seeds=[0], preset="practical")
+    run.advance(1)  # compiled now
+    threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    played = run.played
+    assert 1 < played < 20_000
+    assert run.engine.episode == played
+    again = simulation(mdp, 20_000, seeds=[0], preset="practical")
+    again.advance(played + 5)
+    run.advance(5)
+    np.testing.assert_array_equal(run.result().regret, again.result().regret)
+
+
+def test_leaving_regret_out_changes_nothing_else():
+    both = [
+        Simulation("river-swim", n_episodes=20, seeds=[1], compiled=compiled, measure_regret=False)
+        for compiled in (True, False)
+    ]
+    whole = run_seeds("river-swim", n_episodes=20, seeds=[1])
+    for one in both:
+        result = one.run()
+        assert np.isnan(result.regret).all()
+        np.testing.assert_allclose(result.returns, whole.returns, **SAME)
+
+
+@pytest.mark.parametrize(
+    ("world", "agent", "chosen", "words"),
+    [
+        ("linear-mdp", "matrix-rl", {}, "not one-hot"),
+        ("river-swim", "matrix-rl", {"doubling": "keep"}, "doubling"),
+        ("river-swim", "matrix-rl", {"switch_growth": 1.0}, "rare switching"),
+        ("river-swim", "matrix-rl", {"radius": "log-det"}, "depends on more than the visits"),
+        ("linear-mdp", "matrix-rl", {"columns": 30}, "all its columns"),
+        ("river-swim", "ucbvi", {}, "only matrix-rl"),
+        (tabular(n_states=80, n_actions=2, seed=0).mdp, "matrix-rl", {}, "dense"),
+    ],
+)
+def test_it_is_refused_with_the_reason_where_it_does_not_fit_and_left_out_by_default(world, agent, chosen, words):
+    with pytest.raises(InvalidInput, match=words) as caught:
+        Simulation(world, n_episodes=5000, seeds=[0], agent=agent, settings=chosen, compiled=True)
+    assert str(caught.value).startswith("compiled ")
+    assert Simulation(world, n_episodes=5000, seeds=[0], agent=agent, settings=chosen).compiled is None
+
+
+def test_a_factored_p_is_left_to_numpy():
+    world = low_rank(n_states=70, n_actions=2, d=3, horizon=5, seed=0)
+    tabular_view = FiniteMDP(world.mdp.transitions, world.mdp.task.reward, horizon=5)
+    with pytest.raises(InvalidInput, match="not given as a table"):
+        simulation(tabular_view)
+
+
+def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert simulation("river-swim", 5000, compiled=None).compiled is None
+    with pytest.raises(InvalidInput, match=r"numba is not installed \(pip install 'matrixrl\[fast\]'\)"):
+        simulation("river-swim", 5000)
+
+
+def test_short_runs_do_not_load_it():
+    assert simulation("river-swim", 50, compiled=None).compiled is None
+    assert simulation("river-swim", 5000, compiled=None).compiled is not None
+    large = SimpleNamespace(horizon=20, n_states=1000, n_actions=2)
+    assert pays_off(large, 50)
+    assert not pays_off(large, 49)
+
+
+def test_a_table_of_successors_that_would_not_fit_is_refused():
+    world = from_gymnasium(make("river-swim"))
+    engine = simulation(world).engine
+    assert why_not_compiled(world, engine) is None
+    engine.seeds = list(range(10**8))
+    assert "1 GB" in (why_not_compiled(world, engine) or "")

@@ -14,16 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.mdp import Judge
+from matrixrl.mdp import FiniteMDP
 from matrixrl.run import Simulation
 from worlds import WORLDS
-
-
-class NoJudge(Judge):
-    """Measures nothing."""
-
-    def regret(self, policies: np.ndarray) -> np.ndarray:
-        return np.zeros(len(policies))
 
 
 def peak_mb() -> float:
@@ -32,36 +25,37 @@ def peak_mb() -> float:
     return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
 
 
-def main() -> None:
-    order = json.load(sys.stdin)
-    n_episodes, seeds = order["n_episodes"], order["seeds"]
-    simulation = Simulation(
-        WORLDS[order["world"]].build(),
+def make(order: dict[str, Any], world: FiniteMDP, n_episodes: int, seeds: list[int], exact: bool) -> Simulation:
+    return Simulation(
+        world,
         n_episodes=n_episodes,
         seeds=seeds,
         agent=order["agent"],
         settings=order["settings"],
+        measure_regret=exact,
     )
-    if not order.get("exact"):
-        simulation.judge = NoJudge(simulation.mdp)
-    states = np.zeros((len(seeds), n_episodes, simulation.mdp.horizon), dtype=np.int32)
-    actions = np.zeros_like(states)
-    learn = simulation.engine.update
 
-    def update(before: np.ndarray, taken: np.ndarray, *rest: Any) -> None:
-        states[:, simulation.played], actions[:, simulation.played] = before, taken
-        learn(before, taken, *rest)
 
-    simulation.engine.update = update  # type: ignore[method-assign]
-    began = time.process_time()
-    result = simulation.run(callback=lambda _: time.process_time() - began < order["limit"])
+def main() -> None:
+    order = json.load(sys.stdin)
+    n_episodes, seeds = order["n_episodes"], order["seeds"]
+    exact, world = bool(order.get("exact")), WORLDS[order["world"]].build()
+    simulation = make(order, world, n_episodes, seeds, exact)
+    make(order, world, n_episodes, seeds, exact).advance(2)  # as with the peers, numba compiles outside the clock
+    visited: list[tuple[np.ndarray, np.ndarray]] = []
+    began, count = time.process_time(), 1
+    while simulation.played < n_episodes and (spent := time.process_time() - began) < order["limit"]:
+        simulation.advance(count)
+        visited.append(simulation.visited)
+        count *= 2 if time.process_time() - began - spent < 0.1 else 1
     seconds, done = time.process_time() - began, simulation.played
-    kept = {f"states{seed}": states[i, :done] for i, seed in enumerate(seeds)}
-    kept |= {f"actions{seed}": actions[i, :done] for i, seed in enumerate(seeds)}
+    states, actions = (np.concatenate(steps, axis=1) for steps in zip(*visited, strict=True))
+    kept = {f"states{seed}": states[i] for i, seed in enumerate(seeds)}
+    kept |= {f"actions{seed}": actions[i] for i, seed in enumerate(seeds)}
     np.savez(order["keep"], **kept)
     runs = [{"seed": seed, "done": done, "seconds": seconds / len(seeds)} for seed in seeds]
-    exact = result.final_regret.tolist() if order.get("exact") else None
-    json.dump({"runs": runs, "peak_mb": peak_mb(), "exact": exact}, sys.stdout)
+    found = simulation.result().final_regret.tolist() if exact else None
+    json.dump({"runs": runs, "peak_mb": peak_mb(), "exact": found}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -43,16 +43,16 @@ def test_the_demo_compares_the_paper_and_us_on_the_same_seeds():
 def test_an_interrupted_comparison_yields_what_there_is(monkeypatch):
     from matrixrl.run import Simulation
 
-    whole = Simulation.step
+    whole = Simulation.advance
     calls = {"n": 0}
 
-    def step(self):
+    def advance(self, count):
         calls["n"] += 1
         if calls["n"] == 9:
             raise KeyboardInterrupt
-        whole(self)
+        whole(self, count)
 
-    monkeypatch.setattr(Simulation, "step", step)
+    monkeypatch.setattr(Simulation, "advance", advance)
     seen = {}
     with pytest.raises(KeyboardInterrupt):
         for label, result in compare_settings("river-swim", [Contender("a"), Contender("b")], n_episodes=6, seeds=[0]):

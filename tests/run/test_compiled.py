@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
+from matrixrl.compiled import pays_off
 from matrixrl.core import SETS
 from matrixrl.mdp import from_gymnasium, low_rank, tabular
 from matrixrl.run import Simulation
-from matrixrl.run.compiled_play import pays_off, why_not_compiled
+from matrixrl.run.compiled_play import why_not_compiled
 from matrixrl.run.resume import restore_simulation, save_simulation
 
 SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
@@ -47,6 +47,11 @@ def noisy_world(n_states, n_actions, horizon, n_successors, seed, *, end=False):
         end_state=n_states - 1 if end else None,
         noisy_rewards=True,
     )
+
+
+def factored_world():
+    world = low_rank(n_states=70, n_actions=2, d=3, horizon=5, seed=0)
+    return FiniteMDP(world.mdp.transitions, world.mdp.task.reward, horizon=5)
 
 
 def assert_same_run(world, **chosen):
@@ -121,9 +126,9 @@ def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
 
 def test_it_goes_on_from_what_was_learned_without_it():
     mixed = simulation("river-swim", 60, known_reward=False)
-    loops = mixed.compiled
+    loops = mixed.loops
     for compiled, count in ((loops, 20), (None, 20), (loops, 20)):
-        mixed.compiled = compiled
+        mixed.loops = compiled
         mixed.advance(count)
     plain = simulation("river-swim", 60, known_reward=False, compiled=False).run()
     np.testing.assert_allclose(mixed.result().regret, plain.regret, **SAME)
@@ -158,44 +163,41 @@ def test_leaving_regret_out_changes_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("world", "agent", "chosen", "words"),
+    ("world", "chosen", "words"),
     [
-        ("linear-mdp", "matrix-rl", {}, "not one-hot"),
-        ("river-swim", "matrix-rl", {"doubling": "keep"}, "doubling"),
-        ("river-swim", "matrix-rl", {"switch_growth": 1.0}, "rare switching"),
-        ("river-swim", "matrix-rl", {"radius": "log-det"}, "depends on more than the visits"),
-        ("linear-mdp", "matrix-rl", {"columns": 30}, "all its columns"),
-        ("river-swim", "ucbvi", {}, "only matrix-rl"),
-        (tabular(n_states=80, n_actions=2, seed=0).mdp, "matrix-rl", {}, "dense"),
+        ("linear-mdp", {}, "not one-hot"),
+        ("linear-mdp", {"columns": 30}, "all its columns"),
+        ("river-swim", {"doubling": "keep"}, "doubling"),
+        ("river-swim", {"switch_growth": 1.0}, "rare switching"),
+        ("river-swim", {"radius": "log-det"}, "depends on more than the visits"),
+        (tabular(n_states=80, n_actions=2, seed=0).mdp, {}, "dense"),
+        (factored_world(), {}, "not given as a table"),
     ],
 )
-def test_it_is_refused_with_the_reason_where_it_does_not_fit_and_left_out_by_default(world, agent, chosen, words):
-    with pytest.raises(InvalidInput, match=words) as caught:
-        Simulation(world, n_episodes=5000, seeds=[0], agent=agent, settings=chosen, compiled=True)
-    assert str(caught.value).startswith("compiled ")
-    assert Simulation(world, n_episodes=5000, seeds=[0], agent=agent, settings=chosen).compiled is None
+def test_whole_episodes_are_left_to_numpy_where_they_do_not_fit(world, chosen, words):
+    run = Simulation(world, n_episodes=5000, seeds=[0], settings=chosen)
+    assert run.loops is None
+    assert words in (why_not_compiled(run.mdp, run.engine) or "")
 
 
-def test_a_factored_p_is_left_to_numpy():
-    world = low_rank(n_states=70, n_actions=2, d=3, horizon=5, seed=0)
-    tabular_view = FiniteMDP(world.mdp.transitions, world.mdp.task.reward, horizon=5)
-    with pytest.raises(InvalidInput, match="not given as a table"):
-        simulation(tabular_view)
+def test_an_agent_without_compiled_loops_refuses_them():
+    with pytest.raises(InvalidInput, match="compiled must be left out for an agent without"):
+        Simulation("river-swim", n_episodes=5, seeds=[0], agent="ucbvi", compiled=True)
+    assert Simulation("river-swim", n_episodes=5000, seeds=[0], agent="ucbvi").loops is None
 
 
 def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert simulation("river-swim", 5000, compiled=None).compiled is None
-    with pytest.raises(InvalidInput, match=r"numba is not installed \(pip install 'matrixrl\[fast\]'\)"):
+    assert simulation("river-swim", 5000, compiled=None).loops is None
+    with pytest.raises(InvalidInput, match=r"compiled needs numba; .* pip install 'matrixrl\[fast\]'"):
         simulation("river-swim", 5000)
 
 
 def test_short_runs_do_not_load_it():
-    assert simulation("river-swim", 50, compiled=None).compiled is None
-    assert simulation("river-swim", 5000, compiled=None).compiled is not None
-    large = SimpleNamespace(horizon=20, n_states=1000, n_actions=2)
-    assert pays_off(large, 50)
-    assert not pays_off(large, 49)
+    assert simulation("river-swim", 50, compiled=None).loops is None
+    assert simulation("river-swim", 5000, compiled=None).loops is not None
+    assert pays_off(50, horizon=20, n_pairs=2000)
+    assert not pays_off(49, horizon=20, n_pairs=2000)
 
 
 def test_a_table_of_successors_that_would_not_fit_is_refused():

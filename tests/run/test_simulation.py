@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -63,6 +64,22 @@ def test_an_interrupt_passes_through_with_the_finished_episodes_kept():
         simulation.run(callback=press_ctrl_c)
     assert simulation.result().n_episodes == 7
     assert simulation.result().interrupted
+
+
+def test_an_interrupt_while_an_episode_is_learned_does_not_rewind_the_streams(monkeypatch):
+    simulation = Simulation("river-swim", n_episodes=20, seeds=[0, 1])
+    learn = simulation.engine.update
+
+    def learn_and_press_ctrl_c(*steps):
+        learn(*steps)
+        if simulation.engine.episode == 7:
+            signal.raise_signal(signal.SIGINT)  # held back until the episode is noted
+
+    monkeypatch.setattr(simulation.engine, "update", learn_and_press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        simulation.run()
+    assert simulation.done == 7
+    np.testing.assert_array_equal(simulation.run().regret, run_seeds("river-swim", n_episodes=20, seeds=2).regret)
 
 
 @pytest.mark.parametrize(

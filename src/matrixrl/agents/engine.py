@@ -11,6 +11,7 @@ import numpy as np
 
 from matrixrl.agents.schedule import counted, restarts
 from matrixrl.agents.settings import MatrixRLSettings
+from matrixrl.compiled import is_installed, pays_off
 from matrixrl.core import (
     SETS,
     Belief,
@@ -51,10 +52,21 @@ class MatrixRLEngine:
         features: φ and ψ.
         settings: set, radius, exploration and the rest.
         seeds: one seed for each replica.
+        compiled: plan by compiled loops (the extra `fast`): always or never; by default once the episodes that were
+            played or announced pay for loading them. They differ in the rounding of sums only.
     """
 
-    def __init__(self, task: Task, features: Features, settings: MatrixRLSettings, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        features: Features,
+        settings: MatrixRLSettings,
+        seeds: Sequence[int],
+        *,
+        compiled: bool | None = None,
+    ) -> None:
         self.task = task
+        self.compiled = compiled
         self.features = features.check(task.n_states, task.n_actions)
         self.settings = settings
         self.seeds = list(seeds)
@@ -182,7 +194,14 @@ class MatrixRLEngine:
                 if due is None or due[b]:
                     priority[b] = rng.permutation(self.task.n_actions) / self.task.n_actions
         most, _ = self.rewards()
-        return optimistic_plan(self.belief(), unit_reward=most, priority=priority, **self._ends())
+        return self._optimistic_plan(self.belief(), most, priority)
+
+    def _optimistic_plan(self, belief: Belief, unit_reward: FloatArray, priority: FloatArray) -> Plan:
+        compiled, task = self.compiled, self.task
+        if compiled is None:  # decided by what is saved with the agent: one that was loaded goes on bit for bit
+            episodes = max(self.episode, self.settings.n_episodes or 0)
+            compiled = is_installed() and pays_off(episodes, task.horizon, task.n_states * task.n_actions)
+        return optimistic_plan(belief, unit_reward=unit_reward, priority=priority, compiled=compiled, **self._ends())
 
     def upper(self, plan: Plan, start: FloatArray | None = None) -> FloatArray:
         """Return the optimistic value of the start (the task's, or another one) in its own unit: (B,)."""
@@ -219,7 +238,7 @@ class MatrixRLEngine:
         """
         belief = self.belief(proven=True)
         most, least = self.rewards(proven=True)
-        best = optimistic_plan(belief, unit_reward=most, priority=self._no_ties(), **self._ends())
+        best = self._optimistic_plan(belief, most, self._no_ties())
         values = pessimistic_values(belief, plan.policy, unit_reward=least, **self._ends())
         where = self.task.start if start is None else start
         return self.upper(best, where), self.task.to_own_unit(values[:, 0] @ where), belief.empty

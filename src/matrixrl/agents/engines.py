@@ -79,11 +79,15 @@ def make_engine(
     seeds: Sequence[int],
     *,
     pseudo: bool = False,
+    compiled: bool | None = None,
 ) -> Engine:
-    """Return the engine of all columns, or of sampled ones where the settings or the task ask for them."""
+    """Return the engine of all columns, or of sampled ones where the settings or the task ask for them.
+
+    Whether plans are compiled is asked of the first kind only: a plan of sampled columns is made where it is queried.
+    """
     if settings.columns is not None:
         source = make_source(task, features, settings.columns, settings.column_weights)
         return ColumnEngine(source, settings, seeds, pseudo=pseudo)
     if isinstance(task, LargeTask) or features is None:
         fail("columns", "must be given for a task whose states are not enumerated", None, "Try columns=2000.")
-    return MatrixRLEngine(task, features, settings, seeds)
+    return MatrixRLEngine(task, features, settings, seeds, compiled=compiled)

@@ -53,6 +53,8 @@ class MatrixRL:
         measure_regret: compute the exact regret of every episode where the MDP is known; a sweep over all states, worth
             switching off where there are very many.
         seed: of everything random; drawn and kept in `agent.seed` if None.
+        compiled: plan by compiled loops (the extra `fast`) wherever there are some, or nowhere; by default once the
+            episodes that were played or announced (`n_episodes`) are worth loading them.
         settings: see `MatrixRLSettings` (preset, set, radius, exploration, delta, n_episodes, …).
 
     >>> import matrixrl
@@ -76,6 +78,7 @@ class MatrixRL:
         reward_range: tuple[float, float] | None = None,
         measure_regret: bool = True,
         seed: int | None = None,
+        compiled: bool | None = None,
         **settings: Any,
     ) -> None:
         resolved = MatrixRLSettings.resolve(settings)
@@ -91,14 +94,16 @@ class MatrixRL:
             measure_regret=measure_regret,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
-        self._setup(known, resolved, chosen)
+        self._setup(known, resolved, chosen, compiled)
 
-    def _setup(self, problem: Problem, settings: MatrixRLSettings, seed: int) -> None:
+    def _setup(self, problem: Problem, settings: MatrixRLSettings, seed: int, compiled: bool | None = None) -> None:
         self.problem = problem
         self.task = problem.task
         self.settings = settings
         self.seed = seed
-        self.engine = make_engine(problem.task, problem.features, settings, [seed], pseudo=problem.pseudo)
+        self.engine = make_engine(
+            problem.task, problem.features, settings, [seed], pseudo=problem.pseudo, compiled=compiled
+        )
         self.log = HistoryLog()
         self.running: RunningEpisode | None = None
         self.env_is_seeded = False

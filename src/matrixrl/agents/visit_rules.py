@@ -13,19 +13,6 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["VisitRules", "why_not_by_visits"]
 
-# For each set, member by member: what is taken from V (0 nothing, 1 its mean, 2 the middle of its range), and what the
-# half-width is multiplied with (0 the two-norm of what is left, 1 its largest entry, 2 a constant).
-_FORMS: dict[str, list[tuple[int, int]]] = {
-    "frobenius": [(0, 0)],
-    "frobenius-closed": [(0, 2)],
-    "column": [(0, 1)],
-    "column-closed": [(0, 2)],
-    "column-printed": [(0, 0)],
-    "normalised": [(1, 0)],
-    "normalised-column": [(2, 1)],
-    "intersection": [(1, 0), (2, 1)],
-}
-
 
 def why_not_by_visits(engine: object) -> str | None:
     """Return why an engine's bounds are not functions of visits alone, or None if they are."""
@@ -80,12 +67,11 @@ class VisitRules:
         if not engine.settings.known_reward:
             of_reward = shape(replace(inputs, regularity=engine.reward_regularity))
             reward = (scale * of_reward * np.sqrt(design.width_sq))[0]
-        forms = np.array(_FORMS[engine.settings.set])
         nothing = np.zeros((1, engine.features.psi.d_psi))
         scales = [float(m.split(nothing).scale[0]) for m in engine.set.members]  # 0, but for a constant
         return cls(
-            centre=forms[:, 0].copy(),
-            norm=forms[:, 1].copy(),
+            centre=np.array([m.centred for m in engine.set.members]),
+            norm=np.array([m.norm for m in engine.set.members]),
             constant=np.array(scales),
             half_width=np.concatenate([np.broadcast_to(reach.half_width, (1, size)) for reach in reaches]),
             reward_half_width=reward,

@@ -294,7 +294,7 @@ def _judge(world: World, policy: Any, values: Any) -> float:
             for k in range(world.chance.shape[1]):
                 worth += world.chance[p, k] * v[world.following[p, k]]
             values[h, s] = worth
-    return max(world.optimal_value - np.dot(values[0], world.start), 0.0)
+    return float(max(world.optimal_value - np.dot(values[0], world.start), 0.0))
 
 
 @_compiled

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from matrixrl.core.compiled_backup import fill_in_compiled, has_compiled_form
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
 from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign
@@ -25,6 +26,7 @@ class Belief:
         core: (B, d, d_psi) M_n.
         confidence_set: the set around it.
         reaches: for each member of the set, how far it reaches at every pair.
+        slack: (B, P) ε = 1 − φᵀM_n u, for normalised sets.
     """
 
     phi: Phi
@@ -32,6 +34,7 @@ class Belief:
     core: FloatArray
     confidence_set: ConfidenceSet
     reaches: tuple[Reach, ...]
+    slack: FloatArray | None = None
 
     @property
     def empty(self) -> IntArray:
@@ -80,7 +83,7 @@ def form_belief(
         mass = phi.dot(core @ psi.total)
         slack = 1.0 - mass.reshape(design.width_sq.shape)
     reaches = tuple(m.reach(design, radius, alarm_radius, slack) for m in confidence_set.members)
-    return Belief(phi, psi, core, confidence_set, reaches)
+    return Belief(phi, psi, core, confidence_set, reaches, slack)
 
 
 def next_value_bound(
@@ -111,6 +114,7 @@ def optimistic_plan(
     priority: FloatArray,
     end_state: int | None = None,
     end_reward: float = 0.0,
+    compiled: bool = False,
 ) -> Plan:
     """Return the optimistic values and the policy that is greedy in them (YW19 (4), Algorithm 1 line 6).
 
@@ -121,12 +125,17 @@ def optimistic_plan(
         priority: (B, A) a ranking of actions in [0, 1] that breaks ties.
         end_state: an absorbing state whose value is known: `end_reward` for each step that is left.
         end_reward: the unit reward of the end state.
+        compiled: take the compiled loops where they know the form of the bound.
     """
     n_replicas = len(belief.core)
     n_actions, n_states = unit_reward.shape[-2:]
     is_normalised = belief.confidence_set.is_normalised
     values = np.zeros((n_replicas, horizon + 1, n_states))
     policy = np.empty((n_replicas, horizon, n_states), dtype=np.min_scalar_type(n_actions - 1))
+    if compiled and has_compiled_form(belief):
+        ends = (-1 if end_state is None else end_state, end_reward)
+        fill_in_compiled(belief, unit_reward, (TIE * horizon) * priority, ends, values, policy)
+        return Plan(policy=policy, values=values, empty=belief.empty)
     tie_break = (TIE * horizon) * priority[:, :, None]
     for h in reversed(range(horizon)):
         v_next = values[:, h + 1]

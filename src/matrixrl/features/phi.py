@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -134,6 +135,11 @@ class TablePhi(Phi):
         phi.n_actions, phi.n_states, phi.d = features.shape
         phi._rows = features.reshape(-1, phi.d)
         return phi
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """(d, P) the features of all pairs, each feature in one piece of memory."""
+        return np.ascontiguousarray(self._rows.T)
 
     @property
     def flat(self) -> FloatArray:

@@ -133,6 +133,11 @@ class TablePsi(Psi):
         """(S, d_psi) the features of every state."""
         return self._table
 
+    @property
+    def weighted(self) -> FloatArray:
+        """(S, d_psi) the features of every state as often as they count in ΨᵀV."""
+        return self._weighted
+
     def project(self, values: FloatArray) -> FloatArray:
         """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return values @ self._weighted

@@ -25,12 +25,12 @@ def squared_row_norms(rows: FloatArray, factor: FloatArray) -> FloatArray:
     array([[ 9., 16.]])
     """
     n_replicas, d, k = factor.shape
-    wide = np.ascontiguousarray(factor.transpose(1, 0, 2)).reshape(d, n_replicas * k)
+    maps = np.ascontiguousarray(factor.transpose(0, 2, 1)).reshape(n_replicas * k, d)
     n_rows = rows.shape[0]
     out = np.empty((n_replicas, n_rows))
     step = max(1, _BLOCK_ENTRIES // max(d, n_replicas * k))
     for i in range(0, n_rows, step):
-        block = rows[i : i + step] @ wide
-        block *= block
-        out[:, i : i + step] = block.reshape(-1, n_replicas, k).sum(axis=2).T
+        images = maps @ rows[i : i + step].T  # one row for each map: squares are then added up along memory
+        images *= images
+        images.reshape(n_replicas, k, -1).sum(axis=1, out=out[:, i : i + step])
     return out

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents import MatrixRLEngine, VisitRules, why_not_by_visits
-from matrixrl.compiled import is_installed
 from matrixrl.mdp import FiniteMDP, Successors
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
-__all__ = ["CompiledPlay", "Stretch", "pays_off", "why_not_compiled"]
+__all__ = ["CompiledPlay", "Stretch", "why_not_compiled"]
 
 _FEW = 64  # states; beyond them a dense P is faster as one matrix product
 _SPARSE = 8
-_WORTH_IT = 20_000
 _LARGEST = 1 << 30  # bytes of the table of successors
 
 
@@ -44,7 +42,7 @@ class Stretch:
 
 
 def why_not_compiled(mdp: FiniteMDP, engine: object) -> str | None:
-    """Return why the compiled loops do not play this, or None if they do."""
+    """Return why whole episodes of this are not compiled, or None if they are."""
     reason = why_not_by_visits(engine)
     if reason is not None:
         return reason
@@ -57,15 +55,7 @@ def why_not_compiled(mdp: FiniteMDP, engine: object) -> str | None:
         return f"P is dense ({width} of {mdp.n_states} states can follow a pair): a matrix product is faster"
     if engine.n_replicas * width * engine.features.phi.d * 12 > _LARGEST:
         return "the table of successors would be larger than 1 GB"
-    return None if is_installed() else "numba is not installed (pip install 'matrixrl[fast]')"
-
-
-def pays_off(mdp: FiniteMDP, n_episodes: int) -> bool:
-    """Say whether a run is long enough to be worth the second in which numba and the loops are loaded.
-
-    Without them a stage of a backup costs about 60 µs, and more where there are hundreds of pairs.
-    """
-    return n_episodes * mdp.horizon * max(1.0, mdp.n_states * mdp.n_actions / 100.0) >= _WORTH_IT
+    return None
 
 
 class CompiledPlay:

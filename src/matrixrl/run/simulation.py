@@ -14,13 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from matrixrl.agents import MatrixRLEngine
 from matrixrl.checks import choice, fail, integer
+from matrixrl.compiled import is_installed, pays_off
 from matrixrl.envs import make
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, IntArray
-from matrixrl.run.compiled_play import CompiledPlay, pays_off, why_not_compiled
+from matrixrl.run.compiled_play import CompiledPlay, why_not_compiled
 from matrixrl.run.players import agent_names, make_player
 from matrixrl.run.results import RunResult
 from matrixrl.seeding import restore, seed_list, state_of, stream_seed
@@ -46,8 +47,9 @@ class Simulation:
         certify: keep a certificate of every episode (costs two more backups each).
         window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
             not begin at 0 needs `restore_simulation` first.
-        compiled: play through compiled loops (the extra `fast`): always or never; by default where they fit and the
-            run is longer than a second. They draw the same numbers and differ in the rounding of sums only.
+        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where the run
+            would take longer than a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
+            plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
     """
 
@@ -80,7 +82,8 @@ class Simulation:
         self.window = range(self.total) if window is None else window
         self.judge = Judge(self.mdp)
         self.measure_regret = measure_regret
-        self.compiled = self._compile(compiled)
+        self.loops = self._compile(compiled)
+        """What plays whole episodes without leaving compiled code, where that fits."""
         shape = (len(self.seeds), len(self.window))
         self.regret: FloatArray = np.zeros(shape)
         self.returns: FloatArray = np.zeros(shape)
@@ -119,7 +122,7 @@ class Simulation:
         title = label or f"{self.agent} on {self.env_name}"
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
-            if self.compiled is not None:
+            if self.loops is not None:
                 bar.advance("loading the compiled loops (the first time they are compiled: about 15 s)", 0)
             running = float(self.regret[:, : self.played].sum(axis=1).mean())
             while self.done < self.window.stop:
@@ -133,23 +136,27 @@ class Simulation:
 
     def _next_stretch(self) -> int:
         """Return how many episodes to play before looking up: about a twentieth of a second of compiled ones."""
-        if self.compiled is not None and self.played > 0:
+        if self.loops is not None and self.played > 0:
             per_episode = max(float(self.clock[self.played - 1]), 1e-9)
             self._stretch = int(min(max(_PATIENCE / per_episode, 1), 4 * self._stretch))
         return self._stretch
 
     def _compile(self, wanted: bool | None) -> CompiledPlay | None:
-        """Return the compiled loops if they are wanted and fit; refuse where they are asked for in vain."""
-        if wanted is False or (wanted is None and not pays_off(self.mdp, self.total)):
+        """Tell the engine whether to compile its plans; return the loops that play whole episodes, where they fit."""
+        engine, mdp = self.engine, self.mdp
+        if not isinstance(engine, MatrixRLEngine):
+            if wanted:
+                fail("compiled", "must be left out for an agent without compiled loops", self.agent, "Leave it out.")
             return None
-        reason = why_not_compiled(self.mdp, self.engine)
-        if reason is None:
-            assert isinstance(self.engine, MatrixRLEngine)
-            optimal_value = self.judge.optimal_value if self.measure_regret else None
-            return CompiledPlay(self.mdp, self.engine, optimal_value, certify=self.certify)
-        if wanted:
-            fail("compiled", "must be left out here", reason, "Leave it out: the same is played without it.")
-        return None
+        if wanted and not is_installed():
+            fail("compiled", "needs numba", "no numba", "Install it: pip install 'matrixrl[fast]'.")
+        if wanted is None:
+            wanted = is_installed() and pays_off(self.total, mdp.horizon, mdp.n_states * mdp.n_actions)
+        engine.compiled = wanted
+        if not wanted or why_not_compiled(mdp, engine) is not None:
+            return None
+        optimal_value = self.judge.optimal_value if self.measure_regret else None
+        return CompiledPlay(mdp, engine, optimal_value, certify=self.certify)
 
     @property
     def played(self) -> int:
@@ -173,7 +180,7 @@ class Simulation:
                 "restore the state of its beginning first"
             )
         count = min(count, self.window.stop - self.done)
-        if self.compiled is not None:
+        if self.loops is not None:
             self._undoing(lambda: self._play_compiled(count))
             return
         visited = []
@@ -208,11 +215,11 @@ class Simulation:
             restore(stream, state)
 
     def _play_compiled(self, count: int) -> None:
-        assert self.compiled is not None
+        assert self.loops is not None
         assert isinstance(self.engine, MatrixRLEngine)
         started = time.perf_counter()
         with uninterrupted():
-            played = self.compiled.play(self.engine.tie_streams, self._streams, count)
+            played = self.loops.play(self.engine.tie_streams, self._streams, count)
             now = slice(self.played, self.played + count)
             self.regret[:, now] = played.regret
             self.returns[:, now] = played.returns
@@ -294,8 +301,8 @@ class Simulation:
         certifier = self.player.certifier
         if certifier is None:
             return []
-        if self.compiled is not None:
-            upper, lower = self.compiled.certify_advice()
+        if self.loops is not None:
+            upper, lower = self.loops.certify_advice()
             empty = np.zeros(len(self.seeds), dtype=np.int64)
         else:
             upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
@@ -331,8 +338,8 @@ def run_seeds(
         env_settings: for an environment given by name.
         agent: name of the agent.
         certify: keep a certificate of every episode.
-        compiled: play through compiled loops (the extra `fast`): always or never; by default where they fit and the
-            run is longer than a second.
+        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where the run
+            would take longer than a second.
         settings: of the agent (preset, set, radius, exploration, …).
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")

@@ -13,6 +13,9 @@ from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["ConfidenceSet", "Reach", "SetContext", "SingleSet", "Split", "column_sums", "frobenius_norms", "widths"]
 
+NOTHING, ALONG_U, MIDDLE = 0, 1, 2
+TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
+
 
 @dataclass(frozen=True, slots=True)
 class SetContext:
@@ -96,7 +99,16 @@ class ConfidenceSet(ABC):
 
 
 class SingleSet(ConfidenceSet):
-    """A set whose bound has the form of shift, direction, scale and reach."""
+    """A set whose bound has the form of shift, direction, scale and reach.
+
+    Attributes:
+        centred: what `split` takes from v: NOTHING, its share ALONG_U, or the MIDDLE of the range of v/u.
+        norm: what it measures of the rest: its TWO_NORM, its LARGEST entry, or nothing (a CONSTANT scale). Compiled
+            loops go by these two, and tests hold `split` to them.
+    """
+
+    centred: ClassVar[int] = NOTHING
+    norm: ClassVar[int] = TWO_NORM
 
     @property
     def members(self) -> tuple[SingleSet, ...]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.core.sets.base import ConfidenceSet, Reach, SetContext, SingleSet, Split, frobenius_norms, widths
+from matrixrl.core.sets.base import (
+    ALONG_U,
+    MIDDLE,
+    ConfidenceSet,
+    Reach,
+    SetContext,
+    SingleSet,
+    Split,
+    frobenius_norms,
+    widths,
+)
 from matrixrl.core.sets.paper import ColumnBall
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
@@ -29,6 +39,7 @@ class NormalisedBall(SingleSet):
     name = "normalised"
     summary = "ours: the ball of (6) cut with 'probabilities sum to one'"
     is_normalised = True
+    centred = ALONG_U
 
     def __init__(self, context: SetContext) -> None:
         super().__init__(context)
@@ -73,6 +84,7 @@ class NormalisedColumnBall(ColumnBall):
     name = "normalised-column"
     summary = "ours: the column ball for values centred where ‖v − c·u‖_∞ is smallest"
     is_normalised = True
+    centred = MIDDLE
 
     def split(self, v: FloatArray) -> Split:
         """Return (c, v − cu, ‖v − cu‖_∞)."""

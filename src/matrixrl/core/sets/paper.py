@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from matrixrl.core.sets.base import Reach, SingleSet, Split, column_sums, frobenius_norms, widths
+from matrixrl.core.sets.base import CONSTANT, LARGEST, Reach, SingleSet, Split, column_sums, frobenius_norms, widths
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
@@ -46,6 +46,7 @@ class FrobeniusClosedForm(FrobeniusBall):
 
     name = "frobenius-closed"
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
+    norm = CONSTANT
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
@@ -57,6 +58,7 @@ class ColumnBall(SingleSet):
 
     name = "column"
     summary = "the paper's ball B1 (5) with column norms (E1), maximised exactly"
+    norm = LARGEST
 
     @property
     def factor(self) -> float:
@@ -87,6 +89,7 @@ class ColumnClosedForm(ColumnBall):
 
     name = "column-closed"
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
+    norm = CONSTANT
 
     @property
     def factor(self) -> float:

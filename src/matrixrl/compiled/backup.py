@@ -1,0 +1,124 @@
+"""Optimistic backward induction for any features, compiled: all stages of a plan in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+__all__ = ["plan_all"]
+
+_compiled = njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_compiled
+def _split(centre: int, norm: int, constant: float, v: Any, total: Any) -> tuple[float, float]:
+    """Return shift and scale of one member of the set for v (d_psi,); `total` is u = Ψᵀ1."""
+    shift = 0.0
+    if centre == 1:
+        shift = np.dot(v, total) / np.dot(total, total)
+    elif centre == 2:
+        shift = 0.5 * (v.min() + v.max()) / total[0]
+    off = v - shift * total
+    if norm == 0:
+        return shift, float(np.sqrt(np.dot(off, off)))
+    if norm == 1:
+        return shift, float(np.abs(off).max())
+    return shift, constant
+
+
+@_compiled
+def plan_all(
+    rows: Any,
+    psi: Any,
+    total: Any,
+    core: Any,
+    slack: Any,
+    half_width: Any,
+    centre: Any,
+    norm: Any,
+    constant: Any,
+    is_normalised: bool,
+    reward: Any,
+    ties: Any,
+    end_state: int,
+    end_reward: float,
+    values: Any,
+    policy: Any,
+) -> None:
+    """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
+
+    The inner loops run over states, and write to arrays that are made here, which nothing else can overlap: so the
+    compiler takes four states at a time.
+
+    Args:
+        rows: (d, P) the features φ of all pairs, one column each; (0, 0) if they are one-hot.
+        psi: (S, d_psi), weighted as in ΨᵀV; (0, 0) if it is one-hot.
+        total: (d_psi,) u.
+        core: (B, d, d_psi) M_n.
+        slack: (B, P) 1 − φᵀM_n u, or (B, 0) if the set is not normalised.
+        half_width: (m, B, P) of each member of the set.
+        centre: (m,) what is taken from v: 0 nothing, 1 its share along u, 2 the middle of its range (u constant).
+        norm: (m,) of what is left: 0 the two-norm, 1 the largest entry, 2 the constant.
+        constant: (m,).
+        is_normalised: whether bounds are clipped to the range of V, else V to [0, H].
+        reward: (B, P) the largest unit rewards that are believed.
+        ties: (B, A) what breaks ties.
+        end_state: whose value is known, or -1.
+        end_reward: its unit reward.
+        values: filled in; values[:, H] is read.
+        policy: filled in.
+    """
+    n_replicas, horizon, n_states = policy.shape
+    n_members, d = len(centre), rows.shape[0]
+    mean, q, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states)  # actions as floats: one width
+    best, score = np.empty(n_states), np.empty(n_states)
+    shift, scale = np.empty(n_members), np.empty(n_members)
+    for b in range(n_replicas):
+        for h in range(horizon - 1, -1, -1):
+            following = values[b, h + 1]
+            low, high = following.min(), following.max()
+            v = np.dot(following, psi) if len(psi) > 0 else following
+            weights = np.dot(core[b], v)
+            for m in range(n_members):
+                shift[m], scale[m] = _split(centre[m], norm[m], constant[m], v, total)
+            best[:] = -np.inf
+            score[:] = -np.inf
+            for a in range(ties.shape[1]):
+                first, tie = a * n_states, ties[b, a]
+                q[:] = 0.0
+                if h < horizon - 1:
+                    if d > 0:
+                        mean[:] = 0.0
+                        for j in range(d):
+                            weight = weights[j]
+                            for s in range(n_states):
+                                mean[s] += weight * rows[j, first + s]
+                    else:
+                        mean[:] = weights[first : first + n_states]
+                    q[:] = np.inf
+                    for m in range(n_members):
+                        c, z = shift[m], scale[m]
+                        if is_normalised:
+                            for s in range(n_states):
+                                mean_here = mean[s] + c * slack[b, first + s]
+                                q[s] = min(q[s], mean_here + z * half_width[m, b, first + s])
+                        else:
+                            for s in range(n_states):
+                                q[s] = min(q[s], mean[s] + z * half_width[m, b, first + s])
+                    if is_normalised:
+                        for s in range(n_states):
+                            q[s] = min(max(q[s], low), high)
+                for s in range(n_states):
+                    x = q[s] + reward[b, first + s]
+                    best[s] = max(best[s], x)
+                    x += tie
+                    chosen[s] = a if x > score[s] else chosen[s]
+                    score[s] = max(score[s], x)
+            for s in range(n_states):
+                values[b, h, s] = best[s] if is_normalised else min(max(best[s], 0.0), float(horizon))
+            for s in range(n_states):
+                policy[b, h, s] = int(chosen[s])
+            if end_state >= 0:
+                values[b, h, end_state] = (horizon - h) * end_reward

@@ -144,13 +144,13 @@ def _versus(ours: Line, peers: list[Line]) -> list[str]:
     ]
 
 
-def ratio_table(by_world: dict[str, list[Line]], guarantee: str, preset: str, title: str, keep: Any) -> str:
+def ratio_table(by_world: dict[str, list[Line]], guarantee: str, who: str, title: str, keep: Any) -> str:
     head = (
         "| MDP | fastest peer | ours alone faster by | in a batch by | less memory by | regret at N, ours : best peer |"
     )
     rows = [f"### {title}", "", head, "|---|---|---|---|---|---|"]
     for world, lines in by_world.items():
-        ours = _find(lines, f"matrix-rl {preset}, rewards learned")
+        ours = _find(lines, f"matrix-rl {who}")
         if ours is None or ours.failed:
             continue
         peers = [
@@ -161,7 +161,8 @@ def ratio_table(by_world: dict[str, list[Line]], guarantee: str, preset: str, ti
             and not line.contestant.settings.get("as_shipped")
             and keep(line)
         ]
-        rows.append("| " + " | ".join([WORLDS[world].label, *_versus(ours, peers)]) + " |")
+        if peers:
+            rows.append("| " + " | ".join([WORLDS[world].label, *_versus(ours, peers)]) + " |")
     return "\n".join(rows)
 
 
@@ -197,20 +198,42 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
         ratio_table(
             by_world,
             "proof",
-            "guaranteed",
+            "guaranteed, rewards learned",
             "With a proof: `guaranteed` against peers with the paper's bonus",
             lambda _: True,
         ),
         ratio_table(
-            by_world, "proof", "guaranteed", "The same, against peers that plan by full backward induction", plans
+            by_world,
+            "proof",
+            "guaranteed, rewards learned",
+            "The same, against peers that plan by full backward induction",
+            plans,
         ),
         ratio_table(
-            by_world, "tuned", "practical", "Tuned: `practical` against peers as they are shipped", lambda _: True
+            by_world,
+            "proof",
+            "guaranteed, rewards learned, ties by estimate",
+            'The same with `ties="estimate"`: the proof of `guaranteed`, two plans an episode',
+            plans,
         ),
         ratio_table(
             by_world,
             "tuned",
-            "practical",
+            "practical, rewards learned",
+            "Tuned: `practical` against peers as they are shipped",
+            lambda _: True,
+        ),
+        ratio_table(
+            by_world,
+            "tuned",
+            "practical, rewards learned",
+            "The same, against peers that use features (LSVI-UCB; time grows with n², at n = 1,000)",
+            lambda x: x.contestant.agent == "lsvi-ucb",
+        ),
+        ratio_table(
+            by_world,
+            "tuned",
+            "practical, rewards learned",
             "The same, against rlberry-scool alone, the newest release",
             lambda x: x.contestant.side == "scool",
         ),

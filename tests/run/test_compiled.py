@@ -72,9 +72,9 @@ def assert_same_run(world, **chosen):
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("radius", ["block", "constant", "theorem"])
-@pytest.mark.parametrize("known_reward", [True, False])
-def test_every_set_and_radius_is_the_same_run(name, radius, known_reward):
-    chosen = {"set": name, "radius": radius, "known_reward": known_reward, "beta": 0.3}
+@pytest.mark.parametrize(("known_reward", "ties"), [(True, "random"), (False, "random"), (False, "estimate")])
+def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
+    chosen = {"set": name, "radius": radius, "known_reward": known_reward, "beta": 0.3, "ties": ties}
     assert_same_run("river-swim", certify=True, **chosen)
 
 
@@ -92,11 +92,12 @@ def test_every_kind_of_environment_is_the_same_run(env):
     end=st.booleans(),
     known_reward=st.booleans(),
     preset=st.sampled_from(["guaranteed", "practical"]),
+    ties=st.sampled_from(["random", "estimate"]),
 )
 @settings(max_examples=40, deadline=None)
-def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset):
+def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties):
     world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
-    assert_same_run(world, n_episodes=25, certify=True, preset=preset, known_reward=known_reward)
+    assert_same_run(world, n_episodes=25, certify=True, preset=preset, known_reward=known_reward, ties=ties)
 
 
 def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not():

@@ -33,7 +33,10 @@ from matrixrl.mdp import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.seeding import generator, restore, state_of
 
-__all__ = ["MatrixRLEngine"]
+__all__ = ["LEAN", "MatrixRLEngine"]
+
+LEAN = 0.05
+"""The share of the radius at which ties are broken, where the estimate breaks them: the exploration of `practical`."""
 
 
 class _Ends(TypedDict):
@@ -132,22 +135,23 @@ class MatrixRLEngine:
         chosen = self.settings.exploration * full
         return chosen, np.maximum(chosen, proven)
 
-    def belief(self, *, proven: bool = False) -> Belief:
-        """Return M_n with the set around it, at the agent's radius or at the tightest proven one."""
+    def belief(self, *, proven: bool = False, share: float = 1.0) -> Belief:
+        """Return M_n with the set around it, at the agent's radius (or a share of it) or at the tightest proven one."""
         if proven:
             radius = alarm_radius = self.proven_radius(self.radius_inputs())
         else:
             radius, alarm_radius = self.radii()
+            radius = share * radius
         return form_belief(
             self.features.phi, self.features.psi, self.set, self.design, self.core(), radius, alarm_radius
         )
 
-    def rewards(self, *, proven: bool = False) -> tuple[FloatArray, FloatArray]:
+    def rewards(self, *, proven: bool = False, share: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on unit rewards: (A, S) if known, else (B, A, S)."""
         if self.settings.known_reward:
             return self._unit_reward, self._unit_reward
         inputs = replace(self.radius_inputs(), regularity=self.reward_regularity)
-        scale = 1.0 if proven else self.settings.exploration
+        scale = 1.0 if proven else share * self.settings.exploration
         radius = scale * (self.proven_radius if proven else self.radius)(inputs)
         return reward_bounds(self.features.phi, self.design, self.reward_moment, radius)
 
@@ -194,14 +198,39 @@ class MatrixRLEngine:
                 if due is None or due[b]:
                     priority[b] = rng.permutation(self.task.n_actions) / self.task.n_actions
         most, _ = self.rewards()
-        return self._optimistic_plan(self.belief(), most, priority)
+        return self._optimistic_plan(self.belief(), most, priority, self._preference())
 
-    def _optimistic_plan(self, belief: Belief, unit_reward: FloatArray, priority: FloatArray) -> Plan:
+    def _preference(self) -> FloatArray | None:
+        """Return what breaks ties before chance does: Q in [0, H] of a plan that is hardly optimistic, (B, H, A, S)."""
+        if self.settings.ties == "random":
+            return None
+        task = self.task
+        q = np.empty((self.n_replicas, task.horizon, task.n_actions, task.n_states))
+        most, _ = self.rewards(share=LEAN)
+        self._optimistic_plan(self.belief(share=LEAN), most, self._no_ties(), q_out=q)
+        return np.clip(q, 0.0, float(task.horizon), out=q)
+
+    def _optimistic_plan(
+        self,
+        belief: Belief,
+        unit_reward: FloatArray,
+        priority: FloatArray,
+        preference: FloatArray | None = None,
+        q_out: FloatArray | None = None,
+    ) -> Plan:
         compiled, task = self.compiled, self.task
         if compiled is None:  # decided by what is saved with the agent: one that was loaded goes on bit for bit
             episodes = max(self.episode, self.settings.n_episodes or 0)
             compiled = is_installed() and pays_off(episodes, task.horizon, task.n_states * task.n_actions)
-        return optimistic_plan(belief, unit_reward=unit_reward, priority=priority, compiled=compiled, **self._ends())
+        return optimistic_plan(
+            belief,
+            unit_reward=unit_reward,
+            priority=priority,
+            compiled=compiled,
+            preference=preference,
+            q_out=q_out,
+            **self._ends(),
+        )
 
     def upper(self, plan: Plan, start: FloatArray | None = None) -> FloatArray:
         """Return the optimistic value of the start (the task's, or another one) in its own unit: (B,)."""

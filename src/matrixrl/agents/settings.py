@@ -16,6 +16,7 @@ from matrixrl.errors import InvalidInput
 __all__ = ["PRESETS", "MatrixRLSettings"]
 
 COLUMN_DRAWS = ("resampled", "fixed")
+TIES = ("random", "estimate")
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -39,6 +40,9 @@ class MatrixRLSettings:
         ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ. With the constant radius it is
             counted in units of the largest ‖φ‖², so that the scale of φ does not matter.
         known_reward: whether the agent is given the rewards; if not it learns them, linear in φ, sharing A_n.
+        ties: among actions that are equally good in the optimistic plan, take one at "random", or the one that is best
+            in a plan of a twentieth of the radius ("estimate"): the proof allows any, and while optimism cannot tell
+            actions apart the data often can. Costs a second plan.
         doubling: for an unknown N, "restart" (the paper's) or "keep" the data; "off" otherwise.
         switch_growth: κ; plan again only when det A_n grew by 1 + κ since the last plan. 0 plans every episode.
         columns: m; plan with m sampled columns of Ψᵀ in place of all S, and evaluate Q only where it is asked. None
@@ -59,6 +63,7 @@ class MatrixRLSettings:
     n_episodes: int | None = None
     ridge: float = 1.0
     known_reward: bool = True
+    ties: str = "random"
     doubling: str = "off"
     switch_growth: float = 0.0
     columns: int | None = None
@@ -73,6 +78,7 @@ class MatrixRLSettings:
         choice("set", self.set, SETS)
         choice("radius", self.radius, RADII)
         choice("doubling", self.doubling, DOUBLING)
+        choice("ties", self.ties, TIES)
         choice("column_weights", self.column_weights, COLUMN_WEIGHTS)
         choice("column_draw", self.column_draw, COLUMN_DRAWS)
         if not isinstance(self.known_reward, bool):
@@ -92,6 +98,8 @@ class MatrixRLSettings:
         }
         if self.columns is not None:
             checked["columns"] = integer("columns", self.columns, low=1, remedy="Try 2000, or leave it out.")
+            if self.ties != "random":
+                fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
         if self.n_episodes is not None:
             checked["n_episodes"] = integer("n_episodes", self.n_episodes, low=1, remedy="Give N or leave it out.")
         if self.c_core is not None:

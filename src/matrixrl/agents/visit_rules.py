@@ -51,12 +51,19 @@ class VisitRules:
         return int(self.half_width.shape[1])
 
     @classmethod
-    def of(cls, engine: MatrixRLEngine, size: int, *, proven: bool = False) -> VisitRules:
-        """Ask the engine's own set about pairs with 0, 1, …, `size` − 1 visits, at its radius or the proven one."""
+    def of(cls, engine: MatrixRLEngine, size: int, *, proven: bool = False, share: float = 1.0) -> VisitRules:
+        """Ask the engine's own set about pairs with 0, 1, …, `size` − 1 visits.
+
+        Args:
+            engine: its bounds follow from visits (`why_not_by_visits`).
+            size: T.
+            proven: at the proven radius, in place of the engine's.
+            share: of the engine's radius.
+        """
         design = DiagonalPairs(size, 1, ridge=engine.ridge)
         design.restore({"counts": np.arange(size, dtype=np.float64)[None]})
         inputs = replace(engine.radius_inputs(), design=design)
-        shape, scale = (engine.proven_radius, 1.0) if proven else (engine.radius, engine.settings.exploration)
+        shape, scale = (engine.proven_radius, 1.0) if proven else (engine.radius, share * engine.settings.exploration)
         radius = scale * shape(inputs)
         alarm_radius = np.maximum(radius, engine.proven_radius(inputs))
         slack = engine.ridge * design.width_sq

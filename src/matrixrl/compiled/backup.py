@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from matrixrl.tolerances import TIE
+
 __all__ = ["plan_all"]
 
 _compiled = njit(cache=True, nogil=True, error_model="numpy")
@@ -46,6 +48,8 @@ def plan_all(
     end_reward: float,
     values: Any,
     policy: Any,
+    preference: Any,
+    q_out: Any,
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
 
@@ -69,6 +73,8 @@ def plan_all(
         end_reward: its unit reward.
         values: filled in; values[:, H] is read.
         policy: filled in.
+        preference: (B, H, P) what breaks ties first, in [0, H]; or (0, 0, 0).
+        q_out: (B, H, P) filled in with the optimistic Q; or (0, 0, 0).
     """
     n_replicas, horizon, n_states = policy.shape
     n_members, d = len(centre), rows.shape[0]
@@ -111,9 +117,15 @@ def plan_all(
                         for s in range(n_states):
                             q[s] = min(max(q[s], low), high)
                 for s in range(n_states):
-                    x = q[s] + reward[b, first + s]
-                    best[s] = max(best[s], x)
-                    x += tie
+                    q[s] += reward[b, first + s]
+                    best[s] = max(best[s], q[s])
+                if len(q_out) > 0:
+                    q_out[b, h, first : first + n_states] = q
+                if len(preference) > 0:
+                    for s in range(n_states):
+                        q[s] += TIE * preference[b, h, first + s]
+                for s in range(n_states):
+                    x = q[s] + tie
                     chosen[s] = a if x > score[s] else chosen[s]
                     score[s] = max(score[s], x)
             for s in range(n_states):

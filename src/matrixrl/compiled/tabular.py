@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-__all__ = ["Believed", "Learned", "Played", "Rules", "World", "believe_all", "certify_advice", "play_episodes"]
+from matrixrl.tolerances import TIE
+
+__all__ = ["Learned", "Played", "View", "World", "look_at_all", "play_episodes"]
 
 _compiled = njit(cache=True, nogil=True, error_model="numpy")
 # Sums may be reordered: they decide nothing by themselves, and are eight times as fast.
@@ -37,7 +39,6 @@ class World(NamedTuple):
         end_state: where nothing more happens, or -1.
         optimal_value: V*(s0).
         judged: whether regret is measured.
-        horizon: H.
     """
 
     following: Any
@@ -53,11 +54,10 @@ class World(NamedTuple):
     end_state: int
     optimal_value: float
     judged: bool
-    horizon: int
 
 
-class Rules(NamedTuple):
-    """How the agent turns visits into bounds.
+class View(NamedTuple):
+    """How a radius turns visits into bounds, and the bounds that it makes of what was learned.
 
     Attributes:
         ridge: λ.
@@ -65,10 +65,13 @@ class Rules(NamedTuple):
         norm: (m,) what the half-width is multiplied with: 0 the two-norm, 1 the largest entry, 2 a constant.
         constant: (m,) that constant.
         is_normalised: whether bounds are clipped to the range of V, else V to [0, H].
-        half_width: (m, T) by visits.
+        by_visits: (m, T) half-widths by visits.
         learns_reward: whether rewards are estimated.
-        reward_half_width: (T,) by visits.
+        reward_by_visits: (T,) half-widths of rewards by visits.
         end_reward: the unit reward of the end state.
+        half_width: (B, m, P) of every pair.
+        most: (B, P) the largest unit reward that is believed.
+        least: (B, P) the smallest.
     """
 
     ridge: float
@@ -76,10 +79,13 @@ class Rules(NamedTuple):
     norm: Any
     constant: Any
     is_normalised: bool
-    half_width: Any
+    by_visits: Any
     learns_reward: bool
-    reward_half_width: Any
+    reward_by_visits: Any
     end_reward: float
+    half_width: Any
+    most: Any
+    least: Any
 
 
 class Learned(NamedTuple):
@@ -106,20 +112,6 @@ class Learned(NamedTuple):
     moment: Any
     reward_moment: Any
     shrink: Any
-
-
-class Believed(NamedTuple):
-    """What some rules make of it.
-
-    Attributes:
-        half_width: (B, m, P).
-        most: (B, P) the largest unit reward that is believed.
-        least: (B, P) the smallest.
-    """
-
-    half_width: Any
-    most: Any
-    least: Any
 
 
 class Played(NamedTuple):
@@ -161,33 +153,33 @@ def _distance(v: Any, centre: float) -> float:
 
 
 @_compiled
-def _split(rules: Rules, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
+def _split(view: View, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
     """Return shift and scale of one member of the set for the values v."""
     centre = 0.0
-    if rules.centre[m] == 1:
+    if view.centre[m] == 1:
         centre = mean
-    elif rules.centre[m] == 2:
+    elif view.centre[m] == 2:
         centre = 0.5 * (low + high)
-    if rules.norm[m] == 0:
+    if view.norm[m] == 0:
         return centre, _distance(v, centre)
-    if rules.norm[m] == 1:
+    if view.norm[m] == 1:
         return centre, max(abs(low - centre), abs(high - centre))
-    return centre, rules.constant[m]
+    return centre, view.constant[m]
 
 
 @_compiled
 def _plan(
-    world: World, rules: Rules, known: Learned, believed: Believed, b: int, ties: Any, values: Any, policy: Any
+    world: World, view: View, known: Learned, b: int, ties: Any, preference: Any, values: Any, policy: Any, q_out: Any
 ) -> None:
     """Fill in the optimistic values (H + 1, S) and the policy (H, S) of replica b (YW19 (4)).
 
     The inner loops run over states, and write to arrays that are made here, which nothing else can overlap: so the
-    compiler gathers and adds four states at a time.
+    compiler gathers and adds four states at a time. `preference` and `q_out` are (H, P), or (0, 0) for none.
     """
     horizon, n_states = policy.shape
     times, successors, widest = known.times[b], known.successors[b], known.widest[b]
-    shrink, half_width, most = known.shrink[b], believed.half_width[b], believed.most[b]
-    ridge, n_members = rules.ridge, len(rules.centre)
+    shrink, half_width, most = known.shrink[b], view.half_width[b], view.most[b]
+    ridge, n_members = view.ridge, len(view.centre)
     mean, q, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states)  # actions as floats: one width
     best, score = np.empty(n_states), np.empty(n_states)
     shift, scale = np.empty(n_members), np.empty(n_members)
@@ -195,7 +187,7 @@ def _plan(
         v = values[h + 1]
         average, low, high = _mean_and_range(v)
         for m in range(n_members):
-            shift[m], scale[m] = _split(rules, m, v, average, low, high)
+            shift[m], scale[m] = _split(view, m, v, average, low, high)
         best[:] = -np.inf
         score[:] = -np.inf
         for a in range(len(ties)):
@@ -212,38 +204,43 @@ def _plan(
                     for s in range(n_states):  # φᵀM_n v + c (1 − φᵀM_n 1) + z · half-width
                         bound = (mean[s] + c) * shrink[first + s] + z * half_width[m, first + s]
                         q[s] = min(q[s], bound)
-                if rules.is_normalised:
+                if view.is_normalised:
                     for s in range(n_states):
                         q[s] = min(max(q[s], low), high)
             for s in range(n_states):
-                x = q[s] + most[first + s]
-                best[s] = max(best[s], x)
-                x += tie
+                q[s] += most[first + s]
+                best[s] = max(best[s], q[s])
+            if len(q_out) > 0:
+                for s in range(n_states):
+                    q_out[h, first + s] = q[s]
+            if len(preference) > 0:
+                for s in range(n_states):
+                    q[s] += TIE * min(max(preference[h, first + s], 0.0), float(horizon))
+            for s in range(n_states):
+                x = q[s] + tie
                 chosen[s] = a if x > score[s] else chosen[s]
                 score[s] = max(score[s], x)
         for s in range(n_states):
-            values[h, s] = best[s] if rules.is_normalised else min(max(best[s], 0.0), float(horizon))
+            values[h, s] = best[s] if view.is_normalised else min(max(best[s], 0.0), float(horizon))
         for s in range(n_states):
             policy[h, s] = int(chosen[s])
         if world.end_state >= 0:
-            values[h, world.end_state] = (horizon - h) * rules.end_reward
+            values[h, world.end_state] = (horizon - h) * view.end_reward
 
 
 @_compiled
-def _pessimistic_value(
-    world: World, rules: Rules, known: Learned, believed: Believed, b: int, policy: Any, values: Any
-) -> float:
+def _pessimistic_value(world: World, view: View, known: Learned, b: int, policy: Any, values: Any) -> float:
     """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is written over."""
     horizon, n_states = policy.shape
     times, successors, n_successors = known.times[b], known.successors[b], known.n_successors[b]
-    shrink, half_width, least = known.shrink[b], believed.half_width[b], believed.least[b]
-    n_members = len(rules.centre)
+    shrink, half_width, least = known.shrink[b], view.half_width[b], view.least[b]
+    n_members = len(view.centre)
     shift, scale = np.empty(n_members), np.empty(n_members)
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
         average, low, high = _mean_and_range(v)
         for m in range(n_members):
-            shift[m], scale[m] = _split(rules, m, v, average, low, high)
+            shift[m], scale[m] = _split(view, m, v, average, low, high)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
             worth = least[p]
@@ -253,12 +250,12 @@ def _pessimistic_value(
                     mean += times[k, p] * v[successors[k, p]]
                 bound = -np.inf
                 for m in range(n_members):
-                    here = (mean + shift[m] * rules.ridge) * shrink[p] - scale[m] * half_width[m, p]
+                    here = (mean + shift[m] * view.ridge) * shrink[p] - scale[m] * half_width[m, p]
                     bound = max(bound, here)
-                worth += min(max(bound, low), high) if rules.is_normalised else bound
+                worth += min(max(bound, low), high) if view.is_normalised else bound
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if world.end_state >= 0:
-            values[h, world.end_state] = (horizon - h) * rules.end_reward
+            values[h, world.end_state] = (horizon - h) * view.end_reward
     return float(np.dot(values[0], world.start))
 
 
@@ -317,9 +314,7 @@ def _place(known: Learned, b: int, pair: int, successor: int) -> int:
 
 
 @_compiled
-def _learn(
-    world: World, rules: Rules, known: Learned, believed: Believed, b: int, states: Any, actions: Any, coins: Any
-) -> float:
+def _learn(world: World, view: View, known: Learned, b: int, states: Any, actions: Any, coins: Any) -> float:
     """Count the steps of one episode (Algorithm 1, lines 11, 12) and return what they earned."""
     n_states = len(world.start)
     earned = 0.0
@@ -335,113 +330,87 @@ def _learn(
         known.counts[b, p] += 1.0
         known.moment[b, p, states[h + 1]] += 1.0
         known.times[b, _place(known, b, p, states[h + 1]), p] += 1.0
-        if rules.learns_reward:
+        known.shrink[b, p] = 1.0 / (view.ridge + known.visits[b, p])
+        if view.learns_reward:
             known.reward_moment[b, p] += (paid - world.low) / (world.high - world.low)
-    for h in range(len(actions)):
-        p = actions[h] * n_states + states[h]
-        known.shrink[b, p] = 1.0 / (rules.ridge + known.visits[b, p])
-        believe(rules, known, believed, b, p)
     return earned
 
 
 @_compiled
-def believe(rules: Rules, known: Learned, believed: Believed, b: int, pair: int) -> None:
-    """Bring what the rules make of a pair up to date."""
+def _look_again(view: View, known: Learned, b: int, pair: int) -> None:
+    """Bring the bounds of a pair up to date."""
     n = known.visits[b, pair]
-    for m in range(len(rules.centre)):
-        believed.half_width[b, m, pair] = rules.half_width[m, n]
-    if rules.learns_reward:
+    for m in range(len(view.centre)):
+        view.half_width[b, m, pair] = view.by_visits[m, n]
+    if view.learns_reward:
         mean = known.reward_moment[b, pair] * known.shrink[b, pair]
-        believed.most[b, pair] = min(max(mean + rules.reward_half_width[n], 0.0), 1.0)
-        believed.least[b, pair] = min(max(mean - rules.reward_half_width[n], 0.0), 1.0)
+        view.most[b, pair] = min(max(mean + view.reward_by_visits[n], 0.0), 1.0)
+        view.least[b, pair] = min(max(mean - view.reward_by_visits[n], 0.0), 1.0)
 
 
 @_compiled
-def believe_all(rules: Rules, known: Learned, believed: Believed) -> None:
-    """Bring what the rules make of every pair up to date."""
+def look_at_all(view: View, known: Learned) -> None:
+    """Bring the bounds of every pair up to date."""
     for b in range(known.visits.shape[0]):
         for pair in range(known.visits.shape[1]):
-            believe(rules, known, believed, b, pair)
-
-
-@_compiled
-def _certify(
-    world: World, proven: Rules, known: Learned, believed: Believed, b: int, policy: Any, values: Any, found: Any
-) -> None:
-    """Bound the policy's value from below and V*(s0) from above (design 4.2): found (2,), in unit reward."""
-    found[0] = _pessimistic_value(world, proven, known, believed, b, policy, values)
-    n_actions = len(world.reward) // len(world.start)
-    best = np.empty(policy.shape, dtype=policy.dtype)
-    _plan(world, proven, known, believed, b, np.zeros(n_actions), values, best)
-    found[1] = np.dot(values[0], world.start)
-
-
-@_compiled
-def certify_advice(
-    world: World, rules: Rules, proven: Rules, known: Learned, believed: Believed, sure: Believed, ties: Any, found: Any
-) -> None:
-    """Certify, in every replica, the policy that all data advise: found (B, 2), in unit reward.
-
-    Args:
-        world: the MDP; only its shape is used.
-        rules: of the agent.
-        proven: at the proven radius.
-        known: what was learned.
-        believed: what the rules make of it.
-        sure: what the proven rules make of it.
-        ties: (A,) what breaks ties.
-        found: filled in.
-    """
-    horizon, n_states = world.horizon, len(world.start)
-    values = np.zeros((horizon + 1, n_states))
-    policy = np.zeros((horizon, n_states), dtype=np.int32)
-    for b in range(len(found)):
-        _plan(world, rules, known, believed, b, ties, values, policy)
-        _certify(world, proven, known, sure, b, policy, values, found[b])
+            _look_again(view, known, b, pair)
 
 
 @_compiled
 def play_episodes(
     world: World,
-    rules: Rules,
-    proven: Rules,
+    agent: View,
+    lean: View,
+    proven: View,
     known: Learned,
-    believed: Believed,
-    sure: Believed,
     ties: Any,
     uniforms: Any,
-    certified: bool,
+    prefers: bool,
+    certifies: bool,
+    learns: bool,
     played: Played,
 ) -> None:
     """Play and learn n episodes in every replica.
 
     Args:
         world: the MDP.
-        rules: how bounds follow from visits.
+        agent: what the agent makes of its data.
+        lean: the same at a small radius, to break ties.
         proven: the same at the proven radius, for certificates.
-        known: what was learned; changed in place.
-        believed: what the rules make of it, likewise.
-        sure: what the proven rules make of it, likewise.
-        ties: (B, n, A) what breaks ties.
+        known: what was learned; changed in place, as are the views.
+        ties: (B, n, A) what breaks the ties that are left.
         uniforms: (B, n, D) the random numbers: first state, next states, and coins for noisy rewards.
-        certified: whether every episode is.
+        prefers: whether the lean view breaks ties.
+        certifies: whether every episode is certified.
+        learns: False leaves everything that was learned as it is.
         played: filled in.
     """
     n_replicas, n_episodes, horizon = played.actions.shape
-    n_states = len(world.start)
+    n_states, n_pairs = len(world.start), len(world.reward)
     values = np.zeros((horizon + 1, n_states))
-    policy = np.zeros((horizon, n_states), dtype=np.int32)
+    policy, other = np.zeros((horizon, n_states), dtype=np.int32), np.zeros((horizon, n_states), dtype=np.int32)
+    nothing, no_ties = np.zeros((0, 0)), np.zeros(ties.shape[2])
+    preference = np.zeros((horizon, n_pairs)) if prefers else nothing
     for b in range(n_replicas):
         for i in range(n_episodes):
-            states, actions = played.states[b, i], played.actions[b, i]
-            _plan(world, rules, known, believed, b, ties[b, i], values, policy)
+            if prefers:
+                _plan(world, lean, known, b, no_ties, nothing, values, other, preference)
+            _plan(world, agent, known, b, ties[b, i], preference, values, policy, nothing)
             played.upper[b, i] = np.dot(values[0], world.start)
-            _play(world, policy, uniforms[b, i], states, actions)
-            if certified:
-                _certify(world, proven, known, sure, b, policy, values, played.certified[b, i])
+            if certifies:
+                played.certified[b, i, 0] = _pessimistic_value(world, proven, known, b, policy, values)
+                _plan(world, proven, known, b, no_ties, nothing, values, other, nothing)
+                played.certified[b, i, 1] = np.dot(values[0], world.start)
             played.regret[b, i] = _judge(world, policy, values) if world.judged else np.nan
-            coins = uniforms[b, i, horizon + 1 :]
-            played.returns[b, i] = _learn(world, rules, known, believed, b, states, actions, coins)
-            if certified:
-                for h in range(horizon):
-                    believe(proven, known, sure, b, actions[h] * n_states + states[h])
+            if not learns:
+                continue
+            states, actions = played.states[b, i], played.actions[b, i]
+            _play(world, policy, uniforms[b, i], states, actions)
+            played.returns[b, i] = _learn(world, agent, known, b, states, actions, uniforms[b, i, horizon + 1 :])
+            for h in range(horizon):
+                p = actions[h] * n_states + states[h]
+                _look_again(agent, known, b, p)
+                if prefers:
+                    _look_again(lean, known, b, p)
+                if certifies:
+                    _look_again(proven, known, b, p)

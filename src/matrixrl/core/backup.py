@@ -13,7 +13,9 @@ from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.tolerances import TIE
 
-__all__ = ["Belief", "form_belief", "next_value_bound", "optimistic_plan", "pessimistic_values"]
+__all__ = ["Belief", "form_belief", "next_value_bound", "optimistic_plan", "pessimistic_values", "rank_weight"]
+
+_RANK_SHARE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,11 @@ def next_value_bound(
     return bound
 
 
+def rank_weight(horizon: int, *, prefers: bool) -> float:
+    """Return what the random ranking of actions, in [0, 1], counts for: little where a preference comes first."""
+    return TIE * horizon * (_RANK_SHARE if prefers else 1.0)
+
+
 def optimistic_plan(
     belief: Belief,
     *,
@@ -115,6 +122,8 @@ def optimistic_plan(
     end_state: int | None = None,
     end_reward: float = 0.0,
     compiled: bool = False,
+    preference: FloatArray | None = None,
+    q_out: FloatArray | None = None,
 ) -> Plan:
     """Return the optimistic values and the policy that is greedy in them (YW19 (4), Algorithm 1 line 6).
 
@@ -126,17 +135,19 @@ def optimistic_plan(
         end_state: an absorbing state whose value is known: `end_reward` for each step that is left.
         end_reward: the unit reward of the end state.
         compiled: take the compiled loops where they know the form of the bound.
+        preference: (B, H, A, S) in [0, H]; breaks ties before `priority` does: the larger, the better.
+        q_out: (B, H, A, S) where to write the optimistic Q, if it is wanted.
     """
     n_replicas = len(belief.core)
     n_actions, n_states = unit_reward.shape[-2:]
     is_normalised = belief.confidence_set.is_normalised
     values = np.zeros((n_replicas, horizon + 1, n_states))
     policy = np.empty((n_replicas, horizon, n_states), dtype=np.min_scalar_type(n_actions - 1))
+    tie_break = rank_weight(horizon, prefers=preference is not None) * priority
     if compiled and has_compiled_form(belief):
         ends = (-1 if end_state is None else end_state, end_reward)
-        fill_in_compiled(belief, unit_reward, (TIE * horizon) * priority, ends, values, policy)
+        fill_in_compiled(belief, unit_reward, tie_break, ends, values, policy, preference, q_out)
         return Plan(policy=policy, values=values, empty=belief.empty)
-    tie_break = (TIE * horizon) * priority[:, :, None]
     for h in reversed(range(horizon)):
         v_next = values[:, h + 1]
         if h == horizon - 1:
@@ -147,7 +158,11 @@ def optimistic_plan(
         q.max(axis=1, out=values[:, h])
         if not is_normalised:
             np.clip(values[:, h], 0.0, float(horizon), out=values[:, h])  # Π_[0,H] of YW19 (4)
-        q += tie_break
+        if q_out is not None:
+            q_out[:, h] = q
+        if preference is not None:
+            q += TIE * preference[:, h]
+        q += tie_break[:, :, None]
         policy[:, h] = q.argmax(axis=1)
         if end_state is not None:
             values[:, h, end_state] = (horizon - h) * end_reward

@@ -40,6 +40,8 @@ def fill_in_compiled(
     ends: tuple[int, float],
     values: FloatArray,
     policy: IntArray,
+    preference: FloatArray | None = None,
+    q_out: FloatArray | None = None,
 ) -> None:
     """Fill in values (B, H+1, S) and policy (B, H, S) by the compiled loops.
 
@@ -50,6 +52,8 @@ def fill_in_compiled(
         ends: the end state, or -1, and its unit reward.
         values: zero at the last stage.
         policy: filled in.
+        preference: (B, H, A, S) what breaks ties first, or None.
+        q_out: (B, H, A, S) filled in, or None.
     """
     from matrixrl.compiled.backup import plan_all  # numba: half a second
 
@@ -72,4 +76,11 @@ def fill_in_compiled(
         *ends,
         values,
         policy,
+        _by_pairs(preference),
+        _by_pairs(q_out),
     )
+
+
+def _by_pairs(table: FloatArray | None) -> FloatArray:
+    """Return (B, H, A, S) as (B, H, P), or nothing at all for None."""
+    return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents import MatrixRLEngine, VisitRules, why_not_by_visits
+from matrixrl.agents.engine import LEAN
+from matrixrl.core.backup import rank_weight
 from matrixrl.mdp import FiniteMDP, Successors
 from matrixrl.records import FloatArray, IntArray
-from matrixrl.tolerances import TIE
 
 __all__ = ["CompiledPlay", "Stretch", "why_not_compiled"]
 
@@ -73,18 +74,16 @@ class CompiledPlay:
     ) -> None:
         from matrixrl.compiled import tabular  # numba: half a second
 
-        self._code = tabular
+        self._code: Any = tabular
         self._mdp, self._engine = mdp, engine
         successors = mdp.transitions.successors()
         assert successors is not None
         self._width = successors.states.shape[1]
         self._world = self._make_world(successors, optimal_value)
-        self._certify = certify
-        self._rules: Any = None
-        self._proven: Any = None
+        self._certify, self._prefers = certify, engine.settings.ties == "estimate"
+        self._views: list[Any] = []
+        """At the agent's radius, at the lean one that breaks ties, at the proven one."""
         self._known: Any = None
-        self._believed: Any = None
-        self._sure: Any = None
         self._in_step_with: tuple[int, int] = (-1, -1)
 
     def play(self, ties: Sequence[np.random.Generator], streams: Sequence[np.random.Generator], count: int) -> Stretch:
@@ -96,22 +95,10 @@ class CompiledPlay:
             count: n.
         """
         engine, task = self._engine, self._mdp.task
-        n_actions, shape = task.n_actions, (len(streams), count)
-        ranking = np.tile(np.arange(n_actions), (count, 1))
+        ranking = np.tile(np.arange(task.n_actions), (count, 1))
         ranks = np.stack([rng.permuted(ranking, axis=1) for rng in ties])
         uniforms = np.stack([rng.random((count, self._mdp.draws_per_episode)) for rng in streams])
-        self._get_in_step(count)
-        played = self._code.Played(
-            states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
-            actions=np.zeros((*shape, task.horizon), dtype=np.int64),
-            regret=np.zeros(shape),
-            returns=np.zeros(shape),
-            upper=np.zeros(shape),
-            certified=np.full((*shape, 2), np.nan),
-        )
-        tie_break = (TIE * task.horizon) * (ranks / n_actions)
-        beliefs = (self._rules, self._proven, self._known, self._believed, self._sure)
-        self._code.play_episodes(self._world, *beliefs, tie_break, uniforms, self._certify, played)
+        played = self._run(ranks, uniforms, certifies=self._certify)
         engine.design.restore({"counts": self._known.counts})
         engine.episode += count
         engine.plans += count
@@ -127,14 +114,32 @@ class CompiledPlay:
 
     def certify_advice(self) -> tuple[FloatArray, FloatArray]:
         """Return, for each replica, upper and lower bound of the policy that all data advise: each (B,)."""
-        self._get_in_step(0)
-        self._code.believe_all(self._proven, self._known, self._sure)
-        task, found = self._mdp.task, np.zeros((self._engine.n_replicas, 2))
-        lowest_first = (TIE * task.horizon) * np.arange(task.n_actions)[::-1] / task.n_actions
-        beliefs = (self._rules, self._proven, self._known, self._believed, self._sure)
-        self._code.certify_advice(self._world, *beliefs, lowest_first, found)
-        own = task.to_own_unit(found)
+        n_replicas, n_actions = self._engine.n_replicas, self._mdp.n_actions
+        lowest_first = np.tile(np.arange(n_actions)[::-1], (n_replicas, 1, 1))
+        played = self._run(lowest_first, np.zeros((n_replicas, 1, 0)), certifies=True, learns=False)
+        own = self._mdp.task.to_own_unit(played.certified[:, 0])
         return own[:, 1], own[:, 0]
+
+    def _run(self, ranks: IntArray, uniforms: FloatArray, *, certifies: bool, learns: bool = True) -> Any:
+        """Run the loops for ranks (B, n, A) of actions and uniforms (B, n, D)."""
+        task, (n_replicas, count, n_actions) = self._mdp.task, ranks.shape
+        self._get_in_step(count)
+        shape = (n_replicas, count)
+        played = self._code.Played(
+            states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
+            actions=np.zeros((*shape, task.horizon), dtype=np.int64),
+            regret=np.zeros(shape),
+            returns=np.zeros(shape),
+            upper=np.zeros(shape),
+            certified=np.full((*shape, 2), np.nan),
+        )
+        if certifies and not self._certify:  # the proven view was not kept up to date
+            self._code.look_at_all(self._views[2], self._known)
+        tie_break = rank_weight(task.horizon, prefers=self._prefers) * (ranks / n_actions)
+        self._code.play_episodes(
+            self._world, *self._views, self._known, tie_break, uniforms, self._prefers, certifies, learns, played
+        )
+        return played
 
     def _make_world(self, successors: Successors, optimal_value: float | None) -> Any:
         mdp, task = self._mdp, self._mdp.task
@@ -154,7 +159,6 @@ class CompiledPlay:
             end_state=-1 if task.end_state is None else int(task.end_state),
             optimal_value=optimal_value or 0.0,
             judged=optimal_value is not None,
-            horizon=task.horizon,
         )
 
     def _version(self) -> tuple[int, int]:
@@ -163,40 +167,39 @@ class CompiledPlay:
 
     def _get_in_step(self, count: int) -> None:
         """Take over what the engine has learned elsewhere, and see that the tables last for `count` episodes."""
-        engine = self._engine
         stale = self._known is None or self._in_step_with != self._version()
         if stale:
             self._known = self._index()
-            self._believed, self._sure = self._beliefs(), self._beliefs()
-        most = int(self._known.visits.max()) + count * engine.task.horizon
-        if self._rules is None or most >= self._rules.half_width.shape[1]:
-            self._rules, self._proven = self._tabulate(2 * most + 1), self._tabulate(2 * most + 1, proven=True)
-        if stale:
-            self._code.believe_all(self._rules, self._known, self._believed)
-            self._code.believe_all(self._proven, self._known, self._sure)
+        most = int(self._known.visits.max()) + count * self._engine.task.horizon
+        if stale or most >= self._views[0].by_visits.shape[1]:
+            size, engine = 2 * most + 1, self._engine
+            kinds = (
+                VisitRules.of(engine, size),
+                VisitRules.of(engine, size, share=LEAN),
+                VisitRules.of(engine, size, proven=True),
+            )
+            self._views = [self._view(rules) for rules in kinds]
+            for view in self._views:
+                self._code.look_at_all(view, self._known)
             self._in_step_with = self._version()
 
-    def _tabulate(self, size: int, *, proven: bool = False) -> Any:
+    def _view(self, rules: VisitRules) -> Any:
         engine = self._engine
-        rules = VisitRules.of(engine, size, proven=proven)
-        return self._code.Rules(
+        n_replicas, n_pairs = engine.n_replicas, engine.features.phi.d
+        reward = np.tile(engine.task.unit_reward.T.ravel(), (n_replicas, 1))
+        return self._code.View(
             ridge=engine.ridge,
             centre=rules.centre,
             norm=rules.norm,
             constant=rules.constant,
             is_normalised=engine.set.is_normalised,
-            half_width=np.ascontiguousarray(rules.half_width),
+            by_visits=np.ascontiguousarray(rules.half_width),
             learns_reward=not engine.settings.known_reward,
-            reward_half_width=rules.reward_half_width,
+            reward_by_visits=rules.reward_half_width,
             end_reward=float((0.0 - engine.task.reward_range[0]) / engine.task.unit),
-        )
-
-    def _beliefs(self) -> Any:
-        engine = self._engine
-        n_replicas, n_pairs = engine.n_replicas, engine.features.phi.d
-        known = np.tile(engine.task.unit_reward.T.ravel(), (n_replicas, 1))
-        return self._code.Believed(
-            half_width=np.zeros((n_replicas, len(engine.set.members), n_pairs)), most=known, least=known.copy()
+            half_width=np.zeros((n_replicas, len(rules.centre), n_pairs)),
+            most=reward,
+            least=reward.copy(),
         )
 
     def _index(self) -> Any:

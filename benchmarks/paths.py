@@ -13,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.envs import make
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.mdp import Judge
+from matrixrl.mdp import Judge, tabular
 from matrixrl.run import Simulation
 from test_planning import engine_of
 from timing import alternate
@@ -26,9 +27,10 @@ from timing import alternate
 Pair = tuple[Callable[[], object], Callable[[], object]]
 
 
-def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int) -> Pair:
+def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int, *, compiled: bool = False) -> Pair:
     one = engine_of(n_states, n_actions, d, horizon)
-    engine = MatrixRLEngine(one.task, one.features, MatrixRLSettings.resolve({}), range(replicas))
+    settings = MatrixRLSettings.resolve({})
+    engine = MatrixRLEngine(one.task, one.features, settings, range(replicas), compiled=compiled)
     rows, psi, core = one.features.phi.flat, one.features.psi.table, engine.core()
     values = np.random.default_rng(1).random((replicas, n_states))
 
@@ -51,19 +53,37 @@ def learning(n_states: int, n_actions: int, d: int, horizon: int) -> Pair:
     return update, lambda: rows @ factor
 
 
-def river(replicas: int) -> Pair:
-    """An episode of RiverSwim-6, all of it, against 24 × (one batched product and one draw) of the same shapes."""
-    simulation = Simulation("river-swim", n_episodes=10**6, seeds=range(replicas), window=range(10**5))
+def river(replicas: int, *, compiled: bool) -> Pair:
+    """Episodes of RiverSwim-6, all of them, against 24 × (one batched product and one draw) of the same shapes each."""
+    count = 100 if compiled else 1
+    simulation = Simulation(
+        "river-swim", n_episodes=10**6, seeds=range(replicas), window=range(10**5), compiled=compiled
+    )
     core, values = np.ones((replicas, 12, 6)), np.ones((replicas, 6, 1))
     rngs = [np.random.default_rng(i) for i in range(replicas)]
 
     def bare() -> None:
-        np.stack([rng.random(25) for rng in rngs])
-        for _ in range(24):
-            core @ values  # the plan
-            core @ values  # the regret
+        for _ in range(count):
+            np.stack([rng.random(25) for rng in rngs])
+            for _ in range(24):
+                core @ values  # the plan
+                core @ values  # the regret
 
-    return simulation.step, bare
+    return lambda: simulation.advance(count), bare
+
+
+def random_table(n_states: int) -> Pair:
+    """Compiled episodes of a random MDP without regret, against the sparse products of their plans (scipy)."""
+    mdp = tabular(n_states=n_states, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
+    simulation = Simulation(mdp, n_episodes=10**5, seeds=[0], compiled=True, measure_regret=False)
+    simulation.advance(200)
+    seen, values = sparse.csr_array(simulation.engine.cross_moment[0]), np.ones(n_states)
+
+    def bare() -> None:
+        for _ in range(100 * 19):
+            seen @ values
+
+    return lambda: simulation.advance(100), bare
 
 
 def judging(replicas: int) -> Pair:
@@ -124,8 +144,15 @@ def main() -> None:
             "plan, 1,000,10,100,20, one seed": planning(1_000, 10, 100, 20, 1),
             "plan, 1,000,10,100,20, 32 seeds": planning(1_000, 10, 100, 20, 32),
             "learn an episode, 10,000,10,200,10 (bare: Φ·G)": learning(10_000, 10, 200, 10),
-            "episode of RiverSwim-6, one seed": river(1),
-            "episode of RiverSwim-6, 32 seeds": river(32),
+            "plan, 1,000,10,10,10, one seed": planning(1_000, 10, 10, 10, 1),
+            "plan, 1,000,10,10,10, one seed, compiled": planning(1_000, 10, 10, 10, 1, compiled=True),
+            "plan, 100,4,10,10, one seed": planning(100, 4, 10, 10, 1),
+            "plan, 100,4,10,10, one seed, compiled": planning(100, 4, 10, 10, 1, compiled=True),
+            "episode of RiverSwim-6, one seed": river(1, compiled=False),
+            "100 of them, compiled": river(1, compiled=True),
+            "episode of RiverSwim-6, 32 seeds": river(32, compiled=False),
+            "100 of them, 32 seeds, compiled": river(32, compiled=True),
+            "100 episodes of a random MDP, S = 1,000, compiled": random_table(1_000),
             "exact regret, 1,000 × 10, low rank, one seed": judging(1),
             "exact regret, 1,000 × 10, low rank, 32 seeds": judging(32),
             "PSRL plan, RiverSwim-6, 32 seeds (bare: its draws)": sampling("psrl"),

@@ -1,6 +1,7 @@
 """Tables of the study, one command each.
 
 python benchmarks/study.py regret          every set × radius, presets, known and unknown rewards
+python benchmarks/study.py ties            guaranteed with ties at random and by the estimate
 python benchmarks/study.py coverage        how often M* is inside at all n, set × radius
 python benchmarks/study.py certificates    gap against N, and how often the truth is inside
 python benchmarks/study.py misspecified    how early the alarm fires as features get worse
@@ -68,6 +69,24 @@ def regret(seeds: int) -> None:
                 )
                 cells.append(f"{found.final_regret.mean():,.1f} ± {found.final_regret.std(ddof=1):,.1f}")
             row(cells)
+
+
+def ties(seeds: int) -> None:
+    tasks = {
+        **TASKS,
+        "RiverSwim (12, 48)": ("river-swim", {"n_states": 12, "horizon": 48}, 3000),
+        "random S=400, A=2, H=20": (tabular(n_states=400, horizon=20, n_successors=5, seed=0).mdp, {}, 400),
+    }
+    head(["MDP", "rewards", "N", "ties at random", "ties by the estimate", "change"])
+    for label, (env, settings, n) in tasks.items():
+        for known in (True, False):
+            found = [
+                run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, known_reward=known, ties=how)
+                for how in ("random", "estimate")
+            ]
+            plain, better = (run.final_regret for run in found)
+            cells = [f"{x.mean():,.1f} ± {x.std(ddof=1) / np.sqrt(seeds):,.1f}" for x in (plain, better)]
+            row([label, "known" if known else "learned", n, *cells, f"{better.mean() / plain.mean() - 1.0:+.0%}"])
 
 
 def coverage(runs: int, episodes: int = 60) -> None:
@@ -197,6 +216,7 @@ def million() -> None:
 
 TABLES = {
     "regret": regret,
+    "ties": ties,
     "coverage": lambda seeds: coverage(max(200, seeds)),
     "certificates": certificates,
     "misspecified": misspecified,

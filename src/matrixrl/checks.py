@@ -26,6 +26,8 @@ __all__ = [
     "within",
 ]
 
+_SHOWN_NAMES = 30  # of Gymnasium there are hundreds
+
 
 def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
     """Raise the library's one form of complaint.
@@ -99,7 +101,11 @@ def choice(argument: str, value: object, options: Iterable[str]) -> str:
         return str(value)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f"Did you mean '{near[0]}'?" if near else "Pick one of those names."
-    raise UnknownName(f"{argument} must be one of {', '.join(names)}; got {value!r}. {hint}")
+    shown = ", ".join(names)
+    if len(names) > _SHOWN_NAMES:
+        some = difflib.get_close_matches(str(value), names, n=5, cutoff=0.0)
+        shown = f"{len(names)} names, such as {', '.join(some)}"
+    raise UnknownName(f"{argument} must be one of {shown}; got {value!r}. {hint}")
 
 
 def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:

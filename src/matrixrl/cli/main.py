@@ -94,6 +94,10 @@ def run_command(
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
     ] = False,
+    compiled: Annotated[
+        bool | None,
+        typer.Option("--compiled/--no-compiled", help="Compiled loops (numba); by default where they pay off."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run an agent: exact regret where the optimum is known, returns on a control task."""
@@ -101,6 +105,8 @@ def run_command(
     env_settings = parse_settings("--set", set_ or [])
     if is_control(env):
         choice("--agent", agent or KernelMatrixRL.name, [KernelMatrixRL.name])
+        if compiled:
+            raise InvalidInput("--compiled must be left out of a control task; got it. It has no compiled loops.")
         if certify:
             raise InvalidInput("--certify must be left out of a control task; got it. Nothing is proven there.")
         count = integer("--episodes", 25 if episodes is None else episodes, low=1, remedy="Ask for at least one.")
@@ -120,6 +126,7 @@ def run_command(
         settings=settings,
         env_settings=env_settings,
         certify=certify,
+        compiled=compiled,
     )
     directory = _directory(out, overwrite)
     interrupted = False

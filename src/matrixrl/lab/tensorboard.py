@@ -14,7 +14,6 @@ import numpy as np
 
 from matrixrl.lab.analysis.statistics import grid_of
 from matrixrl.lab.execution.blocks import BlockResult, Order
-from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import Store
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.run.tensorboard import open_writer
@@ -105,7 +104,7 @@ class TensorBoardObserver:
         if curve is None or (curve.episodes[places] != order.first).any():
             self._load(number)  # with this block: it is stored already
         else:
-            series = result.columns[_measure(order.cell)]
+            series = result.columns[order.cell.measure]
             curve.add(places, series, self._steps, cumulate=not order.cell.is_control)
         self._write(number)
 
@@ -116,7 +115,7 @@ class TensorBoardObserver:
         shape = len(seeds), len(self._steps)
         curve = _Curve(np.full(shape, np.nan), np.zeros(len(seeds)), np.zeros(len(seeds), dtype=int), written)
         for k, seed in enumerate(seeds):  # one by one: they may have got differently far
-            series = self._store.read(number, _measure(cell), [seed])
+            series = self._store.read(number, cell.measure, [seed])
             curve.add([k], series, self._steps, cumulate=not cell.is_control)
         self._curves[number] = curve
 
@@ -151,10 +150,6 @@ class TensorBoardObserver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _measure(cell: Cell) -> str:
-    return "return" if cell.is_control else "regret"
 
 
 def _safe_names(ids: Iterable[str]) -> dict[str, str]:

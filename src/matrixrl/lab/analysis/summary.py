@@ -124,7 +124,7 @@ def summarise(store: Store) -> list[EnvSummary]:
 def _environment(store: Store, env_id: str, cells: list[tuple[int, Cell]], rows: dict[int, list[RunRow]]) -> EnvSummary:
     agents = [_agent(store, number, cell, rows[number]) for number, cell in cells]
     facts = next((f for f in (store.facts(number) for number, _ in cells) if f), {})
-    measure: Literal["regret", "return"] = "return" if cells[0][1].is_control else "regret"
+    measure = cells[0][1].measure
     played = [a for a in agents if a.final is not None]
     if not played:
         return EnvSummary(env_id, measure, facts, agents, None)
@@ -160,7 +160,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
     if not begun:
         return summary
     seeds = summary.played
-    series = store.read(number, "return" if cell.is_control else "regret", seeds)
+    series = store.read(number, cell.measure, seeds)
     n = series.shape[1]
     at = grid_of(n)
     picked = at.astype(int) - 1

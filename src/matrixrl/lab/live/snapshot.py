@@ -64,7 +64,7 @@ class Watcher:
         self._curves = {}  # what is not asked for again is forgotten
         environments: dict[str, dict[str, Any]] = {}
         for number, cell in enumerate(experiment.cells):
-            panel = environments.setdefault(cell.env_id, {"id": cell.env_id, "measure": _measure(cell), "cells": []})
+            panel = environments.setdefault(cell.env_id, {"id": cell.env_id, "measure": cell.measure, "cells": []})
             progress = _progress(rows[number], experiment.episodes)
             curve = self._curve(store, number, cell, rows[number], before)
             panel["cells"].append({"cell": number, "agent": cell.agent_id, **progress, **curve})
@@ -95,7 +95,7 @@ class Watcher:
         key = (store.experiment.hash, number, seeds, n)
         curve = before.get(key)
         if curve is None:
-            series = store.read(number, _measure(cell), seeds)[:, :n]  # more may have come since the rows were read
+            series = store.read(number, cell.measure, seeds)[:, :n]  # more may have come since the rows were read
             if series.shape[1] == 0:  # … or the seeds began anew
                 return {"curve": {"episode": [], "mean": []}, "curve_seeds": 0}
             mean = series.mean(axis=0)
@@ -106,10 +106,6 @@ class Watcher:
             key = (*key[:3], series.shape[1])
         self._curves[key] = curve
         return {"curve": curve, "curve_seeds": len(seeds)}
-
-
-def _measure(cell: Cell) -> str:
-    return "return" if cell.is_control else "regret"
 
 
 def _progress(rows: list[RunRow], episodes: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from matrixrl.agents import BASELINES, ControlSettings, KernelMatrixRL
 from matrixrl.checks import choice, fail
@@ -52,6 +52,11 @@ class Cell:
     def id(self) -> str:
         """A readable name of the cell."""
         return f"{self.env_id} / {self.agent_id}"
+
+    @property
+    def measure(self) -> Literal["regret", "return"]:
+        """The column that tells how well it learns: regret, or returns where the optimum is not known."""
+        return "return" if self.is_control else "regret"
 
 
 @dataclass(frozen=True)

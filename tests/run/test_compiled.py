@@ -207,3 +207,15 @@ def test_a_table_of_successors_that_would_not_fit_is_refused():
     assert why_not_compiled(world, engine) is None
     engine.seeds = list(range(10**8))
     assert "1 GB" in (why_not_compiled(world, engine) or "")
+
+
+def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():
+    """What numba keeps on disk is then readable by the next version of the library."""
+    from matrixrl.compiled import tabular as loops
+
+    for kind in (loops.World, loops.View, loops.Learned, loops.Played):
+        assert [getattr(loops, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
+    simulation("river-swim", 3).run()
+    assert loops.play_episodes.signatures
+    for function in (loops.play_episodes, loops.look_at_all):
+        assert not any("World" in str(types) or "View" in str(types) for types in function.signatures)

@@ -17,7 +17,8 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["Learned", "Played", "View", "World", "look_at_all", "play_episodes"]
 
-_compiled = njit(cache=True, nogil=True, error_model="numpy")
+# No value here is NaN, so that minima and maxima may be single instructions.
+_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 # Sums may be reordered: they decide nothing by themselves, and are eight times as fast.
 _summed = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nnan", "nsz"})
 
@@ -134,6 +135,15 @@ class Played(NamedTuple):
     certified: Any
 
 
+# The loops take plain tuples: numba keeps what it compiled under the types of the arguments, and a class of ours among
+# them could not be read back once another version of the library has renamed it. So fields are found by their place.
+(FOLLOWING, CHANCE, CDF, START, START_CDF, REWARD, PAYS, LOW, HIGH, NOISY, END_STATE, OPTIMAL_VALUE, JUDGED) = range(13)
+(RIDGE, CENTRE, NORM, CONSTANT, IS_NORMALISED, BY_VISITS, LEARNS_REWARD, REWARD_BY_VISITS, END_REWARD) = range(9)
+(HALF_WIDTH, MOST, LEAST) = range(9, 12)
+(VISITS, N_SUCCESSORS, WIDEST, SUCCESSORS, TIMES, COUNTS, MOMENT, REWARD_MOMENT, SHRINK) = range(9)
+(STATES, ACTIONS, REGRET, RETURNS, UPPER, CERTIFIED) = range(6)
+
+
 @_summed
 def _mean_and_range(v: Any) -> tuple[float, float, float]:
     total, low, high = 0.0, v[0], v[0]
@@ -153,23 +163,23 @@ def _distance(v: Any, centre: float) -> float:
 
 
 @_compiled
-def _split(view: View, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
+def _split(view: Any, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
     """Return shift and scale of one member of the set for the values v."""
     centre = 0.0
-    if view.centre[m] == 1:
+    if view[CENTRE][m] == 1:
         centre = mean
-    elif view.centre[m] == 2:
+    elif view[CENTRE][m] == 2:
         centre = 0.5 * (low + high)
-    if view.norm[m] == 0:
+    if view[NORM][m] == 0:
         return centre, _distance(v, centre)
-    if view.norm[m] == 1:
+    if view[NORM][m] == 1:
         return centre, max(abs(low - centre), abs(high - centre))
-    return centre, view.constant[m]
+    return centre, view[CONSTANT][m]
 
 
 @_compiled
 def _plan(
-    world: World, view: View, known: Learned, b: int, ties: Any, preference: Any, values: Any, policy: Any, q_out: Any
+    world: Any, view: Any, known: Any, b: int, ties: Any, preference: Any, values: Any, policy: Any, q_out: Any
 ) -> None:
     """Fill in the optimistic values (H + 1, S) and the policy (H, S) of replica b (YW19 (4)).
 
@@ -177,9 +187,9 @@ def _plan(
     compiler gathers and adds four states at a time. `preference` and `q_out` are (H, P), or (0, 0) for none.
     """
     horizon, n_states = policy.shape
-    times, successors, widest = known.times[b], known.successors[b], known.widest[b]
-    shrink, half_width, most = known.shrink[b], view.half_width[b], view.most[b]
-    ridge, n_members = view.ridge, len(view.centre)
+    times, successors, widest = known[TIMES][b], known[SUCCESSORS][b], known[WIDEST][b]
+    shrink, half_width, most = known[SHRINK][b], view[HALF_WIDTH][b], view[MOST][b]
+    ridge, n_members = view[RIDGE], len(view[CENTRE])
     mean, q, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states)  # actions as floats: one width
     best, score = np.empty(n_states), np.empty(n_states)
     shift, scale = np.empty(n_members), np.empty(n_members)
@@ -204,7 +214,7 @@ def _plan(
                     for s in range(n_states):  # φᵀM_n v + c (1 − φᵀM_n 1) + z · half-width
                         bound = (mean[s] + c) * shrink[first + s] + z * half_width[m, first + s]
                         q[s] = min(q[s], bound)
-                if view.is_normalised:
+                if view[IS_NORMALISED]:
                     for s in range(n_states):
                         q[s] = min(max(q[s], low), high)
             for s in range(n_states):
@@ -221,20 +231,20 @@ def _plan(
                 chosen[s] = a if x > score[s] else chosen[s]
                 score[s] = max(score[s], x)
         for s in range(n_states):
-            values[h, s] = best[s] if view.is_normalised else min(max(best[s], 0.0), float(horizon))
+            values[h, s] = best[s] if view[IS_NORMALISED] else min(max(best[s], 0.0), float(horizon))
         for s in range(n_states):
             policy[h, s] = int(chosen[s])
-        if world.end_state >= 0:
-            values[h, world.end_state] = (horizon - h) * view.end_reward
+        if world[END_STATE] >= 0:
+            values[h, world[END_STATE]] = (horizon - h) * view[END_REWARD]
 
 
 @_compiled
-def _pessimistic_value(world: World, view: View, known: Learned, b: int, policy: Any, values: Any) -> float:
+def _pessimistic_value(world: Any, view: Any, known: Any, b: int, policy: Any, values: Any) -> float:
     """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is written over."""
     horizon, n_states = policy.shape
-    times, successors, n_successors = known.times[b], known.successors[b], known.n_successors[b]
-    shrink, half_width, least = known.shrink[b], view.half_width[b], view.least[b]
-    n_members = len(view.centre)
+    times, successors, n_successors = known[TIMES][b], known[SUCCESSORS][b], known[N_SUCCESSORS][b]
+    shrink, half_width, least = known[SHRINK][b], view[HALF_WIDTH][b], view[LEAST][b]
+    n_members = len(view[CENTRE])
     shift, scale = np.empty(n_members), np.empty(n_members)
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
@@ -250,13 +260,13 @@ def _pessimistic_value(world: World, view: View, known: Learned, b: int, policy:
                     mean += times[k, p] * v[successors[k, p]]
                 bound = -np.inf
                 for m in range(n_members):
-                    here = (mean + shift[m] * view.ridge) * shrink[p] - scale[m] * half_width[m, p]
+                    here = (mean + shift[m] * view[RIDGE]) * shrink[p] - scale[m] * half_width[m, p]
                     bound = max(bound, here)
-                worth += min(max(bound, low), high) if view.is_normalised else bound
+                worth += min(max(bound, low), high) if view[IS_NORMALISED] else bound
             values[h, s] = min(max(worth, 0.0), float(horizon))
-        if world.end_state >= 0:
-            values[h, world.end_state] = (horizon - h) * view.end_reward
-    return float(np.dot(values[0], world.start))
+        if world[END_STATE] >= 0:
+            values[h, world[END_STATE]] = (horizon - h) * view[END_REWARD]
+    return float(np.dot(values[0], world[START]))
 
 
 @_compiled
@@ -269,106 +279,106 @@ def _invert(cdf: Any, uniform: float) -> int:
 
 
 @_compiled
-def _play(world: World, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
+def _play(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
     """Draw one episode: states (H + 1,) and actions (H,)."""
     horizon, n_states = policy.shape
-    states[0] = _invert(world.start_cdf, uniforms[0])
+    states[0] = _invert(world[START_CDF], uniforms[0])
     for h in range(horizon):
         pair = policy[h, states[h]] * n_states + states[h]
         actions[h] = policy[h, states[h]]
-        states[h + 1] = world.following[pair, _invert(world.cdf[pair], uniforms[h + 1])]
+        states[h + 1] = world[FOLLOWING][pair, _invert(world[CDF][pair], uniforms[h + 1])]
 
 
 @_compiled
-def _judge(world: World, policy: Any, values: Any) -> float:
+def _judge(world: Any, policy: Any, values: Any) -> float:
     """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is written over."""
     horizon, n_states = policy.shape
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
         for s in range(n_states):
             p = policy[h, s] * n_states + s
-            worth = world.reward[p]
-            for k in range(world.chance.shape[1]):
-                worth += world.chance[p, k] * v[world.following[p, k]]
+            worth = world[REWARD][p]
+            for k in range(world[CHANCE].shape[1]):
+                worth += world[CHANCE][p, k] * v[world[FOLLOWING][p, k]]
             values[h, s] = worth
-    return float(max(world.optimal_value - np.dot(values[0], world.start), 0.0))
+    return float(max(world[OPTIMAL_VALUE] - np.dot(values[0], world[START]), 0.0))
 
 
 @_compiled
-def _place(known: Learned, b: int, pair: int, successor: int) -> int:
+def _place(known: Any, b: int, pair: int, successor: int) -> int:
     """Return where the successor of a pair is kept; a new one is put in its place, those above it move up."""
-    n = known.n_successors[b, pair]
+    n = known[N_SUCCESSORS][b, pair]
     k = 0
-    while k < n and known.successors[b, k, pair] < successor:
+    while k < n and known[SUCCESSORS][b, k, pair] < successor:
         k += 1
-    if k < n and known.successors[b, k, pair] == successor:
+    if k < n and known[SUCCESSORS][b, k, pair] == successor:
         return k
     for i in range(n, k, -1):
-        known.successors[b, i, pair] = known.successors[b, i - 1, pair]
-        known.times[b, i, pair] = known.times[b, i - 1, pair]
-    known.successors[b, k, pair] = successor
-    known.times[b, k, pair] = 0.0
-    known.n_successors[b, pair] = n + 1
-    known.widest[b] = max(known.widest[b], n + 1)
+        known[SUCCESSORS][b, i, pair] = known[SUCCESSORS][b, i - 1, pair]
+        known[TIMES][b, i, pair] = known[TIMES][b, i - 1, pair]
+    known[SUCCESSORS][b, k, pair] = successor
+    known[TIMES][b, k, pair] = 0.0
+    known[N_SUCCESSORS][b, pair] = n + 1
+    known[WIDEST][b] = max(known[WIDEST][b], n + 1)
     return k
 
 
 @_compiled
-def _learn(world: World, view: View, known: Learned, b: int, states: Any, actions: Any, coins: Any) -> float:
+def _learn(world: Any, view: Any, known: Any, b: int, states: Any, actions: Any, coins: Any) -> float:
     """Count the steps of one episode (Algorithm 1, lines 11, 12) and return what they earned."""
-    n_states = len(world.start)
+    n_states = len(world[START])
     earned = 0.0
     for h in range(len(actions)):
-        if states[h] == world.end_state:  # steps after the end were not taken
+        if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
         p = actions[h] * n_states + states[h]
-        paid = world.reward[p]
-        if world.noisy:
-            paid = world.high if coins[h] < world.pays[p] else world.low
+        paid = world[REWARD][p]
+        if world[NOISY]:
+            paid = world[HIGH] if coins[h] < world[PAYS][p] else world[LOW]
         earned += paid
-        known.visits[b, p] += 1
-        known.counts[b, p] += 1.0
-        known.moment[b, p, states[h + 1]] += 1.0
-        known.times[b, _place(known, b, p, states[h + 1]), p] += 1.0
-        known.shrink[b, p] = 1.0 / (view.ridge + known.visits[b, p])
-        if view.learns_reward:
-            known.reward_moment[b, p] += (paid - world.low) / (world.high - world.low)
+        known[VISITS][b, p] += 1
+        known[COUNTS][b, p] += 1.0
+        known[MOMENT][b, p, states[h + 1]] += 1.0
+        known[TIMES][b, _place(known, b, p, states[h + 1]), p] += 1.0
+        known[SHRINK][b, p] = 1.0 / (view[RIDGE] + known[VISITS][b, p])
+        if view[LEARNS_REWARD]:
+            known[REWARD_MOMENT][b, p] += (paid - world[LOW]) / (world[HIGH] - world[LOW])
     return earned
 
 
 @_compiled
-def _look_again(view: View, known: Learned, b: int, pair: int) -> None:
+def _look_again(view: Any, known: Any, b: int, pair: int) -> None:
     """Bring the bounds of a pair up to date."""
-    n = known.visits[b, pair]
-    for m in range(len(view.centre)):
-        view.half_width[b, m, pair] = view.by_visits[m, n]
-    if view.learns_reward:
-        mean = known.reward_moment[b, pair] * known.shrink[b, pair]
-        view.most[b, pair] = min(max(mean + view.reward_by_visits[n], 0.0), 1.0)
-        view.least[b, pair] = min(max(mean - view.reward_by_visits[n], 0.0), 1.0)
+    n = known[VISITS][b, pair]
+    for m in range(len(view[CENTRE])):
+        view[HALF_WIDTH][b, m, pair] = view[BY_VISITS][m, n]
+    if view[LEARNS_REWARD]:
+        mean = known[REWARD_MOMENT][b, pair] * known[SHRINK][b, pair]
+        view[MOST][b, pair] = min(max(mean + view[REWARD_BY_VISITS][n], 0.0), 1.0)
+        view[LEAST][b, pair] = min(max(mean - view[REWARD_BY_VISITS][n], 0.0), 1.0)
 
 
 @_compiled
-def look_at_all(view: View, known: Learned) -> None:
+def look_at_all(view: Any, known: Any) -> None:
     """Bring the bounds of every pair up to date."""
-    for b in range(known.visits.shape[0]):
-        for pair in range(known.visits.shape[1]):
+    for b in range(known[VISITS].shape[0]):
+        for pair in range(known[VISITS].shape[1]):
             _look_again(view, known, b, pair)
 
 
 @_compiled
 def play_episodes(
-    world: World,
-    agent: View,
-    lean: View,
-    proven: View,
-    known: Learned,
+    world: Any,
+    agent: Any,
+    lean: Any,
+    proven: Any,
+    known: Any,
     ties: Any,
     uniforms: Any,
     prefers: bool,
     certifies: bool,
     learns: bool,
-    played: Played,
+    played: Any,
 ) -> None:
     """Play and learn n episodes in every replica.
 
@@ -385,8 +395,8 @@ def play_episodes(
         learns: False leaves everything that was learned as it is.
         played: filled in.
     """
-    n_replicas, n_episodes, horizon = played.actions.shape
-    n_states, n_pairs = len(world.start), len(world.reward)
+    n_replicas, n_episodes, horizon = played[ACTIONS].shape
+    n_states, n_pairs = len(world[START]), len(world[REWARD])
     values = np.zeros((horizon + 1, n_states))
     policy, other = np.zeros((horizon, n_states), dtype=np.int32), np.zeros((horizon, n_states), dtype=np.int32)
     nothing, no_ties = np.zeros((0, 0)), np.zeros(ties.shape[2])
@@ -396,17 +406,17 @@ def play_episodes(
             if prefers:
                 _plan(world, lean, known, b, no_ties, nothing, values, other, preference)
             _plan(world, agent, known, b, ties[b, i], preference, values, policy, nothing)
-            played.upper[b, i] = np.dot(values[0], world.start)
+            played[UPPER][b, i] = np.dot(values[0], world[START])
             if certifies:
-                played.certified[b, i, 0] = _pessimistic_value(world, proven, known, b, policy, values)
+                played[CERTIFIED][b, i, 0] = _pessimistic_value(world, proven, known, b, policy, values)
                 _plan(world, proven, known, b, no_ties, nothing, values, other, nothing)
-                played.certified[b, i, 1] = np.dot(values[0], world.start)
-            played.regret[b, i] = _judge(world, policy, values) if world.judged else np.nan
+                played[CERTIFIED][b, i, 1] = np.dot(values[0], world[START])
+            played[REGRET][b, i] = _judge(world, policy, values) if world[JUDGED] else np.nan
             if not learns:
                 continue
-            states, actions = played.states[b, i], played.actions[b, i]
+            states, actions = played[STATES][b, i], played[ACTIONS][b, i]
             _play(world, policy, uniforms[b, i], states, actions)
-            played.returns[b, i] = _learn(world, agent, known, b, states, actions, uniforms[b, i, horizon + 1 :])
+            played[RETURNS][b, i] = _learn(world, agent, known, b, states, actions, uniforms[b, i, horizon + 1 :])
             for h in range(horizon):
                 p = actions[h] * n_states + states[h]
                 _look_again(agent, known, b, p)

@@ -228,8 +228,8 @@ def _cdf(rows: FloatArray) -> FloatArray:
 
 def _invert(cdf: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
     """Return, for each of k rows of cdf, the first index whose running sum exceeds the uniform."""
-    if cdf.shape[1] <= 64 or len(rows) > 64:
+    if len(rows) > 64 or (cdf.shape[1] <= 64 and len(rows) > 4):
         counted: IntArray = (cdf[rows] <= np.asarray(uniforms)[:, None]).sum(axis=1)
         return counted
-    searched = [np.searchsorted(cdf[r], u, side="right") for r, u in zip(rows, uniforms, strict=True)]
+    searched = [cdf[r].searchsorted(u, side="right") for r, u in zip(rows, uniforms, strict=True)]
     return np.array(searched, dtype=np.int64)

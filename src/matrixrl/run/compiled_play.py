@@ -134,10 +134,18 @@ class CompiledPlay:
             certified=np.full((*shape, 2), np.nan),
         )
         if certifies and not self._certify:  # the proven view was not kept up to date
-            self._code.look_at_all(self._views[2], self._known)
+            self._code.look_at_all(tuple(self._views[2]), tuple(self._known))
         tie_break = rank_weight(task.horizon, prefers=self._prefers) * (ranks / n_actions)
         self._code.play_episodes(
-            self._world, *self._views, self._known, tie_break, uniforms, self._prefers, certifies, learns, played
+            tuple(self._world),
+            *(tuple(view) for view in self._views),
+            tuple(self._known),
+            tie_break,
+            uniforms,
+            self._prefers,
+            certifies,
+            learns,
+            tuple(played),
         )
         return played
 
@@ -180,7 +188,7 @@ class CompiledPlay:
             )
             self._views = [self._view(rules) for rules in kinds]
             for view in self._views:
-                self._code.look_at_all(view, self._known)
+                self._code.look_at_all(tuple(view), tuple(self._known))
             self._in_step_with = self._version()
 
     def _view(self, rules: VisitRules) -> Any:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
-from matrixrl.compiled import pays_off
+from matrixrl.compiled import _usable, pays_off, why_not_usable
+from matrixrl.compiled.jit import compiled
 from matrixrl.core import SETS
 from matrixrl.mdp import from_gymnasium, low_rank, tabular
 from matrixrl.run import Simulation
@@ -128,8 +130,8 @@ def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
 def test_it_goes_on_from_what_was_learned_without_it():
     mixed = simulation("river-swim", 60, known_reward=False)
     loops = mixed.loops
-    for compiled, count in ((loops, 20), (None, 20), (loops, 20)):
-        mixed.loops = compiled
+    for here, count in ((loops, 20), (None, 20), (loops, 20)):
+        mixed.loops = here
         mixed.advance(count)
     plain = simulation("river-swim", 60, known_reward=False, compiled=False).run()
     np.testing.assert_allclose(mixed.result().regret, plain.regret, **SAME)
@@ -187,11 +189,38 @@ def test_an_agent_without_compiled_loops_refuses_them():
     assert Simulation("river-swim", n_episodes=5000, seeds=[0], agent="ucbvi").loops is None
 
 
-def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch):
+@pytest.fixture
+def asked_anew():
+    """Forget what is known of numba, before and after."""
+    for answer in (why_not_usable, _usable):
+        answer.cache_clear()
+    yield
+    for answer in (why_not_usable, _usable):
+        answer.cache_clear()
+
+
+def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch, asked_anew):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert simulation("river-swim", 5000, compiled=None).loops is None
-    with pytest.raises(InvalidInput, match=r"compiled needs numba; .* pip install 'matrixrl\[fast\]'"):
+    with pytest.raises(InvalidInput, match=r"compiled needs numba; got numba is not installed\. .*'matrixrl\[fast\]'"):
         simulation("river-swim", 5000)
+
+
+def test_a_numba_that_is_broken_is_left_out_with_a_warning_or_refused(tmp_path, monkeypatch, asked_anew):
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.0 or less')")
+    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(RuntimeWarning, match="NumPy 2.0 or less.*compiled loops are left out"):
+        assert simulation("river-swim", 5000, compiled=None).loops is None
+    assert simulation("river-swim", 5000, compiled=None).loops is None  # and says so once
+    with pytest.raises(InvalidInput, match="cannot be imported"):
+        simulation("river-swim", 5000)
+
+
+def test_where_nothing_can_be_kept_it_is_compiled_all_the_same():
+    space: dict[str, Any] = {}
+    exec("def double(x):\n    return 2.0 * x", space)  # without a file numba has no place for its cache
+    assert compiled(space["double"])(3.0) == 6.0
 
 
 def test_short_runs_do_not_load_it():

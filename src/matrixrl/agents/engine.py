@@ -11,7 +11,7 @@ import numpy as np
 
 from matrixrl.agents.schedule import counted, restarts
 from matrixrl.agents.settings import MatrixRLSettings
-from matrixrl.compiled import is_installed, pays_off
+from matrixrl.compiled import to_compile
 from matrixrl.core import (
     SETS,
     Belief,
@@ -218,10 +218,13 @@ class MatrixRLEngine:
         preference: FloatArray | None = None,
         q_out: FloatArray | None = None,
     ) -> Plan:
-        compiled, task = self.compiled, self.task
-        if compiled is None:  # decided by what is saved with the agent: one that was loaded goes on bit for bit
-            episodes = max(self.episode, self.settings.n_episodes or 0)
-            compiled = is_installed() and pays_off(episodes, task.horizon, task.n_states * task.n_actions)
+        # Decided by what is saved with an agent: one that was loaded goes on bit for bit.
+        compiled = to_compile(
+            self.compiled,
+            n_episodes=max(self.episode, self.settings.n_episodes or 0),
+            horizon=self.task.horizon,
+            n_pairs=self.task.n_states * self.task.n_actions,
+        )
         return optimistic_plan(
             belief,
             unit_reward=unit_reward,

@@ -5,16 +5,27 @@ Nothing here is imported until it is asked for: numba costs half a second, and m
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from importlib.util import find_spec
 
-__all__ = ["is_installed", "pays_off"]
+from matrixrl.checks import fail
+
+__all__ = ["pays_off", "to_compile", "why_not_usable"]
 
 _WORTH_IT = 20_000
 
 
-def is_installed() -> bool:
-    """Say whether numba is there."""
-    return find_spec("numba") is not None
+@cache
+def why_not_usable() -> str | None:
+    """Return why nothing can be compiled here, or None; asked for the first time it imports numba."""
+    if find_spec("numba") is None:
+        return "numba is not installed"
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:  # such as a NumPy that it does not know yet
+        return f"numba cannot be imported ({error})"
+    return None
 
 
 def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
@@ -26,3 +37,26 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
     (False, True)
     """
     return n_episodes * horizon * max(1.0, n_pairs / 100.0) >= _WORTH_IT
+
+
+def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: int) -> bool:
+    """Return whether to use compiled loops: as is wanted, or, if nothing is said, where they pay off.
+
+    Raises:
+        InvalidInput: they are wanted and cannot be used.
+    """
+    if wanted is None:
+        return pays_off(n_episodes, horizon, n_pairs) and _usable()
+    reason = why_not_usable() if wanted else None
+    if reason is not None:
+        fail("compiled", "needs numba", reason, "Install it: pip install 'matrixrl[fast]'.")
+    return wanted
+
+
+@cache
+def _usable() -> bool:
+    """Say whether numba can be used; warn, once, where it is there and cannot."""
+    reason = why_not_usable()
+    if reason is not None and find_spec("numba") is not None:
+        warnings.warn(f"{reason}: compiled loops are left out", RuntimeWarning, stacklevel=2)
+    return reason is None

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from matrixrl.compiled.jit import compiled
 from matrixrl.tolerances import TIE
 
 __all__ = ["plan_all"]
 
-# No value here is NaN, so that minima and maxima may be single instructions.
-_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 
-
-@_compiled
+@compiled
 def _split(centre: int, norm: int, constant: float, v: Any, total: Any) -> tuple[float, float]:
     """Return shift and scale of one member of the set for v (d_psi,); `total` is u = Ψᵀ1."""
     shift = 0.0
@@ -31,7 +28,7 @@ def _split(centre: int, norm: int, constant: float, v: Any, total: Any) -> tuple
     return shift, constant
 
 
-@_compiled
+@compiled
 def plan_all(
     rows: Any,
     psi: Any,

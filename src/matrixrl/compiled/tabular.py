@@ -11,16 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from matrixrl.compiled.jit import compiled, summed
 from matrixrl.tolerances import TIE
 
 __all__ = ["Learned", "Played", "View", "World", "look_at_all", "play_episodes"]
-
-# No value here is NaN, so that minima and maxima may be single instructions.
-_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-# Sums may be reordered: they decide nothing by themselves, and are eight times as fast.
-_summed = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nnan", "nsz"})
 
 
 class World(NamedTuple):
@@ -144,7 +139,7 @@ class Played(NamedTuple):
 (STATES, ACTIONS, REGRET, RETURNS, UPPER, CERTIFIED) = range(6)
 
 
-@_summed
+@summed
 def _mean_and_range(v: Any) -> tuple[float, float, float]:
     total, low, high = 0.0, v[0], v[0]
     for x in v:
@@ -154,7 +149,7 @@ def _mean_and_range(v: Any) -> tuple[float, float, float]:
     return total / len(v), low, high
 
 
-@_summed
+@summed
 def _distance(v: Any, centre: float) -> float:
     total = 0.0
     for x in v:
@@ -162,7 +157,7 @@ def _distance(v: Any, centre: float) -> float:
     return float(np.sqrt(total))
 
 
-@_compiled
+@compiled
 def _split(view: Any, m: int, v: Any, mean: float, low: float, high: float) -> tuple[float, float]:
     """Return shift and scale of one member of the set for the values v."""
     centre = 0.0
@@ -177,7 +172,7 @@ def _split(view: Any, m: int, v: Any, mean: float, low: float, high: float) -> t
     return centre, view[CONSTANT][m]
 
 
-@_compiled
+@compiled
 def _plan(
     world: Any, view: Any, known: Any, b: int, ties: Any, preference: Any, values: Any, policy: Any, q_out: Any
 ) -> None:
@@ -238,7 +233,7 @@ def _plan(
             values[h, world[END_STATE]] = (horizon - h) * view[END_REWARD]
 
 
-@_compiled
+@compiled
 def _pessimistic_value(world: Any, view: Any, known: Any, b: int, policy: Any, values: Any) -> float:
     """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is written over."""
     horizon, n_states = policy.shape
@@ -269,7 +264,7 @@ def _pessimistic_value(world: Any, view: Any, known: Any, b: int, policy: Any, v
     return float(np.dot(values[0], world[START]))
 
 
-@_compiled
+@compiled
 def _invert(cdf: Any, uniform: float) -> int:
     """Return the first place whose running sum exceeds the uniform; the last sum is 1."""
     k = 0
@@ -278,7 +273,7 @@ def _invert(cdf: Any, uniform: float) -> int:
     return k
 
 
-@_compiled
+@compiled
 def _play(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
     """Draw one episode: states (H + 1,) and actions (H,)."""
     horizon, n_states = policy.shape
@@ -289,7 +284,7 @@ def _play(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> 
         states[h + 1] = world[FOLLOWING][pair, _invert(world[CDF][pair], uniforms[h + 1])]
 
 
-@_compiled
+@compiled
 def _judge(world: Any, policy: Any, values: Any) -> float:
     """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is written over."""
     horizon, n_states = policy.shape
@@ -304,7 +299,7 @@ def _judge(world: Any, policy: Any, values: Any) -> float:
     return float(max(world[OPTIMAL_VALUE] - np.dot(values[0], world[START]), 0.0))
 
 
-@_compiled
+@compiled
 def _place(known: Any, b: int, pair: int, successor: int) -> int:
     """Return where the successor of a pair is kept; a new one is put in its place, those above it move up."""
     n = known[N_SUCCESSORS][b, pair]
@@ -323,7 +318,7 @@ def _place(known: Any, b: int, pair: int, successor: int) -> int:
     return k
 
 
-@_compiled
+@compiled
 def _learn(world: Any, view: Any, known: Any, b: int, states: Any, actions: Any, coins: Any) -> float:
     """Count the steps of one episode (Algorithm 1, lines 11, 12) and return what they earned."""
     n_states = len(world[START])
@@ -346,7 +341,7 @@ def _learn(world: Any, view: Any, known: Any, b: int, states: Any, actions: Any,
     return earned
 
 
-@_compiled
+@compiled
 def _look_again(view: Any, known: Any, b: int, pair: int) -> None:
     """Bring the bounds of a pair up to date."""
     n = known[VISITS][b, pair]
@@ -358,7 +353,7 @@ def _look_again(view: Any, known: Any, b: int, pair: int) -> None:
         view[LEAST][b, pair] = min(max(mean - view[REWARD_BY_VISITS][n], 0.0), 1.0)
 
 
-@_compiled
+@compiled
 def look_at_all(view: Any, known: Any) -> None:
     """Bring the bounds of every pair up to date."""
     for b in range(known[VISITS].shape[0]):
@@ -366,7 +361,7 @@ def look_at_all(view: Any, known: Any) -> None:
             _look_again(view, known, b, pair)
 
 
-@_compiled
+@compiled
 def play_episodes(
     world: Any,
     agent: Any,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from matrixrl.agents import MatrixRLEngine
 from matrixrl.checks import choice, fail, integer
-from matrixrl.compiled import is_installed, pays_off
+from matrixrl.compiled import to_compile
 from matrixrl.envs import make
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -148,10 +148,8 @@ class Simulation:
             if wanted:
                 fail("compiled", "must be left out for an agent without compiled loops", self.agent, "Leave it out.")
             return None
-        if wanted and not is_installed():
-            fail("compiled", "needs numba", "no numba", "Install it: pip install 'matrixrl[fast]'.")
-        if wanted is None:
-            wanted = is_installed() and pays_off(self.total, mdp.horizon, mdp.n_states * mdp.n_actions)
+        n_pairs = mdp.n_states * mdp.n_actions
+        wanted = to_compile(wanted, n_episodes=self.total, horizon=mdp.horizon, n_pairs=n_pairs)
         engine.compiled = wanted
         if not wanted or why_not_compiled(mdp, engine) is not None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl import MatrixRL, make
+from matrixrl import InvalidInput, MatrixRL, make
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.core import SETS
 from matrixrl.core.compiled_backup import has_compiled_form
@@ -137,3 +137,21 @@ def test_it_begins_at_an_episode_that_loading_does_not_change(tmp_path):
         lives.append(agent.history)
     for name in ("regret", "returns", "upper"):
         np.testing.assert_array_equal(getattr(lives[0], name), getattr(lives[1], name))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_was_said_of_compiled_loops_is_saved(tmp_path, compiled):
+    agent = MatrixRL(make("river-swim"), seed=1, compiled=compiled, n_episodes=10**6)
+    agent.learn(5)
+    agent.save(tmp_path / "agent")
+    loaded = MatrixRL.load(tmp_path / "agent", make("river-swim"))
+    assert loaded.engine.compiled is compiled
+    np.testing.assert_array_equal(loaded.learn(20).upper, agent.learn(20).upper)
+    assert MatrixRL.load(tmp_path / "agent", compiled=not compiled).engine.compiled is not compiled
+
+
+def test_compiled_is_refused_at_once_where_it_cannot_be():
+    with pytest.raises(InvalidInput, match="compiled must be left out with sampled columns"):
+        MatrixRL(make("linear-mdp"), columns=30, compiled=True)
+    with pytest.raises(InvalidInput, match="compiled must be true, false or None"):
+        MatrixRL(make("river-swim"), compiled="maybe")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import signal
 import sys
@@ -17,6 +19,7 @@ from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.compiled import _usable, pays_off, why_not_usable
 from matrixrl.compiled.jit import compiled
 from matrixrl.core import SETS
+from matrixrl.errors import MatrixRLError, ProtocolError
 from matrixrl.mdp import from_gymnasium, low_rank, tabular
 from matrixrl.run import Simulation
 from matrixrl.run.compiled_play import why_not_compiled
@@ -180,7 +183,7 @@ def test_leaving_regret_out_changes_nothing_else():
 def test_whole_episodes_are_left_to_numpy_where_they_do_not_fit(world, chosen, words):
     run = Simulation(world, n_episodes=5000, seeds=[0], settings=chosen)
     assert run.loops is None
-    assert words in (why_not_compiled(run.mdp, run.engine) or "")
+    assert words in (why_not_compiled(run.mdp, run.engine, 5000) or "")
 
 
 def test_an_agent_without_compiled_loops_refuses_them():
@@ -223,6 +226,87 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same():
     assert compiled(space["double"])(3.0) == 6.0
 
 
+def test_blocks_of_a_run_decide_as_the_whole_of_it():
+    chosen = {"preset": "practical", "compiled": None}
+    n = next(n for n in range(100, 5000) if pays_off(n, horizon=24, n_pairs=12))
+    for total, expected in ((n, True), (n - 1, False)):
+        blocks = [simulation("river-swim", total, window=w, **chosen) for w in (range(10), range(10, total))]
+        assert [block.loops is not None for block in blocks] == [expected, expected]
+        assert [block.engine.compiled for block in blocks] == [expected, expected]
+
+
+def test_a_stretch_that_fails_leaves_no_trace(monkeypatch):
+    run = simulation("river-swim", 30, preset="practical")
+    run.advance(5)
+    run_loops = run.loops._run
+
+    def out_of_memory(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(run.loops, "_run", out_of_memory)
+    with pytest.raises(MemoryError):
+        run.advance(5)
+    monkeypatch.setattr(run.loops, "_run", run_loops)
+    assert run.done == 5
+    np.testing.assert_array_equal(run.run().regret, simulation("river-swim", 30, preset="practical").run().regret)
+
+
+def test_data_of_another_mdp_are_refused_before_the_loops_see_them():
+    one, other = (tabular(n_states=40, n_actions=2, horizon=20, n_successors=3, seed=seed).mdp for seed in (0, 1))
+    first = simulation(one, 60, window=range(30))
+    first.run()
+    with pytest.raises(MatrixRLError, match="it was learned in another MDP"):
+        restore_simulation(simulation(other, 60, window=range(30, 60)), save_simulation(first))
+    stranger = simulation(other, 60)
+    step = np.zeros((2, 1), dtype=int)
+    impossible = next(s for s in range(40) if s not in other.transitions.successors().states[0])
+    stranger.engine.update(step, step, step + impossible, np.ones((2, 1)), np.zeros((2, 1)))
+    stranger.done = 1
+    with pytest.raises(InvalidInput, match="must come from this MDP; got state 0, action 0, next state"):
+        stranger.advance(1)
+
+
+def test_tables_grow_with_the_visits():
+    mdp = FiniteMDP(np.ones((1, 1, 1)), np.full((1, 1), 0.5), horizon=50)
+    assert_same_run(mdp, n_episodes=1500, seeds=[0], known_reward=False)  # 75,000 visits: more than one block
+
+
+def test_a_simulation_can_be_copied():
+    run = simulation("river-swim", 40, preset="practical")
+    run.advance(15)
+    twin = copy.deepcopy(run)
+    np.testing.assert_array_equal(twin.run().regret, run.run().regret)
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "at least 1"), (-1, "at least 1"), (2.5, "whole number")])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_advance_refuses_what_is_no_number_of_episodes(count, words, compiled):
+    run = simulation("river-swim", 5, compiled=compiled)
+    with pytest.raises(InvalidInput, match=f"count must be .*{words}"):
+        run.advance(count)
+    run.advance(99)
+    with pytest.raises(ProtocolError, match="all 5 episodes were played"):
+        run.advance(1)
+
+
+def test_what_compiled_may_be():
+    with pytest.raises(InvalidInput, match="compiled must be true, false or None; got 'maybe'"):
+        simulation("river-swim", 5, compiled="maybe")
+    with pytest.raises(InvalidInput, match="matrix-rl with sampled columns"):
+        simulation("linear-mdp", 5, columns=30)
+
+
+def test_unmeasured_regret_is_never_a_number():
+    result = Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret=False).run()
+    summary = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    assert summary["regret"] is None
+    assert summary["regret_curve"] is None
+    with pytest.raises(MatrixRLError, match="final_regret needs measure_regret=True"):
+        _ = result.final_regret
+    with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
+        Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret="no")
+
+
 def test_short_runs_do_not_load_it():
     assert simulation("river-swim", 50, compiled=None).loops is None
     assert simulation("river-swim", 5000, compiled=None).loops is not None
@@ -230,12 +314,13 @@ def test_short_runs_do_not_load_it():
     assert not pays_off(49, horizon=20, n_pairs=2000)
 
 
-def test_a_table_of_successors_that_would_not_fit_is_refused():
+def test_tables_that_would_not_fit_are_refused():
     world = from_gymnasium(make("river-swim"))
     engine = simulation(world).engine
-    assert why_not_compiled(world, engine) is None
+    assert why_not_compiled(world, engine, 10**6) is None
+    assert "by visits could become larger than 1 GB" in (why_not_compiled(world, engine, 10**8) or "")
     engine.seeds = list(range(10**8))
-    assert "1 GB" in (why_not_compiled(world, engine) or "")
+    assert "of successors would be larger than 1 GB" in (why_not_compiled(world, engine, 10) or "")
 
 
 def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():

@@ -89,6 +89,7 @@ class MatrixRLEngine:
         )
         self.blocks = features.phi.blocks()
         self.episode = 0
+        self._compiles()  # what is asked for in vain is refused now, not in the first plan
         self.plans = np.zeros(len(self.seeds), dtype=np.int64)
         self._unit_reward = np.ascontiguousarray(task.unit_reward.T)
         self._end_reward = (0.0 - task.reward_range[0]) / task.unit
@@ -218,21 +219,23 @@ class MatrixRLEngine:
         preference: FloatArray | None = None,
         q_out: FloatArray | None = None,
     ) -> Plan:
-        # Decided by what is saved with an agent: one that was loaded goes on bit for bit.
-        compiled = to_compile(
-            self.compiled,
-            n_episodes=max(self.episode, self.settings.n_episodes or 0),
-            horizon=self.task.horizon,
-            n_pairs=self.task.n_states * self.task.n_actions,
-        )
         return optimistic_plan(
             belief,
             unit_reward=unit_reward,
             priority=priority,
-            compiled=compiled,
+            compiled=self._compiles(),
             preference=preference,
             q_out=q_out,
             **self._ends(),
+        )
+
+    def _compiles(self) -> bool:
+        """Say whether the next plan is compiled; it follows from what is saved with an agent, also after loading."""
+        return to_compile(
+            self.compiled,
+            n_episodes=max(self.episode, self.settings.n_episodes or 0),
+            horizon=self.task.horizon,
+            n_pairs=self.task.n_states * self.task.n_actions,
         )
 
     def upper(self, plan: Plan, start: FloatArray | None = None) -> FloatArray:

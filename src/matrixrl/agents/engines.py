@@ -86,6 +86,8 @@ def make_engine(
     Whether plans are compiled is asked of the first kind only: a plan of sampled columns is made where it is queried.
     """
     if settings.columns is not None:
+        if compiled:
+            fail("compiled", "must be left out with sampled columns", compiled, "Leave one of them out.")
         source = make_source(task, features, settings.columns, settings.column_weights)
         return ColumnEngine(source, settings, seeds, pseudo=pseudo)
     if isinstance(task, LargeTask) or features is None:

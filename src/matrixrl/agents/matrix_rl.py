@@ -282,6 +282,7 @@ class MatrixRL:
         env: gym.Env[Any, Any] | FiniteMDP | LargeTask | None = None,
         *,
         phi: Phi | None = None,
+        compiled: bool | None = None,
     ) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
 
@@ -290,10 +291,12 @@ class MatrixRL:
             env: where `learn` shall go on; its random stream is put back where it was. Not needed to ask
                 and tell, or to predict; but a `LargeTask`, whose functions no file can hold, is needed always.
             phi: the `FunctionPhi` that the agent was made with, if the environment does not offer it.
+            compiled: in place of what the agent was made with.
         """
         snapshot = read_snapshot(path, cls.name, env, phi)
         agent = cls.__new__(cls)
-        agent._setup(snapshot.problem, snapshot.settings, snapshot.seed)
+        chosen = snapshot.compiled if compiled is None else compiled
+        agent._setup(snapshot.problem, snapshot.settings, snapshot.seed, chosen)
         snapshot.fill(agent)
         return agent
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from matrixrl.agents.checkpoint import read_checkpoint, refusing, write_checkpoint
 from matrixrl.agents.column_engine import ColumnEngine, ColumnPlan
+from matrixrl.agents.engine import MatrixRLEngine
 from matrixrl.agents.problem import Problem
 from matrixrl.agents.running import RunningEpisode
 from matrixrl.agents.saved_problem import attach_world, pack_problem, unpack_problem
@@ -43,6 +44,7 @@ def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
         "agent": agent.name,
         "settings": agent.settings.as_dict(),
         "seed": agent.seed,
+        "compiled": agent.engine.compiled if isinstance(agent.engine, MatrixRLEngine) else None,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "episode": agent.n_episodes,
         "streams": agent.engine.random_states(),
@@ -106,6 +108,12 @@ class Snapshot:
     problem: Problem
     settings: MatrixRLSettings
     seed: int
+
+    @property
+    def compiled(self) -> bool | None:
+        """What the agent was told of compiled loops."""
+        said: bool | None = self.header.get("compiled")
+        return said
 
     def fill(self, agent: MatrixRL) -> None:
         """Put everything that was learned into a new agent."""

@@ -13,6 +13,8 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["VisitRules", "why_not_by_visits"]
 
+_BLOCK = 1 << 16  # numbers of visits that are asked about together
+
 
 def why_not_by_visits(engine: object) -> str | None:
     """Return why an engine's bounds are not functions of visits alone, or None if they are."""
@@ -60,26 +62,37 @@ class VisitRules:
             proven: at the proven radius, in place of the engine's.
             share: of the engine's radius.
         """
-        design = DiagonalPairs(size, 1, ridge=engine.ridge)
-        design.restore({"counts": np.arange(size, dtype=np.float64)[None]})
-        inputs = replace(engine.radius_inputs(), design=design)
-        shape, scale = (engine.proven_radius, 1.0) if proven else (engine.radius, share * engine.settings.exploration)
-        radius = scale * shape(inputs)
-        alarm_radius = np.maximum(radius, engine.proven_radius(inputs))
-        slack = engine.ridge * design.width_sq
-        reaches = [m.reach(design, radius, alarm_radius, slack) for m in engine.set.members]
-        # docs/proofs.md, 4: the proven radius holds the bias λ/(λ + n) of a one-hot pair, so its ball is never empty.
-        assert all(reach.empty is None for reach in reaches)
-        reward = np.empty(0)
-        if not engine.settings.known_reward:
-            of_reward = shape(replace(inputs, regularity=engine.reward_regularity))
-            reward = (scale * of_reward * np.sqrt(design.width_sq))[0]
+        members = engine.set.members
+        learns = not engine.settings.known_reward
+        half_width = np.empty((len(members), size))
+        reward = np.empty(size if learns else 0)
+        for first in range(0, size, _BLOCK):
+            visits = np.arange(first, min(first + _BLOCK, size), dtype=np.float64)
+            here = slice(first, first + len(visits))
+            half_width[:, here], of_reward = _ask(engine, visits, proven=proven, share=share)
+            if learns:
+                reward[here] = of_reward
         nothing = np.zeros((1, engine.features.psi.d_psi))
-        scales = [float(m.split(nothing).scale[0]) for m in engine.set.members]  # 0, but for a constant
         return cls(
-            centre=np.array([m.centred for m in engine.set.members]),
-            norm=np.array([m.norm for m in engine.set.members]),
-            constant=np.array(scales),
-            half_width=np.concatenate([np.broadcast_to(reach.half_width, (1, size)) for reach in reaches]),
+            centre=np.array([m.centred for m in members]),
+            norm=np.array([m.norm for m in members]),
+            constant=np.array([float(m.split(nothing).scale[0]) for m in members]),  # 0, but for a constant
+            half_width=half_width,
             reward_half_width=reward,
         )
+
+
+def _ask(engine: MatrixRLEngine, visits: FloatArray, *, proven: bool, share: float) -> tuple[FloatArray, FloatArray]:
+    """Return the half-widths (m, T) of pairs with so many visits (T,), and of their rewards (T,)."""
+    design = DiagonalPairs(len(visits), 1, ridge=engine.ridge)
+    design.restore({"counts": visits[None]})
+    inputs = replace(engine.radius_inputs(), design=design)
+    shape, scale = (engine.proven_radius, 1.0) if proven else (engine.radius, share * engine.settings.exploration)
+    radius = scale * shape(inputs)
+    alarm_radius = np.maximum(radius, engine.proven_radius(inputs))
+    slack = engine.ridge * design.width_sq
+    reaches = [m.reach(design, radius, alarm_radius, slack) for m in engine.set.members]
+    # docs/proofs.md, 4: the proven radius holds the bias λ/(λ + n) of a one-hot pair, so its ball is never empty.
+    assert all(reach.empty is None for reach in reaches)
+    of_reward = scale * shape(replace(inputs, regularity=engine.reward_regularity)) * np.sqrt(design.width_sq)
+    return np.concatenate([np.broadcast_to(reach.half_width, (1, len(visits))) for reach in reaches]), of_reward[0]

@@ -69,6 +69,8 @@ def resume_command(
     from matrixrl.lab.store import Store
 
     with Store.open_to_write(folder) as store:
+        for name, (then, now) in store.changed_versions().items():
+            typer.echo(f"note: begun with {name} {then}, now {now}: last digits may differ", err=True)
         _run(store, on, workers, address, tensorboard)
 
 

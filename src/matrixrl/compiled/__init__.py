@@ -43,8 +43,10 @@ def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: i
     """Return whether to use compiled loops: as is wanted, or, if nothing is said, where they pay off.
 
     Raises:
-        InvalidInput: they are wanted and cannot be used.
+        InvalidInput: they are wanted and cannot be used; or nobody knows what is wanted.
     """
+    if wanted not in (None, True, False):
+        fail("compiled", "must be true, false or None", repr(wanted), "Leave it out, or say which.")
     if wanted is None:
         return pays_off(n_episodes, horizon, n_pairs) and _usable()
     reason = why_not_usable() if wanted else None

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from matrixrl.compiled.jit import compiled
-from matrixrl.tolerances import TIE
 
 __all__ = ["plan_all"]
 
@@ -47,6 +46,7 @@ def plan_all(
     values: Any,
     policy: Any,
     preference: Any,
+    preference_weight: float,
     q_out: Any,
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
@@ -72,6 +72,7 @@ def plan_all(
         values: filled in; values[:, H] is read.
         policy: filled in.
         preference: (B, H, P) what breaks ties first, in [0, H]; or (0, 0, 0).
+        preference_weight: what it is multiplied with.
         q_out: (B, H, P) filled in with the optimistic Q; or (0, 0, 0).
     """
     n_replicas, horizon, n_states = policy.shape
@@ -132,7 +133,7 @@ def plan_all(
                     q_out[b, h, first : first + n_states] = q
                 if len(preference) > 0:
                     for s in range(n_states):
-                        q[s] += TIE * preference[b, h, first + s]
+                        q[s] += preference_weight * preference[b, h, first + s]
                 tie = ties[b, a]
                 for s in range(n_states):
                     x = q[s] + tie

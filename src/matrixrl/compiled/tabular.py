@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matrixrl.compiled.jit import compiled, summed
-from matrixrl.tolerances import TIE
 
 __all__ = ["Learned", "Played", "View", "World", "look_at_all", "play_episodes"]
 
@@ -116,7 +115,7 @@ class Played(NamedTuple):
     Attributes:
         states: (B, n, H + 1).
         actions: (B, n, H).
-        regret: (B, n), in the environment's unit; NaN if it was not measured.
+        regret: (B, n), in the environment's unit; left alone if it is not measured.
         returns: (B, n), likewise.
         upper: (B, n) the optimistic value of the start, in unit reward.
         certified: (B, n, 2) lower and upper bound of each episode's certificate, likewise.
@@ -174,12 +173,22 @@ def _split(view: Any, m: int, v: Any, mean: float, low: float, high: float) -> t
 
 @compiled
 def _plan(
-    world: Any, view: Any, known: Any, b: int, ties: Any, preference: Any, values: Any, policy: Any, q_out: Any
+    world: Any,
+    view: Any,
+    known: Any,
+    b: int,
+    ties: Any,
+    preference: Any,
+    weight: float,
+    values: Any,
+    policy: Any,
+    q_out: Any,
 ) -> None:
     """Fill in the optimistic values (H + 1, S) and the policy (H, S) of replica b (YW19 (4)).
 
     The inner loops run over states, and write to arrays that are made here, which nothing else can overlap: so the
-    compiler gathers and adds four states at a time. `preference` and `q_out` are (H, P), or (0, 0) for none.
+    compiler gathers and adds four states at a time. `preference`, which counts `weight` times, and `q_out` are (H, P),
+    or (0, 0) for none.
     """
     horizon, n_states = policy.shape
     times, successors, widest = known[TIMES][b], known[SUCCESSORS][b], known[WIDEST][b]
@@ -220,7 +229,7 @@ def _plan(
                     q_out[h, first + s] = q[s]
             if len(preference) > 0:
                 for s in range(n_states):
-                    q[s] += TIE * min(max(preference[h, first + s], 0.0), float(horizon))
+                    q[s] += weight * min(max(preference[h, first + s], 0.0), float(horizon))
             for s in range(n_states):
                 x = q[s] + tie
                 chosen[s] = a if x > score[s] else chosen[s]
@@ -370,7 +379,7 @@ def play_episodes(
     known: Any,
     ties: Any,
     uniforms: Any,
-    prefers: bool,
+    weight: float,
     certifies: bool,
     learns: bool,
     played: Any,
@@ -385,7 +394,7 @@ def play_episodes(
         known: what was learned; changed in place, as are the views.
         ties: (B, n, A) what breaks the ties that are left.
         uniforms: (B, n, D) the random numbers: first state, next states, and coins for noisy rewards.
-        prefers: whether the lean view breaks ties.
+        weight: what the lean view counts for in breaking ties; 0 if it does not.
         certifies: whether every episode is certified.
         learns: False leaves everything that was learned as it is.
         played: filled in.
@@ -394,19 +403,20 @@ def play_episodes(
     n_states, n_pairs = len(world[START]), len(world[REWARD])
     values = np.zeros((horizon + 1, n_states))
     policy, other = np.zeros((horizon, n_states), dtype=np.int32), np.zeros((horizon, n_states), dtype=np.int32)
-    nothing, no_ties = np.zeros((0, 0)), np.zeros(ties.shape[2])
+    nothing, no_ties, prefers = np.zeros((0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((horizon, n_pairs)) if prefers else nothing
     for b in range(n_replicas):
         for i in range(n_episodes):
             if prefers:
-                _plan(world, lean, known, b, no_ties, nothing, values, other, preference)
-            _plan(world, agent, known, b, ties[b, i], preference, values, policy, nothing)
+                _plan(world, lean, known, b, no_ties, nothing, 0.0, values, other, preference)
+            _plan(world, agent, known, b, ties[b, i], preference, weight, values, policy, nothing)
             played[UPPER][b, i] = np.dot(values[0], world[START])
             if certifies:
                 played[CERTIFIED][b, i, 0] = _pessimistic_value(world, proven, known, b, policy, values)
-                _plan(world, proven, known, b, no_ties, nothing, values, other, nothing)
+                _plan(world, proven, known, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0], world[START])
-            played[REGRET][b, i] = _judge(world, policy, values) if world[JUDGED] else np.nan
+            if world[JUDGED]:
+                played[REGRET][b, i] = _judge(world, policy, values)
             if not learns:
                 continue
             states, actions = played[STATES][b, i], played[ACTIONS][b, i]

@@ -15,7 +15,7 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["Belief", "form_belief", "next_value_bound", "optimistic_plan", "pessimistic_values", "rank_weight"]
 
-_RANK_SHARE = 1e-4
+_RANK_SHARE = 1e-3  # coarser than rounding, finer than what a preference is about
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 from matrixrl.core.sets.base import MIDDLE
 from matrixrl.features import OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
     from matrixrl.core.backup import Belief
@@ -77,6 +78,7 @@ def fill_in_compiled(
         values,
         policy,
         _by_pairs(preference),
+        TIE,
         _by_pairs(q_out),
     )
 

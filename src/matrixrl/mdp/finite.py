@@ -183,6 +183,15 @@ class FiniteMDP:
         """φ and ψ."""
         return self.task.features
 
+    def signature(self) -> list[float]:
+        """Return a few numbers that tell this MDP from others, equal up to rounding for the same one."""
+        task = self.task
+        probe = np.cos(np.arange(task.n_states) * 1.7)  # no two states alike
+        expected = self.transitions.expect(probe[None])[0]
+        by_pair = np.sin(np.arange(expected.size) * 0.9).reshape(expected.shape)
+        sums = (expected * by_pair, task.reward.T * by_pair, task.start * probe)
+        return [float(task.horizon), float(self.noisy_rewards), *task.reward_range, *(float(x.sum()) for x in sums)]
+
     @property
     def draws_per_episode(self) -> int:
         """How many uniform numbers an episode uses: first state, next states, and noise of rewards."""

@@ -54,6 +54,10 @@ class Transitions(ABC):
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
         """Return the next states that `uniforms` in [0, 1) select: all of shape (k,)."""
 
+    def most_successors(self) -> int | None:
+        """Return how many next states the pair with most of them has, or None where they are not listed."""
+        return None
+
     def successors(self) -> Successors | None:
         """Return the possible next states of every pair as a table, or None where they are not listed."""
         return None
@@ -96,9 +100,13 @@ class DenseTransitions(Transitions):
         """Return the next states that `uniforms` select."""
         return _invert(self._cdf, self.pair_index(states, actions), uniforms)
 
+    def most_successors(self) -> int:
+        """Return how many next states the pair with most of them has."""
+        return int(np.count_nonzero(self._rows, axis=1).max())
+
     def successors(self) -> Successors:
         """Return the possible next states of every pair as a table."""
-        possible = self._rows > 0.0
+        possible = self._rows != 0.0
         counts = possible.sum(axis=1)
         inside = np.arange(counts.max()) < counts[:, None]
         states, chance, cdf = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape), np.ones(inside.shape)
@@ -163,6 +171,10 @@ class SparseTransitions(Transitions):
         pairs = self.pair_index(states, actions)
         drawn: IntArray = self._next[pairs, _invert(self._cdf, pairs, uniforms)]
         return drawn
+
+    def most_successors(self) -> int:
+        """Return how many next states the pair with most of them has."""
+        return int(self._next.shape[1])
 
     def successors(self) -> Successors:
         """Return the possible next states of every pair as a table."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from matrixrl.errors import MatrixRLError
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
 __all__ = ["RunResult", "alarm_words", "plain_setting"]
@@ -42,7 +43,7 @@ class RunResult:
         seeds: the K seeds.
         optimal_value: V*(s0).
         earns_from_zero: whether rewards are never negative, so that N·V* is the regret of earning nothing.
-        regret: (K, N) exact regret of each episode.
+        regret: (K, N) exact regret of each episode; NaN if it was not measured.
         returns: (K, N) realised sums of (expected) rewards.
         upper: (K, N) optimistic value of the start at each plan.
         alarms: (K, N) whether the misspecification alarm was on.
@@ -80,15 +81,26 @@ class RunResult:
         return int(self.regret.shape[1])
 
     @property
+    def measures_regret(self) -> bool:
+        """Whether regret was measured."""
+        return not np.isnan(self.regret).any()
+
+    @property
     def cumulative_regret(self) -> FloatArray:
         """(K, N) YW19 (1) for each seed."""
+        self._refuse_missing_regret("cumulative_regret")
         return np.cumsum(self.regret, axis=1)
 
     @property
     def final_regret(self) -> FloatArray:
         """(K,) total regret of each seed."""
+        self._refuse_missing_regret("final_regret")
         total: FloatArray = self.regret.sum(axis=1)
         return total
+
+    def _refuse_missing_regret(self, what: str) -> None:
+        if not self.measures_regret:
+            raise MatrixRLError(f"{what} needs measure_regret=True; only returns were recorded")
 
     @property
     def optimistic_share(self) -> float:
@@ -132,12 +144,24 @@ class RunResult:
             if row.any()
         ]
 
+    def _regret_summary(self, points: list[int]) -> dict[str, Any]:
+        """Return regret and its curve at some episodes, counted from 1; None where it was not measured."""
+        if not self.measures_regret:
+            return {"regret": None, "regret_curve": None}
+        final, curve = self.final_regret, self.cumulative_regret.mean(axis=0)
+        return {
+            "regret": {
+                "mean": float(final.mean()),
+                "std": float(final.std(ddof=1)) if len(final) > 1 else 0.0,
+                "per_seed": [float(x) for x in final],
+            },
+            "regret_curve": {"episode": points, "mean": [float(curve[i - 1]) for i in points]},
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return the summary that ``matrixrl run --json`` prints."""
-        final = self.final_regret
         n = self.n_episodes
         points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)).tolist() if n else []
-        mean_curve = self.cumulative_regret.mean(axis=0)
         shown = self.mean_certificate()
         return {
             "env": self.env,
@@ -149,15 +173,7 @@ class RunResult:
             "horizon": self.horizon,
             "seeds": self.seeds,
             "optimal_value": self.optimal_value,
-            "regret": {
-                "mean": float(final.mean()),
-                "std": float(final.std(ddof=1)) if len(final) > 1 else 0.0,
-                "per_seed": [float(x) for x in final],
-            },
-            "regret_curve": {
-                "episode": points,
-                "mean": [float(mean_curve[i - 1]) for i in points],
-            },
+            **self._regret_summary(points),
             "return_mean": float(self.returns.mean()) if n else None,
             "optimistic_share": self.optimistic_share if n else None,
             "guarantee": self.guarantee,

@@ -34,6 +34,7 @@ def save_simulation(simulation: Simulation) -> bytes:
         "agent": simulation.agent,
         "seeds": simulation.seeds,
         "done": simulation.done,
+        "world": simulation.mdp.signature(),
         "streams": engine.random_states(),
         "env": simulation.env_states(),
     }
@@ -49,6 +50,8 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
     with refusing(source):
         if header["agent"] != simulation.agent or header["seeds"] != simulation.seeds:
             raise InvalidInput("it belongs to another agent or to other seeds")
+        if not np.allclose(header["world"], simulation.mdp.signature(), rtol=1e-9, atol=1e-9):
+            raise InvalidInput("it was learned in another MDP")
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
             raise InvalidInput(f"it stands after {done} episodes, the window begins at {simulation.window.start}")

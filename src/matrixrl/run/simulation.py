@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
-from matrixrl.agents import MatrixRLEngine
+from matrixrl.agents import ColumnEngine, MatrixRLEngine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.compiled import to_compile
 from matrixrl.envs import make
@@ -47,8 +47,8 @@ class Simulation:
         certify: keep a certificate of every episode (costs two more backups each).
         window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
             not begin at 0 needs `restore_simulation` first.
-        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where the run
-            would take longer than a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
+        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+            alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
     """
@@ -81,6 +81,8 @@ class Simulation:
         self.certify = certify
         self.window = range(self.total) if window is None else window
         self.judge = Judge(self.mdp)
+        if not isinstance(measure_regret, bool):
+            fail("measure_regret", "must be true or false", repr(measure_regret), "Say which.")
         self.measure_regret = measure_regret
         self.loops = self._compile(compiled)
         """What plays whole episodes without leaving compiled code, where that fits."""
@@ -97,6 +99,7 @@ class Simulation:
         self.visited: tuple[IntArray, IntArray]
         """States and actions of the last stretch of episodes, each (B, n, H)."""
         self._stretch = 1
+        self._is_prepared = not (isinstance(self.engine, MatrixRLEngine) and self.engine.compiled)
         self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
         self._replica = np.arange(len(self.seeds))
 
@@ -122,17 +125,28 @@ class Simulation:
         title = label or f"{self.agent} on {self.env_name}"
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
-            if self.loops is not None:
-                bar.advance("loading the compiled loops (the first time they are compiled: about 15 s)", 0)
+            if not self._is_prepared:
+                bar.advance("loading the compiled loops (the first time they are compiled: about 10 s)", 0)
+                self._prepare()
             running = float(self.regret[:, : self.played].sum(axis=1).mean())
             while self.done < self.window.stop:
                 began = self.played
                 self.advance(1 if callback is not None else self._next_stretch())
                 running += float(self.regret[:, began : self.played].sum(axis=1).mean())
-                bar.advance(f"regret {running:,.1f}", self.played - began)
+                bar.advance(f"regret {running:,.1f}" if self.measure_regret else "", self.played - began)
                 if callback is not None and callback(self.done) is False:
                     break
         return self.result()
+
+    def _prepare(self) -> None:
+        """Load what is compiled, once, so that neither clocks nor interrupts wait for it."""
+        if self._is_prepared:
+            return
+        if self.loops is not None:
+            self.loops.prepare()
+        elif isinstance(self.engine, MatrixRLEngine) and self.engine.compiled:
+            self.engine.plan(break_ties_at_random=False)  # changes nothing
+        self._is_prepared = True
 
     def _next_stretch(self) -> int:
         """Return how many episodes to play before looking up: about a twentieth of a second of compiled ones."""
@@ -146,12 +160,13 @@ class Simulation:
         engine, mdp = self.engine, self.mdp
         if not isinstance(engine, MatrixRLEngine):
             if wanted:
-                fail("compiled", "must be left out for an agent without compiled loops", self.agent, "Leave it out.")
+                which = f"{self.agent} with sampled columns" if isinstance(engine, ColumnEngine) else self.agent
+                fail("compiled", "must be left out for an agent without compiled loops", which, "Leave it out.")
             return None
         n_pairs = mdp.n_states * mdp.n_actions
         wanted = to_compile(wanted, n_episodes=self.total, horizon=mdp.horizon, n_pairs=n_pairs)
         engine.compiled = wanted
-        if not wanted or why_not_compiled(mdp, engine) is not None:
+        if not wanted or why_not_compiled(mdp, engine, self.total) is not None:
             return None
         optimal_value = self.judge.optimal_value if self.measure_regret else None
         return CompiledPlay(mdp, engine, optimal_value, certify=self.certify)
@@ -171,14 +186,21 @@ class Simulation:
 
         One episode at a time, or all of them as one stretch where they are compiled: then a stretch is what an
         interrupt waits for.
+
+        Args:
+            count: at least 1.
         """
-        if self.done not in self.window:
+        count = integer("count", count, low=1, remedy="Ask for at least one episode.")
+        if self.done >= self.window.stop:
+            raise ProtocolError(f"all {self.window.stop} episodes were played; make a new simulation for more")
+        if self.done < self.window.start:
             raise ProtocolError(
                 f"the window is episodes {self.window.start} to {self.window.stop - 1}, and {self.done} were played; "
                 "restore the state of its beginning first"
             )
         count = min(count, self.window.stop - self.done)
         if self.loops is not None:
+            self._prepare()
             self._undoing(lambda: self._play_compiled(count))
             return
         visited = []
@@ -336,8 +358,8 @@ def run_seeds(
         env_settings: for an environment given by name.
         agent: name of the agent.
         certify: keep a certificate of every episode.
-        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where the run
-            would take longer than a second.
+        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+            alone would take about a second.
         settings: of the agent (preset, set, radius, exploration, …).
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")

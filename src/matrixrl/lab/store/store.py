@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +25,7 @@ from matrixrl.records import FloatArray
 
 __all__ = ["RunRow", "Store"]
 
-_PACKAGES = ("matrixrl", "numpy", "scipy", "gymnasium")
+_PACKAGES = ("matrixrl", "numpy", "scipy", "gymnasium", "numba")
 _PAGE = 16_384  # blocks are tens of kilobytes: fewer, larger pages
 _NOT_COMPARED = "seconds"  # wall time is never the same twice
 
@@ -172,6 +172,11 @@ class Store:
     def path(self) -> Path:
         """The file."""
         return self.folder / FILE
+
+    def changed_versions(self) -> dict[str, tuple[str, str]]:
+        """Return what is another version now: then and now. Numbers may differ in their last digits."""
+        now = _versions()
+        return {name: (then, now[name]) for name, then in self.versions.items() if now.get(name, then) != then}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -382,6 +387,13 @@ def _bytes(row: FloatArray) -> bytes:
     return np.ascontiguousarray(row, dtype="<f8").tobytes()
 
 
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # an extra
+        return "absent"
+
+
 def _versions() -> dict[str, str]:
-    found = {name: version(name) for name in _PACKAGES}
+    found = {name: _version(name) for name in _PACKAGES}
     return {**found, "python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}

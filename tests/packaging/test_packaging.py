@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_import_stays_light():
-    code = "import sys, matrixrl; print([m for m in ('sklearn', 'matplotlib', 'plotly', 'typer', 'numba') if m in sys.modules])"
+    heavy = ("sklearn", "matplotlib", "plotly", "typer", "numba")
+    code = f"import sys, matrixrl; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

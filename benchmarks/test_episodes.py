@@ -17,7 +17,7 @@ def test_32_replicas_against_32_runs(benchmark, report):
     """RiverSwim-6, 300 episodes: together, and one by one through the same code."""
 
     def play(seeds):
-        Simulation("river-swim", n_episodes=300, seeds=seeds, settings=PRACTICAL).run(blas_threads=None)
+        Simulation("river-swim", n_episodes=300, seeds=seeds, settings=PRACTICAL, compiled=False).run(blas_threads=None)
 
     play([0])
     together = min(seconds(lambda: play(list(range(32)))) for _ in range(3))
@@ -26,6 +26,21 @@ def test_32_replicas_against_32_runs(benchmark, report):
     per_seed = {"s_per_1000_together": round(together / 32 / 0.3, 3), "alone": round(apart / 32 / 0.3, 3)}
     report("throughput: 32 replicas at once / one by one, RiverSwim-6", apart / together, ">= 10", **per_seed)
     assert apart / together >= 10
+
+
+@pytest.mark.parametrize("count", [1, 32])
+def test_compiled_episodes_against_numpy(count, benchmark, report):
+    """RiverSwim-6, 300 episodes, exact regret included; loaded before the clock starts."""
+
+    def play(compiled):
+        Simulation("river-swim", n_episodes=300, seeds=range(count), settings=PRACTICAL, compiled=compiled).run()
+
+    play(True)
+    loops, arrays = (min(seconds(lambda c=c: play(c)) for _ in range(3)) for c in (True, False))
+    benchmark.pedantic(lambda: play(True), rounds=1)
+    shown = {"s_per_1000_compiled": round(loops / count / 0.3, 4), "numpy": round(arrays / count / 0.3, 3)}
+    report(f"compiled episodes against numpy, RiverSwim-6, {count} seeds", arrays / loops, ">= 3", **shown)
+    assert arrays / loops >= 3
 
 
 @pytest.mark.parametrize(

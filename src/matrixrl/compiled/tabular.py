@@ -172,6 +172,15 @@ def _split(view: Any, m: int, v: Any, mean: float, low: float, high: float) -> t
 
 
 @compiled
+def _split_all(view: Any, v: Any, shift: Any, scale: Any) -> tuple[float, float]:
+    """Fill in shift and scale (m,) of every member of the set, and return the range of v."""
+    mean, low, high = _mean_and_range(v)
+    for m in range(len(shift)):
+        shift[m], scale[m] = _split(view, m, v, mean, low, high)
+    return low, high
+
+
+@compiled
 def _plan(
     world: Any,
     view: Any,
@@ -199,9 +208,7 @@ def _plan(
     shift, scale = np.empty(n_members), np.empty(n_members)
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
-        average, low, high = _mean_and_range(v)
-        for m in range(n_members):
-            shift[m], scale[m] = _split(view, m, v, average, low, high)
+        low, high = _split_all(view, v, shift, scale)
         best[:] = -np.inf
         score[:] = -np.inf
         for a in range(len(ties)):
@@ -252,9 +259,7 @@ def _pessimistic_value(world: Any, view: Any, known: Any, b: int, policy: Any, v
     shift, scale = np.empty(n_members), np.empty(n_members)
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
-        average, low, high = _mean_and_range(v)
-        for m in range(n_members):
-            shift[m], scale[m] = _split(view, m, v, average, low, high)
+        low, high = _split_all(view, v, shift, scale)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
             worth = least[p]

@@ -15,12 +15,12 @@ from threadpoolctl import threadpool_limits
 from matrixrl.agents import ColumnEngine, MatrixRLEngine
 from matrixrl.checks import choice, fail, integer
 from matrixrl.compiled import to_compile
-from matrixrl.envs import make
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.mdp import FiniteMDP, Judge, draw_start, from_gymnasium
+from matrixrl.mdp import FiniteMDP, Judge, draw_start
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, IntArray
+from matrixrl.run.arguments import checked_seeds, read_world
 from matrixrl.run.compiled_play import CompiledPlay, why_not_compiled
 from matrixrl.run.players import agent_names, make_player
 from matrixrl.run.results import RunResult
@@ -68,10 +68,10 @@ class Simulation:
         measure_regret: bool = True,
     ) -> None:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
-        self.seeds = _checked_seeds(seeds)
+        self.seeds = checked_seeds(seeds)
         self.agent = choice("agent", agent, agent_names())
         self.env_settings = dict(env_settings or {})
-        self.env_name, self.mdp, points = _world(env, self.env_settings)
+        self.env_name, self.mdp, points = read_world(env, self.env_settings)
         chosen = {"n_episodes": self.total, **(settings or {})}
         self.player = make_player(self.agent, self.mdp.task, points, chosen, self.seeds)
         self.engine = self.player.engine
@@ -378,29 +378,3 @@ def run_seeds(
         compiled=compiled,
     )
     return simulation.run(progress=progress, blas_threads=blas_threads)
-
-
-def _checked_seeds(seeds: Sequence[int]) -> list[int]:
-    checked = [integer("seeds", s, low=0, remedy="Seeds are whole numbers.") for s in seeds]
-    if not checked:
-        fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
-    if len(set(checked)) < len(checked):
-        fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
-    return checked
-
-
-def _world(
-    env: str | gym.Env[Any, Any] | FiniteMDP, settings: dict[str, Any]
-) -> tuple[str, FiniteMDP, FloatArray | None]:
-    """Return name, MDP and, where the environment says, the places of its states."""
-    if isinstance(env, str):
-        made = make(env, **settings)
-        return env, from_gymnasium(made), getattr(made.unwrapped, "points", None)
-    if settings:
-        fail("env_settings", "must be empty for an environment that is already made", settings, "Make it with them.")
-    if not isinstance(env, (FiniteMDP, gym.Env)):
-        fail("env", "must be a name, a Gymnasium environment or a FiniteMDP", repr(env), "See matrixrl list envs.")
-    if isinstance(env, FiniteMDP):
-        return "FiniteMDP", env, None
-    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-    return name, from_gymnasium(env), getattr(env.unwrapped, "points", None)

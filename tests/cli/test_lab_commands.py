@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 
 import pytest
 
@@ -69,6 +73,18 @@ def test_it_is_not_run_twice_but_may_be_resumed(folder):
     before = json.loads(run("show", str(folder), "--json").stdout)["rows"]
     assert run("resume", str(folder), "--on", "serial").returncode == 0
     assert json.loads(run("show", str(folder), "--json").stdout)["rows"] == before
+
+
+def test_resuming_with_other_versions_is_said(folder, tmp_path):
+    copied = tmp_path / "s"
+    shutil.copytree(folder, copied)
+    with contextlib.closing(sqlite3.connect(copied / "results.sqlite")) as database, database:
+        [then] = database.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone()
+        other = json.dumps({**json.loads(then), "numba": "absent"})
+        database.execute("UPDATE meta SET value = ? WHERE key = 'versions'", [other])
+    done = run("resume", str(copied), "--on", "serial")
+    assert done.returncode == 0
+    assert done.stderr == f"note: begun with numba absent, now {version('numba')}: last digits may differ\n"
 
 
 def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):

@@ -135,8 +135,8 @@ def misspecified(seeds: int) -> None:
 
 
 def scaling() -> None:
-    def per_episode(**settings: int) -> float:
-        simulation = Simulation("linear-mdp", n_episodes=60, seeds=[0], env_settings=settings)
+    def per_episode(compiled: bool, **settings: int) -> float:
+        simulation = Simulation("linear-mdp", n_episodes=60, seeds=[0], env_settings=settings, compiled=compiled)
         for _ in range(10):
             simulation.step()
         best = np.inf
@@ -148,15 +148,18 @@ def scaling() -> None:
             best = min(best, (time.perf_counter() - start) / 10)
         return best * 1e3
 
-    head(["S (A=4, d=20, H=10)", "ms per plan and update", "ns per S·A·d·H"])
+    def line(first: object, n: int, d: int) -> None:
+        arrays, loops = (per_episode(c, n_states=n, n_actions=4, d=d, horizon=10) for c in (False, True))
+        row([first, f"{arrays:.2f}", f"{arrays * 1e6 / (n * 4 * d * 10):.2f}", f"{loops:.2f}"])
+
+    columns = ["ms per plan and update", "ns per S·A·d·H", "ms, compiled"]
+    head(["S (A=4, d=20, H=10)", *columns])
     for n in (100, 1_000, 10_000, 100_000):
-        took = per_episode(n_states=n, n_actions=4, d=20, horizon=10)
-        row([f"{n:,}", f"{took:.2f}", f"{took * 1e6 / (n * 4 * 20 * 10):.3f}"])
+        line(f"{n:,}", n, 20)
     print()
-    head(["d (S=2,000, A=4, H=10)", "ms per plan and update", "ns per S·A·d·H"])
+    head(["d (S=2,000, A=4, H=10)", *columns])
     for d in (5, 20, 80, 320):
-        took = per_episode(n_states=2_000, n_actions=4, d=d, horizon=10)
-        row([d, f"{took:.2f}", f"{took * 1e6 / (2_000 * 4 * d * 10):.3f}"])
+        line(d, 2_000, d)
 
 
 def columns(seeds: int) -> None:

@@ -238,6 +238,7 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"streams": [{"bit_generator": "MT19937"}]},
         {"phi": "one-hot"},
         {"psi": "one-hot"},
+        {"compiled": "maybe"},
         {"version": "one"},
         {"version": 0},
         {"format": "other"},

@@ -220,6 +220,16 @@ def test_a_numba_that_is_broken_is_left_out_with_a_warning_or_refused(tmp_path, 
         simulation("river-swim", 5000)
 
 
+def test_who_wants_no_compiled_loops_hears_nothing_of_a_broken_numba(tmp_path, monkeypatch, asked_anew):
+    (tmp_path / "numba.py").write_text("raise ImportError('broken')")
+    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.syspath_prepend(tmp_path)
+    run = simulation("river-swim", 5000, compiled=False)  # a warning would be an error
+    run.advance(2)
+    assert run.loops is None
+    assert "numba" not in sys.modules
+
+
 def test_where_nothing_can_be_kept_it_is_compiled_all_the_same():
     space: dict[str, Any] = {}
     exec("def double(x):\n    return 2.0 * x", space)  # without a file numba has no place for its cache

@@ -89,7 +89,8 @@ class MatrixRLEngine:
         )
         self.blocks = features.phi.blocks()
         self.episode = 0
-        self._compiles()  # what is asked for in vain is refused now, not in the first plan
+        if compiled is not None:
+            self._compiles()  # what is asked for in vain is refused now, not in the first plan
         self.plans = np.zeros(len(self.seeds), dtype=np.int64)
         self._unit_reward = np.ascontiguousarray(task.unit_reward.T)
         self._end_reward = (0.0 - task.reward_range[0]) / task.unit
@@ -136,15 +137,27 @@ class MatrixRLEngine:
         chosen = self.settings.exploration * full
         return chosen, np.maximum(chosen, proven)
 
-    def belief(self, *, proven: bool = False, share: float = 1.0) -> Belief:
-        """Return M_n with the set around it, at the agent's radius (or a share of it) or at the tightest proven one."""
+    def belief(self, *, proven: bool = False, share: float = 1.0, core: FloatArray | None = None) -> Belief:
+        """Return M_n with the set around it.
+
+        Args:
+            proven: at the tightest proven radius, in place of the agent's.
+            share: of the agent's radius.
+            core: M_n, where it is at hand.
+        """
         if proven:
             radius = alarm_radius = self.proven_radius(self.radius_inputs())
         else:
             radius, alarm_radius = self.radii()
             radius = share * radius
         return form_belief(
-            self.features.phi, self.features.psi, self.set, self.design, self.core(), radius, alarm_radius
+            self.features.phi,
+            self.features.psi,
+            self.set,
+            self.design,
+            self.core() if core is None else core,
+            radius,
+            alarm_radius,
         )
 
     def rewards(self, *, proven: bool = False, share: float = 1.0) -> tuple[FloatArray, FloatArray]:
@@ -199,16 +212,17 @@ class MatrixRLEngine:
                 if due is None or due[b]:
                     priority[b] = rng.permutation(self.task.n_actions) / self.task.n_actions
         most, _ = self.rewards()
-        return self._optimistic_plan(self.belief(), most, priority, self._preference())
+        core = self.core()
+        return self._optimistic_plan(self.belief(core=core), most, priority, self._preference(core))
 
-    def _preference(self) -> FloatArray | None:
+    def _preference(self, core: FloatArray) -> FloatArray | None:
         """Return what breaks ties before chance does: Q in [0, H] of a plan that is hardly optimistic, (B, H, A, S)."""
         if self.settings.ties == "random":
             return None
         task = self.task
         q = np.empty((self.n_replicas, task.horizon, task.n_actions, task.n_states))
         most, _ = self.rewards(share=LEAN)
-        self._optimistic_plan(self.belief(share=LEAN), most, self._no_ties(), q_out=q)
+        self._optimistic_plan(self.belief(share=LEAN, core=core), most, self._no_ties(), q_out=q)
         return np.clip(q, 0.0, float(task.horizon), out=q)
 
     def _optimistic_plan(

@@ -86,6 +86,8 @@ def read_snapshot(
         d, d_psi = problem.dimensions
         if arrays["learned_cross_moment"].shape != (1, d, d_psi):  # before anything of that size is allocated
             raise InvalidInput(f"cross_moment must have shape {(1, d, d_psi)}")
+        if header.get("compiled") not in (None, True, False):
+            raise InvalidInput("compiled must be true, false or None")
         if header.get("phi") != "one-hot" and arrays["learned_design"].shape != (1, d, d):
             raise InvalidInput(f"design must have shape {(1, d, d)}")
         return Snapshot(

@@ -12,7 +12,7 @@ import resource
 import numpy as np
 
 from judging import first_solved
-from matrixrl.run import ControlRun
+from matrixrl.simulate import ControlRun
 
 TASKS = {
     "cart-pole": ({"horizon": 200}, "mean return of episodes 11–25 ≥ 195"),
@@ -22,7 +22,7 @@ TASKS = {
 
 
 def solved(task: str, returns: np.ndarray) -> tuple[bool, str]:
-    """Judge one seed by the target of its task; say what it reached."""
+    """RegretEvaluator one seed by the target of its task; say what it reached."""
     if task == "cart-pole":
         late = returns[10:].mean()
         return late >= 195.0, f"{late:.0f}"

@@ -14,13 +14,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from matrixrl import make, run_seeds
-from matrixrl.agents.control.model import ControlModel, Transitions
-from matrixrl.agents.control.settings import ControlSettings
+from matrixrl.algorithms.continuous.model import ContinuousModel, Transitions
+from matrixrl.algorithms.continuous.settings import ContinuousSettings
 from matrixrl.core.dual import effective_dimension
 from matrixrl.features.kernel_features import gram_root
+from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
-from matrixrl.kernels import ObservationScale, as_kernel
-from matrixrl.run import Simulation
+from matrixrl.simulate import Simulation
 
 
 def row(*cells: object) -> None:
@@ -63,9 +63,9 @@ def finite() -> None:
 
 def budget() -> None:
     rng = np.random.default_rng(0)
-    settings = ControlSettings(budget=1000, tolerance=0.0, exploration=0.0, length_scale=0.3, ridge=0.1)
+    settings = ContinuousSettings(budget=1000, tolerance=0.0, exploration=0.0, length_scale=0.3, ridge=0.1)
     kernel = RBF(0.3)
-    model = ControlModel(
+    model = ContinuousModel(
         2,
         50,
         ObservationScale(-np.ones(4), np.ones(4)),

@@ -19,8 +19,8 @@ from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.envs import make
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.mdp import Judge, tabular
-from matrixrl.run import Simulation
+from matrixrl.problems import RegretEvaluator, tabular
+from matrixrl.simulate import Simulation
 from test_planning import engine_of
 from timing import alternate
 
@@ -88,7 +88,7 @@ def random_table(n_states: int) -> Pair:
 
 def judging(replicas: int) -> Pair:
     mdp = make("linear-mdp", n_states=1000, n_actions=10, d=10).unwrapped.mdp
-    judge = Judge(mdp)
+    judge = RegretEvaluator(mdp)
     policies = np.zeros((replicas, mdp.horizon, mdp.n_states), dtype=np.uint8)
     values = np.ones((replicas, mdp.n_states))
 

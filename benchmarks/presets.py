@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 from matrixrl import FiniteMDP, run_seeds
-from matrixrl.mdp import tabular
+from matrixrl.problems import tabular
 
 CANDIDATES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5, 1.0)
 

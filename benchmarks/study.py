@@ -23,8 +23,8 @@ from matrixrl.core import RADII, SETS
 from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
 from matrixrl.lab.study.confidence import DELTA, coverage_of
-from matrixrl.mdp import low_rank, tabular
-from matrixrl.run import Simulation
+from matrixrl.problems import low_rank, tabular
+from matrixrl.simulate import Simulation
 
 TASKS = {
     "RiverSwim (4, 20)": ("river-swim", {"n_states": 4, "horizon": 20}, 3000),

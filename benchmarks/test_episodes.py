@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from matrixrl.run import Simulation
+from matrixrl.simulate import Simulation
 from timing import cpu_seconds, seconds
 
 PRACTICAL = {"preset": "practical"}

@@ -5,7 +5,7 @@ import pytest
 
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.features import Features, TablePhi, TablePsi
-from matrixrl.mdp import Task
+from matrixrl.problems import Task
 from timing import alternate
 
 SIZES = {"large": (10_000, 10, 200, 10, 1.5), "medium": (1_000, 10, 100, 20, 2.0)}

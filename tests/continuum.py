@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 
-from matrixrl import LargeTask
+from matrixrl import FunctionalTask
 
 CENTRES = np.linspace(0.0, 1.0, 5)
 
@@ -53,7 +53,7 @@ def line(**changes):
         "start": [0.0],
         "env": Line(),
     }
-    return LargeTask(**{**settings, **changes})
+    return FunctionalTask(**{**settings, **changes})
 
 
 class Shifted(Line):

@@ -17,7 +17,7 @@ from matrixrl.cli.main import app
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.envs import is_control, make
 from matrixrl.lab.spec import read_spec
-from matrixrl.run.players import resolve_settings
+from matrixrl.simulate.players import resolve_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

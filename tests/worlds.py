@@ -13,7 +13,7 @@ from scipy.linalg import sqrtm
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.core import SetContext, form_belief
 from matrixrl.core.backup import next_value_bound
-from matrixrl.mdp import EmbeddedMDP, low_rank, tabular
+from matrixrl.problems import EmbeddedMDP, low_rank, tabular
 
 WORLDS = {
     "tabular": lambda seed: tabular(n_states=5, n_actions=3, horizon=4, seed=seed),

@@ -10,8 +10,8 @@ import numpy as np
 
 from matrixrl.envs import make
 from matrixrl.features import OneHotPhi
-from matrixrl.mdp import FiniteMDP, from_gymnasium, tabular
-from matrixrl.mdp.planning import optimal_q
+from matrixrl.problems import FiniteMDP, from_gymnasium, tabular
+from matrixrl.problems.solving import optimal_q
 
 
 @dataclass(frozen=True)

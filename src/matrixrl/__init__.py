@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         ProtocolError,
     )
     from matrixrl.features import Features, one_hot, tensor_product
-    from matrixrl.mdp import FiniteMDP, LargeTask, MDPEnv, Task, evaluate, from_gymnasium, solve
+    from matrixrl.problems import FiniteMDP, FunctionalTask, MDPEnv, Task, evaluate, from_gymnasium, solve
     from matrixrl.records import Episode, History
-    from matrixrl.run import RunResult, run_seeds
+    from matrixrl.simulate import RunResult, run_seeds
 
 __version__ = "0.1.0"
 
@@ -31,24 +31,24 @@ _HOMES = {
     "CheckpointError": "errors",
     "Episode": "records",
     "Features": "features",
-    "FiniteMDP": "mdp",
+    "FiniteMDP": "problems",
     "History": "records",
     "InvalidInput": "errors",
     "KernelMatrixRL": "agents",
-    "LargeTask": "mdp",
-    "MDPEnv": "mdp",
+    "FunctionalTask": "problems",
+    "MDPEnv": "problems",
     "MatrixRL": "agents",
     "MatrixRLError": "errors",
     "MatrixRLSettings": "agents",
     "ProtocolError": "errors",
-    "RunResult": "run",
-    "Task": "mdp",
-    "evaluate": "mdp",
-    "from_gymnasium": "mdp",
+    "RunResult": "simulate",
+    "Task": "problems",
+    "evaluate": "problems",
+    "from_gymnasium": "problems",
     "make": "envs",
     "one_hot": "features",
-    "run_seeds": "run",
-    "solve": "mdp",
+    "run_seeds": "simulate",
+    "solve": "problems",
     "tensor_product": "features",
 }
 
@@ -57,10 +57,10 @@ __all__ = [
     "Episode",
     "Features",
     "FiniteMDP",
+    "FunctionalTask",
     "History",
     "InvalidInput",
     "KernelMatrixRL",
-    "LargeTask",
     "MDPEnv",
     "MatrixRL",
     "MatrixRLError",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["deaf", "uninterrupted"]
+__all__ = ["ignoring_interrupts", "uninterrupted"]
 
 
 @contextmanager
@@ -36,10 +36,10 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
+def ignoring_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C for a moment, so that processes which are started in it ignore it for good.
 
-    >>> with deaf():
+    >>> with ignoring_interrupts():
     ...     started = True
     """
     if threading.current_thread() is not threading.main_thread():

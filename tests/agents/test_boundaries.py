@@ -9,7 +9,7 @@ import pytest
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, make, run_seeds, solve
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Features, OneHotPsi, TablePhi
-from matrixrl.mdp import tabular
+from matrixrl.problems import tabular
 
 
 def test_the_bound_is_that_of_the_state_the_episode_started_in(tmp_path):
@@ -53,7 +53,7 @@ def test_negative_rewards_and_an_end_state_keep_optimism(radius):
 
 def test_steps_after_the_end_teach_nothing():
     simulated = run_seeds("gym:FrozenLake-v1", n_episodes=1, seeds=[0], env_settings={"horizon": 50})
-    from matrixrl.run import Simulation
+    from matrixrl.simulate import Simulation
 
     simulation = Simulation("gym:FrozenLake-v1", n_episodes=1, seeds=[0], env_settings={"horizon": 50})
     simulation.run()
@@ -143,7 +143,7 @@ def test_an_interrupted_run_that_goes_on_is_the_uninterrupted_one(at, settings):
 
 @pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.3}], ids=str)
 def test_an_interrupted_simulation_goes_on_too(settings):
-    from matrixrl.run import Simulation
+    from matrixrl.simulate import Simulation
 
     expected = run_seeds("river-swim", n_episodes=15, seeds=2, **settings)
     simulation = Simulation("river-swim", n_episodes=15, seeds=[0, 1], settings=settings)
@@ -248,7 +248,7 @@ def test_loading_into_another_world_is_refused(tmp_path):
 
 
 def test_generators_take_any_dimension():
-    from matrixrl.mdp import low_rank
+    from matrixrl.problems import low_rank
 
     for orthonormal in (False, True):
         world = low_rank(n_states=4, n_actions=2, d=7, d_psi=9, horizon=3, orthonormal=orthonormal)

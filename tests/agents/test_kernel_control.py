@@ -11,12 +11,12 @@ from sklearn.kernel_approximation import RBFSampler
 
 from continuum import Buffer
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
-from matrixrl.agents.control.model import ControlModel, Transitions
-from matrixrl.agents.control.settings import ControlSettings
+from matrixrl.algorithms.continuous.model import ContinuousModel, Transitions
+from matrixrl.algorithms.continuous.settings import ContinuousSettings
 from matrixrl.features import kernel_features
+from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
-from matrixrl.kernels import ObservationScale, as_kernel
-from matrixrl.run import ControlRun
+from matrixrl.simulate import ControlRun
 from worlds import interrupted_at
 
 
@@ -27,7 +27,7 @@ def steps(rng, n, p=2, n_actions=2):
 
 def model_of(settings, *, horizon=4, p=2, n_actions=2, kernel=None):
     state_map = InducingMap(as_kernel(kernel or RBF(0.7)), p, budget=settings.budget, tolerance=settings.tolerance)
-    return ControlModel(n_actions, horizon, ObservationScale(-np.ones(p), np.ones(p)), state_map, settings)
+    return ContinuousModel(n_actions, horizon, ObservationScale(-np.ones(p), np.ones(p)), state_map, settings)
 
 
 def exact_values(data, settings, horizon, kernel, low, high):
@@ -58,7 +58,7 @@ def exact_values(data, settings, horizon, kernel, low, high):
 @pytest.mark.parametrize("exploration", [0.0, 0.2])
 def test_with_every_point_planning_is_exact_kernel_regression(rho, exploration):
     """The route through coordinates against dense kernel matrices, all stages, both actions."""
-    settings = ControlSettings(action_correlation=rho, exploration=exploration, ridge=0.1, tolerance=0.0, budget=500)
+    settings = ContinuousSettings(action_correlation=rho, exploration=exploration, ridge=0.1, tolerance=0.0, budget=500)
     model, rng, data = model_of(settings), np.random.default_rng(0), None
     for _ in range(3):  # three episodes, folded in one after the other
         more = steps(rng, 20)
@@ -72,7 +72,7 @@ def test_with_every_point_planning_is_exact_kernel_regression(rho, exploration):
 
 def test_one_stage_is_a_gaussian_process():
     """H = 1: what is regressed is the reward less the most it can be; the width is the posterior deviation."""
-    settings = ControlSettings(ridge=0.05, tolerance=0.0, budget=500, action_correlation=0.0, exploration=0.0)
+    settings = ContinuousSettings(ridge=0.05, tolerance=0.0, budget=500, action_correlation=0.0, exploration=0.0)
     model, rng = model_of(settings, horizon=1), np.random.default_rng(1)
     data = steps(rng, 50)
     model.add(data)
@@ -89,7 +89,7 @@ def test_one_stage_is_a_gaussian_process():
 
 
 def test_folding_in_is_fitting_at_once():
-    settings = ControlSettings(tolerance=0.0, budget=400)
+    settings = ContinuousSettings(tolerance=0.0, budget=400)
     rng = np.random.default_rng(2)
     parts = [steps(rng, 15) for _ in range(4)]
     slowly, at_once = model_of(settings), model_of(settings)
@@ -112,7 +112,7 @@ def test_an_inducing_budget_is_close_to_the_exact_kernel_and_says_how_close():
     where = rng.uniform(-1, 1, (30, 2))
     errors = []
     for budget in (10, 40, 240):
-        settings = ControlSettings(tolerance=0.0, budget=budget, exploration=0.0, ridge=0.1)
+        settings = ContinuousSettings(tolerance=0.0, budget=budget, exploration=0.0, ridge=0.1)
         model = model_of(settings)
         model.add(data)
         plan = model.plan(0.0, 1.0, rng)
@@ -130,7 +130,7 @@ def test_anchors_at_every_next_state_are_close_to_all_of_them():
     where = rng.uniform(-1, 1, (20, 2))
     answers = {}
     for anchors in (None, 79, 40):
-        settings = ControlSettings(tolerance=1e-3, budget=300, exploration=0.0, ridge=0.1, anchors=anchors)
+        settings = ContinuousSettings(tolerance=1e-3, budget=300, exploration=0.0, ridge=0.1, anchors=anchors)
         model = model_of(settings)
         model.add(data)
         plan = model.plan(0.0, 1.0, np.random.default_rng(0))
@@ -309,12 +309,12 @@ def test_a_change_of_unit_starts_the_points_anew():
     parts[1] = Transitions(
         3.0 * parts[1].obs, parts[1].actions, parts[1].rewards, parts[1].next_obs, parts[1].terminated
     )
-    settings = ControlSettings(tolerance=0.0, budget=200, exploration=0.0, ridge=0.1)
+    settings = ContinuousSettings(tolerance=0.0, budget=200, exploration=0.0, ridge=0.1)
     answers = []
     for order in ([parts[0], parts[1]], [parts[0].followed_by(parts[1])]):
         free = np.full(2, np.inf)
         kernel = as_kernel(RBF(0.7))
-        model = ControlModel(
+        model = ContinuousModel(
             2, 4, ObservationScale(-free, free), InducingMap(kernel, 2, budget=200, tolerance=0.0), settings
         )
         for part in order:

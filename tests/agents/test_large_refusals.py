@@ -8,14 +8,14 @@ import pytest
 from continuum import aims, hats, line
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, make
 from matrixrl.features import FunctionPhi
-from matrixrl.mdp import low_rank
+from matrixrl.problems import low_rank
 
 
 def test_a_checkpoint_of_functions_wants_the_same_functions(tmp_path):
     agent = MatrixRL(line(), seed=0, columns=50)
     agent.learn(2)
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the LargeTask"):
+    with pytest.raises(InvalidInput, match="env must be the FunctionalTask"):
         MatrixRL.load(tmp_path / "a")
     with pytest.raises(InvalidInput, match="other functions"):
         MatrixRL.load(tmp_path / "a", env=line(psi=lambda states: hats(states[:, 0]) + 1.0))
@@ -98,7 +98,7 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
 )
 def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes):
     MatrixRL(line(), seed=0, columns=50).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the LargeTask"):
+    with pytest.raises(InvalidInput, match="env must be the FunctionalTask"):
         MatrixRL.load(tmp_path / "a", env=line(**changes))
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from continuum import Line, Shifted, aims, hats, line
-from matrixrl import FiniteMDP, InvalidInput, LargeTask, MatrixRL, make, run_seeds
-from matrixrl.mdp import low_rank
-from matrixrl.run import inspect_problem
+from matrixrl import FiniteMDP, FunctionalTask, InvalidInput, MatrixRL, make, run_seeds
+from matrixrl.problems import low_rank
+from matrixrl.simulate import inspect_problem
 from tolerances import ALGEBRA
 from worlds import interrupted_at
 
@@ -35,7 +35,7 @@ def test_a_finite_task_given_as_functions_is_the_table():
     """The sampler takes every state once: the same plans as MatrixRL with all columns."""
     world = low_rank(n_states=25, n_actions=3, d=4, horizon=4, seed=1)
     phi, psi, reward = world.features.phi.table, world.features.psi.table, world.mdp.task.reward
-    task = LargeTask(
+    task = FunctionalTask(
         phi=lambda s: phi[s],
         psi=lambda s: psi[s],
         sampler=lambda _, m: (np.arange(m) % 25, np.ones(m)),

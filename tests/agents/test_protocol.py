@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, ProtocolError, Task, make
-from matrixrl.mdp import MDPEnv, tabular
+from matrixrl.problems import MDPEnv, tabular
 from worlds import Hidden
 
 

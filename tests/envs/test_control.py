@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, KernelMatrixRL, make, solve
-from matrixrl.envs import CONTROL, GridActions, Places
+from matrixrl.envs import CONTROL, GridActions, PointObservations
 
 
 @pytest.mark.parametrize("name", CONTROL)
@@ -96,7 +96,7 @@ def test_the_double_integrator_moves_as_it_says():
 
 
 def test_a_continuous_agent_is_judged_by_exact_regret():
-    env = Places(make("double-integrator", positions=21, speeds=15))
+    env = PointObservations(make("double-integrator", positions=21, speeds=15))
     agent = KernelMatrixRL(env, seed=0)
     history = agent.learn(15)
     optimum = solve(env.unwrapped.mdp).start_value
@@ -104,7 +104,7 @@ def test_a_continuous_agent_is_judged_by_exact_regret():
     assert (history.regret >= 0.0).all()
     assert history.regret[-5:].mean() < 0.45 * optimum
     assert history.regret[0] > 0.9 * optimum
-    again = KernelMatrixRL(Places(make("double-integrator", positions=21, speeds=15)), seed=0)
+    again = KernelMatrixRL(PointObservations(make("double-integrator", positions=21, speeds=15)), seed=0)
     again.begin_episode()
     obs, _ = again.env.reset(seed=1)
     for _ in range(30):
@@ -117,4 +117,4 @@ def test_a_continuous_agent_is_judged_by_exact_regret():
 
 def test_places_need_points():
     with pytest.raises(InvalidInput, match="says where its states lie"):
-        Places(make("river-swim"))
+        PointObservations(make("river-swim"))

@@ -19,9 +19,9 @@ from matrixrl.lab.execution.executors import ProcessExecutor, RayExecutor, Seria
 from matrixrl.lab.export import export
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.run import Simulation
-from matrixrl.run.players import agent_names
-from matrixrl.run.resume import restore_simulation, save_simulation
+from matrixrl.simulate import Simulation
+from matrixrl.simulate.players import agent_names
+from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 
 @pytest.fixture(scope="module")

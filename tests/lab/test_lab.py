@@ -41,7 +41,7 @@ def test_the_demo_compares_the_paper_and_us_on_the_same_seeds():
 
 
 def test_an_interrupted_comparison_yields_what_there_is(monkeypatch):
-    from matrixrl.run import Simulation
+    from matrixrl.simulate import Simulation
 
     whole = Simulation.advance
     calls = {"n": 0}

@@ -8,7 +8,7 @@ import pytest
 from matrixrl.errors import SpecError, UnknownName
 from matrixrl.lab.shipped import shipped_specs, shipped_titles
 from matrixrl.lab.spec import Experiment, read_spec, work_out
-from matrixrl.lab.spec.places import toml_lines
+from matrixrl.lab.spec.line_numbers import toml_lines
 from matrixrl.lab.store import Store
 
 GOOD = """\

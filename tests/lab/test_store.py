@@ -12,7 +12,7 @@ from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.lab.store.schema import FILE
-from matrixrl.run import run_seeds
+from matrixrl.simulate import run_seeds
 
 
 def block(rng, n_seeds=2, n=5):

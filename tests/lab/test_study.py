@@ -16,7 +16,7 @@ from matrixrl.lab.store import Store
 from matrixrl.lab.study import questions, run_study, write_pages
 from matrixrl.lab.study.confidence import coverage_of
 from matrixrl.lab.study.slopes import power, ratio, share_interval
-from matrixrl.mdp import tabular
+from matrixrl.problems import tabular
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.kernel_approximation import Nystroem
 
-from matrixrl.kernels import as_kernel
+from matrixrl.features.kernels import as_kernel
 from matrixrl.linalg import InducingFactor
 from tolerances import ALGEBRA
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, evaluate, make, run_seeds, solve
 from matrixrl.core import SETS
-from matrixrl.mdp import low_rank, tabular
+from matrixrl.problems import low_rank, tabular
 from matrixrl.records import Plan
 
 WORLDS = {

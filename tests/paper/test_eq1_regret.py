@@ -7,7 +7,7 @@ import pytest
 
 from matrixrl import run_seeds
 from matrixrl.envs import RiverSwim
-from matrixrl.mdp import Judge, evaluate
+from matrixrl.problems import RegretEvaluator, evaluate
 
 
 def test_exact_regret_is_the_mean_of_realised_shortfall():
@@ -21,7 +21,7 @@ def test_exact_regret_is_the_mean_of_realised_shortfall():
 
 def test_the_optimal_policy_has_no_regret_and_the_worst_has_all_of_it():
     mdp = RiverSwim(6, 24).mdp
-    judge = Judge(mdp)
+    judge = RegretEvaluator(mdp)
     stay_left = np.zeros((1, 24, 6), dtype=int)
     value = evaluate(mdp, stay_left[0])[0, 0]
     assert value == pytest.approx(24 * 0.005)
@@ -31,7 +31,7 @@ def test_the_optimal_policy_has_no_regret_and_the_worst_has_all_of_it():
 
 @pytest.mark.parametrize(("n_states", "horizon", "value"), [(4, 20, 8.271), (6, 24, 5.517), (12, 48, 5.078)])
 def test_river_swim_has_the_published_optimum(n_states, horizon, value):
-    assert Judge(RiverSwim(n_states, horizon).mdp).optimal_value == pytest.approx(value, abs=5e-4)
+    assert RegretEvaluator(RiverSwim(n_states, horizon).mdp).optimal_value == pytest.approx(value, abs=5e-4)
 
 
 def test_headline_regret_on_river_swim():

@@ -14,7 +14,7 @@ from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
 from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features, transformer_features
 from matrixrl.features.kernel_features import gram_root
-from matrixrl.mdp import low_rank
+from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
 from worlds import engine_with_data
 

@@ -10,7 +10,7 @@ from scipy.linalg import sqrtm
 from scipy.stats import binom
 
 from matrixrl.core import RADII, SETS
-from matrixrl.mdp import low_rank, tabular
+from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
 from worlds import WORLDS, ball_setting, engine_with_data, learn, random_batch, set_bounds, set_context
 

@@ -10,7 +10,7 @@ from matrixrl import MatrixRL, make, run_seeds
 from matrixrl.core import SETS
 from matrixrl.core.columns import column_sampler, inclusion_probabilities
 from matrixrl.features import FunctionPhi, SparsePsi, TablePhi, TablePsi
-from matrixrl.mdp import low_rank
+from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
 
 WORLD = low_rank(n_states=40, n_actions=3, d=4, d_psi=3, horizon=5, seed=0)

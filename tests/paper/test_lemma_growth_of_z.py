@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.mdp import low_rank, tabular
+from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
 
 WORLDS = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrixrl.core import SETS, form_belief, optimistic_plan
-from matrixrl.mdp import optimal_q, solve
+from matrixrl.problems import optimal_q, solve
 from tolerances import ALGEBRA
 from worlds import WORLDS, engine_with_data, phi_rows
 

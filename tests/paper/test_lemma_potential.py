@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.envs import LinearMDP, RiverSwim
-from matrixrl.run import Simulation
+from matrixrl.simulate import Simulation
 
 
 class RecordingEngine(MatrixRLEngine):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from matrixrl.core import regularity
-from matrixrl.mdp import low_rank, tabular
+from matrixrl.problems import low_rank, tabular
 from worlds import WORLDS, engine_with_data, learn, random_batch
 
 

@@ -10,7 +10,7 @@ import pytest
 from matrixrl import FiniteMDP, MatrixRL
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPsi, TablePhi
-from matrixrl.mdp import low_rank
+from matrixrl.problems import low_rank
 
 
 def test_h_equal_one_with_unknown_rewards_is_oful():

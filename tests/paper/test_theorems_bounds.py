@@ -12,8 +12,8 @@ from matrixrl.core import regularity
 from matrixrl.core.bounds import explicit_bound, theorem_1_bound, theorem_2_bound
 from matrixrl.core.embedding import embedding
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
-from matrixrl.mdp import tabular
-from matrixrl.run import Simulation, inspect_problem
+from matrixrl.problems import tabular
+from matrixrl.simulate import Simulation, inspect_problem
 from worlds import WORLDS
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from matrixrl import InvalidInput, run_seeds
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
-from matrixrl.agents.engine import LEAN
+from matrixrl.algorithms.matrix_rl.finite import TIE_EXPLORATION
 from matrixrl.tolerances import TIE
 from worlds import WORLDS
 
@@ -52,7 +52,7 @@ def test_among_equals_the_lean_plan_chooses():
     plan = engine.plan()
     stages_left = np.arange(world.mdp.horizon, 0, -1)
     np.testing.assert_allclose(plan.values[0, :-1], np.tile(stages_left, (world.mdp.n_states, 1)).T)  # all tied
-    lean = engine_of(world, "random", seeds=[0], **{**chosen, "exploration": LEAN})
+    lean = engine_of(world, "random", seeds=[0], **{**chosen, "exploration": TIE_EXPLORATION})
     q = optimistic_q(lean, lean.plan().values)
     chosen_q = np.take_along_axis(q, plan.policy[:, :, None].astype(int), axis=2)[:, :, 0]
     share = 1.01e-3 * world.mdp.horizon  # what the random ranking may decide

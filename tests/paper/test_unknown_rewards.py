@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from matrixrl import FiniteMDP, MatrixRL, make, run_seeds
-from matrixrl.mdp import low_rank, tabular
+from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
 from worlds import WORLDS, Hidden, engine_with_data
 

@@ -1,15 +1,15 @@
 """Agents: the paper's algorithm behind one protocol."""
 
-from matrixrl.agents.baselines import BASELINES
-from matrixrl.agents.column_engine import ColumnEngine
-from matrixrl.agents.control.agent import KernelMatrixRL
-from matrixrl.agents.control.settings import ControlSettings
-from matrixrl.agents.engine import MatrixRLEngine
-from matrixrl.agents.engines import make_engine
+from matrixrl.agents.continuous import KernelMatrixRL
 from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL, kernel_features_of
 from matrixrl.agents.matrix_rl import MatrixRL
-from matrixrl.agents.settings import PRESETS, MatrixRLSettings
-from matrixrl.agents.visit_rules import VisitRules, why_not_by_visits
+from matrixrl.algorithms.baselines import BASELINES
+from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.algorithms.engines import make_engine
+from matrixrl.algorithms.matrix_rl.finite import MatrixRLEngine
+from matrixrl.algorithms.matrix_rl.half_width_table import HalfWidthTable, why_not_by_visits
+from matrixrl.algorithms.matrix_rl.sampled import ColumnEngine
+from matrixrl.algorithms.matrix_rl.settings import PRESETS, MatrixRLSettings
 
 AGENTS: dict[str, type[MatrixRL] | type[KernelMatrixRL]] = {
     MatrixRL.name: MatrixRL,
@@ -22,13 +22,13 @@ __all__ = [
     "BASELINES",
     "PRESETS",
     "ColumnEngine",
-    "ControlSettings",
+    "ContinuousSettings",
     "FiniteKernelMatrixRL",
+    "HalfWidthTable",
     "KernelMatrixRL",
     "MatrixRL",
     "MatrixRLEngine",
     "MatrixRLSettings",
-    "VisitRules",
     "kernel_features_of",
     "make_engine",
     "why_not_by_visits",

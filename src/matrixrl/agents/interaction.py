@@ -16,7 +16,7 @@ from matrixrl.records import Episode
 from matrixrl.seeding import restore, state_of, stream_seed
 
 if TYPE_CHECKING:
-    from matrixrl.agents.control.agent import KernelMatrixRL
+    from matrixrl.agents.continuous import KernelMatrixRL
     from matrixrl.agents.matrix_rl import MatrixRL
 
 __all__ = ["play_episodes"]

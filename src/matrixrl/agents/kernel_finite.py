@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.agents.matrix_rl import MatrixRL
-from matrixrl.agents.problem import read_problem
 from matrixrl.checks import number
 from matrixrl.features import Features, kernel_features
-from matrixrl.mdp import FiniteMDP, Task
+from matrixrl.problems import FiniteMDP, Task
+from matrixrl.problems.reading import read_problem
 from matrixrl.records import FloatArray
 
 __all__ = ["FiniteKernelMatrixRL", "kernel_features_of", "state_points"]

@@ -9,18 +9,18 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents.column_engine import ColumnEngine, ColumnPlan
-from matrixrl.agents.engines import make_engine
 from matrixrl.agents.interaction import play_episodes
-from matrixrl.agents.problem import Problem, read_problem
 from matrixrl.agents.running import RunningEpisode
-from matrixrl.agents.settings import MatrixRLSettings
 from matrixrl.agents.snapshot import read_snapshot, write_snapshot
+from matrixrl.algorithms.engines import make_engine
+from matrixrl.algorithms.matrix_rl.sampled import ColumnEngine, ColumnPlan
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.checks import fail, index, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
-from matrixrl.mdp import FiniteMDP, Judge, LargeTask, Task
+from matrixrl.problems import FiniteMDP, FunctionalTask, RegretEvaluator, Task
+from matrixrl.problems.reading import Problem, read_problem
 from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, IntArray, Plan
 from matrixrl.seeding import fresh_seed
 
@@ -42,7 +42,7 @@ class MatrixRL:
 
     Args:
         problem: a Gymnasium environment (ours, or one with a transition table, or any discrete one together
-            with `reward`), a `FiniteMDP`, a `Task` for ask and tell only, or a `LargeTask` (functions of states).
+            with `reward`), a `FiniteMDP`, a `Task` for ask and tell only, or a `FunctionalTask` (functions of states).
         phi: φ as a feature map or an (S, A, d) array; the problem's own, else one-hot.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own, else one-hot.
         psi_pinv: accept linearly dependent columns of ψ and work on their span.
@@ -68,7 +68,7 @@ class MatrixRL:
 
     def __init__(
         self,
-        problem: gym.Env[Any, Any] | FiniteMDP | Task | LargeTask,
+        problem: gym.Env[Any, Any] | FiniteMDP | Task | FunctionalTask,
         *,
         phi: Phi | FloatArray | None = None,
         psi: Psi | FloatArray | None = None,
@@ -107,7 +107,7 @@ class MatrixRL:
         self.log = HistoryLog()
         self.running: RunningEpisode | None = None
         self.env_is_seeded = False
-        self._judge = None if problem.mdp is None or not problem.measures_regret else Judge(problem.mdp)
+        self._judge = None if problem.mdp is None or not problem.measures_regret else RegretEvaluator(problem.mdp)
         self.first_state: Any = None
         self._advice: Plan | ColumnPlan | None = None  # for `predict`, dropped when data come in
 
@@ -279,7 +279,7 @@ class MatrixRL:
     def load(
         cls,
         path: str | os.PathLike[str],
-        env: gym.Env[Any, Any] | FiniteMDP | LargeTask | None = None,
+        env: gym.Env[Any, Any] | FiniteMDP | FunctionalTask | None = None,
         *,
         phi: Phi | None = None,
         compiled: bool | None = None,
@@ -289,7 +289,7 @@ class MatrixRL:
         Args:
             path: the file.
             env: where `learn` shall go on; its random stream is put back where it was. Not needed to ask
-                and tell, or to predict; but a `LargeTask`, whose functions no file can hold, is needed always.
+                and tell, or to predict; but a `FunctionalTask`, whose functions no file can hold, is needed always.
             phi: the `FunctionPhi` that the agent was made with, if the environment does not offer it.
             compiled: in place of what the agent was made with.
         """

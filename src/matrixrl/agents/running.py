@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.column_engine import ColumnPlan
+from matrixrl.algorithms.matrix_rl.sampled import ColumnPlan
 from matrixrl.records import Certificate, IntArray, Plan
 
 __all__ = ["RunningEpisode"]

@@ -11,17 +11,17 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.checkpoint import read_checkpoint, refusing, write_checkpoint
-from matrixrl.agents.column_engine import ColumnEngine, ColumnPlan
-from matrixrl.agents.engine import MatrixRLEngine
-from matrixrl.agents.problem import Problem
 from matrixrl.agents.running import RunningEpisode
-from matrixrl.agents.saved_problem import attach_world, pack_problem, unpack_problem
-from matrixrl.agents.settings import MatrixRLSettings
+from matrixrl.algorithms.matrix_rl.finite import MatrixRLEngine
+from matrixrl.algorithms.matrix_rl.sampled import ColumnEngine, ColumnPlan
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.archive import read_checkpoint, refusing, write_checkpoint
 from matrixrl.checks import index, integer
 from matrixrl.errors import InvalidInput
 from matrixrl.features import FunctionPhi, Phi
-from matrixrl.mdp import FiniteMDP, LargeTask, Task
+from matrixrl.problems import FiniteMDP, FunctionalTask, Task
+from matrixrl.problems.reading import Problem
+from matrixrl.problems.saving import attach_world, pack_problem, unpack_problem
 from matrixrl.records import Plan
 from matrixrl.seeding import restore, state_of
 
@@ -68,7 +68,7 @@ def write_snapshot(agent: MatrixRL, path: str | os.PathLike[str]) -> None:
 def read_snapshot(
     path: str | os.PathLike[str],
     agent_name: str,
-    world: gym.Env[Any, Any] | FiniteMDP | LargeTask | None,
+    world: gym.Env[Any, Any] | FiniteMDP | FunctionalTask | None,
     phi: Phi | None = None,
 ) -> Snapshot:
     """Return the parts of a checkpoint, each checked; anything that does not fit is refused."""

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from matrixrl.lab import draw_control
-from matrixrl.run import ControlResult, ControlRun, OutputDirectory
-from matrixrl.run.control import sparkline
-from matrixrl.run.recording import record_episode, require_recorder
+from matrixrl.simulate import ControlResult, ControlRun, OutputDirectory
+from matrixrl.simulate.control import sparkline
+from matrixrl.simulate.recording import record_episode, require_recorder
 
 __all__ = ["ControlOrder", "run_control"]
 

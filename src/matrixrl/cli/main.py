@@ -21,8 +21,8 @@ from matrixrl.cli.tables import print_inspection, print_notes, result_table
 from matrixrl.envs import is_control
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
-from matrixrl.run import OutputDirectory, RunResult, Simulation, inspect_problem
 from matrixrl.seeding import seed_list
+from matrixrl.simulate import OutputDirectory, RunResult, Simulation, inspect_problem
 
 __all__ = ["app", "main"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.run import Inspection, RunResult
+from matrixrl.simulate import Inspection, RunResult
 
 __all__ = ["print_inspection", "print_notes", "result_table"]
 

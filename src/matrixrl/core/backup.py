@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.core.compiled_backup import fill_in_compiled, has_compiled_form
+from matrixrl.core.compiled.arguments import fill_in_compiled, has_compiled_form
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
 from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign

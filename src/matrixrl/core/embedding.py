@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matrixrl.features import Features
-from matrixrl.mdp import Transitions
+from matrixrl.problems import Transitions
 from matrixrl.records import FloatArray
 
 __all__ = ["Embedding", "embedding"]
@@ -33,7 +33,7 @@ class Embedding:
 def embedding(transitions: Transitions, features: Features) -> Embedding | None:
     r"""Return the least-squares core, \(M = \Phi^+ P \Psi K_\psi^{-1}\), or None where P is too large to expand.
 
-    >>> from matrixrl.mdp import tabular
+    >>> from matrixrl.problems import tabular
     >>> world = tabular(n_states=4, n_actions=2, seed=0)
     >>> round(embedding(world.mdp.transitions, world.features).explained, 12)
     1.0

@@ -7,7 +7,7 @@ from matrixrl.envs.double_integrator import DoubleIntegrator
 from matrixrl.envs.four_rooms import FourRooms
 from matrixrl.envs.grid_world import GridWorld
 from matrixrl.envs.linear_mdp import LinearMDP
-from matrixrl.envs.places import Places
+from matrixrl.envs.point_observations import PointObservations
 from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, is_control, make, make_continuous, make_gym, register_all
 from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
@@ -24,7 +24,7 @@ __all__ = [
     "GridWorld",
     "LinearMDP",
     "NoisyActions",
-    "Places",
+    "PointObservations",
     "RiverSwim",
     "SoftGrid",
     "SparseReward",

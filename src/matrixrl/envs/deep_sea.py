@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import integer
-from matrixrl.mdp import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.seeding import generator
 
 __all__ = ["DeepSea"]

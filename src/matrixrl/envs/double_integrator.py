@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import integer, number
-from matrixrl.mdp import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["DoubleIntegrator"]
@@ -19,8 +19,8 @@ class DoubleIntegrator(MDPEnv):
 
     Position and speed lie in [-1, 1]. The next speed is v + 0.25·(push + noise), the next position x + 0.25·v', both
     kept inside; the result is spread over the (up to four) grid points around it, so that its mean is exact. The reward
-    is 1 at the goal with speed 0 and falls off like a bell. `points` gives every state's place; `Places` turns them
-    into observations, so that agents of continuous states can be judged by exact regret.
+    is 1 at the goal with speed 0 and falls off like a bell. `points` gives every state's place;
+    `PointObservations` turns them into observations, so that agents of continuous states can be judged by exact regret.
 
     Args:
         positions: grid points of the position.

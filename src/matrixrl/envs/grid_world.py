@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import integer, number
-from matrixrl.mdp import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray
 
 __all__ = ["GridWorld"]

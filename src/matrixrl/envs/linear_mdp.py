@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matrixrl.mdp import MDPEnv, low_rank
+from matrixrl.problems import MDPEnv, low_rank
 
 __all__ = ["LinearMDP"]
 
@@ -15,7 +15,7 @@ class LinearMDP(MDPEnv):
 
     Args:
         n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed, noisy_rewards: as in
-            `matrixrl.mdp.low_rank`.
+            `matrixrl.problems.low_rank`.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from matrixrl.envs.linear_mdp import LinearMDP
 from matrixrl.envs.river_swim import RiverSwim
 from matrixrl.envs.soft_grid import SoftGrid
 from matrixrl.errors import InvalidInput, UnknownName
-from matrixrl.mdp import MDPEnv, from_gymnasium
+from matrixrl.problems import MDPEnv, from_gymnasium
 
 __all__ = ["ENVIRONMENTS", "EnvEntry", "is_control", "make", "make_continuous", "make_gym", "register_all"]
 

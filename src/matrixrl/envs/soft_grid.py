@@ -7,7 +7,7 @@ from scipy import sparse
 
 from matrixrl.checks import fail, integer, number
 from matrixrl.features import Features, FunctionPhi, SparsePsi
-from matrixrl.mdp import FiniteMDP, MDPEnv, MixtureTransitions
+from matrixrl.problems import FiniteMDP, MDPEnv, MixtureTransitions
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["SoftGrid"]

@@ -12,10 +12,10 @@ import numpy as np
 
 from matrixrl.checks import fail, integer, number, shaped
 from matrixrl.features.bundle import Features
+from matrixrl.features.kernels import action_factor, as_kernel, check_gram
 from matrixrl.features.phi import TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
 from matrixrl.features.state_maps import TransformerMap
-from matrixrl.kernels import action_factor, as_kernel, check_gram
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GRAM_RANK
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.checks import fail, integer
-from matrixrl.kernels import Kernel, check_gram
+from matrixrl.features.kernels import Kernel, check_gram
 from matrixrl.linalg import InducingFactor
 from matrixrl.records import FloatArray
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from matrixrl.run import RunResult, Simulation
+from matrixrl.simulate import RunResult, Simulation
 
 __all__ = ["Contender", "compare_settings"]
 

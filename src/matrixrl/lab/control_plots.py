@@ -11,7 +11,7 @@ from matrixrl.agents import KernelMatrixRL
 from matrixrl.envs import CONTROL
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.records import FloatArray
-from matrixrl.run import ControlResult
+from matrixrl.simulate import ControlResult
 
 __all__ = ["draw_control"]
 

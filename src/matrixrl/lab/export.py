@@ -13,7 +13,7 @@ from matrixrl.checks import choice
 from matrixrl.errors import MissingExtra
 from matrixrl.lab.store import COLUMNS, Store
 from matrixrl.records import FloatArray
-from matrixrl.run.files import write_whole
+from matrixrl.simulate.files import write_whole
 
 __all__ = ["FORMATS", "export"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.errors import MissingExtra
-from matrixrl.run import RunResult
+from matrixrl.simulate import RunResult
 
 __all__ = ["draw_regret", "require_matplotlib"]
 

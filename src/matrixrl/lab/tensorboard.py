@@ -16,7 +16,7 @@ from matrixrl.lab.analysis.statistics import grid_of
 from matrixrl.lab.execution.blocks import BlockResult, Order
 from matrixrl.lab.store import Store
 from matrixrl.records import FloatArray, IntArray
-from matrixrl.run.tensorboard import open_writer
+from matrixrl.simulate.tensorboard import open_writer
 
 __all__ = ["CURVE_POINTS", "TensorBoardObserver"]
 

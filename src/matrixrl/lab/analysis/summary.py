@@ -20,7 +20,7 @@ from matrixrl.lab.analysis.statistics import (
 from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import RunRow, Store
 from matrixrl.records import FloatArray
-from matrixrl.run.results import alarm_words
+from matrixrl.simulate.results import alarm_words
 
 __all__ = ["AgentSummary", "EnvSummary", "summarise"]
 

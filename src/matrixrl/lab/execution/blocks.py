@@ -12,9 +12,9 @@ from matrixrl.agents import MatrixRLEngine
 from matrixrl.core.bounds import a_priori_bound, theorem_2_bound
 from matrixrl.lab.spec import Cell
 from matrixrl.records import FloatArray
-from matrixrl.run.control_play import play_control
-from matrixrl.run.resume import can_resume, restore_simulation, save_simulation
-from matrixrl.run.simulation import Simulation
+from matrixrl.simulate.control_play import play_control
+from matrixrl.simulate.resume import can_resume, restore_simulation, save_simulation
+from matrixrl.simulate.simulation import Simulation
 
 __all__ = ["BlockResult", "Order", "play_block"]
 

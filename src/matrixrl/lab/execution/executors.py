@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.interrupts import deaf
+from matrixrl.interrupts import ignoring_interrupts
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
@@ -130,7 +130,7 @@ class ProcessExecutor:
             self._launch(self._waiting.popleft())
 
     def _launch(self, order: Order) -> None:
-        with deaf():  # workers are born deaf to Ctrl-C: it is ours to stop them
+        with ignoring_interrupts():  # workers are born ignoring_interrupts to Ctrl-C: it is ours to stop them
             self._under_way[self._make().submit(self._play, order)] = order
 
     def collect(self) -> list[Answer]:

@@ -13,7 +13,7 @@ from matrixrl.lab.analysis import AgentSummary, EnvSummary, summarise
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.report.look import DASHES, Look, looks_of
 from matrixrl.lab.store import Store
-from matrixrl.run.files import write_whole
+from matrixrl.simulate.files import write_whole
 
 __all__ = ["draw_paper_figure"]
 

@@ -18,7 +18,7 @@ from matrixrl.lab.report.charts import charts_of
 from matrixrl.lab.report.look import looks_of
 from matrixrl.lab.report.sections import again, environment, header, settings_of_agents, versions
 from matrixrl.lab.store import Store
-from matrixrl.run.files import write_whole
+from matrixrl.simulate.files import write_whole
 
 __all__ = ["write_report"]
 

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from matrixrl.agents import BASELINES, ControlSettings, KernelMatrixRL
+from matrixrl.agents import BASELINES, ContinuousSettings, KernelMatrixRL
 from matrixrl.checks import choice, fail
 from matrixrl.envs import is_control, make, make_continuous
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
 from matrixrl.lab.spec.models import Entry
-from matrixrl.mdp import FiniteMDP, from_gymnasium
+from matrixrl.problems import FiniteMDP, from_gymnasium
 from matrixrl.records import FloatArray
-from matrixrl.run.control_play import CONTROL_AGENTS
-from matrixrl.run.players import make_player, resolve_settings
+from matrixrl.simulate.control_play import CONTROL_AGENTS
+from matrixrl.simulate.players import make_player, resolve_settings
 
 __all__ = ["Cell", "Experiment", "work_out"]
 
@@ -185,7 +185,7 @@ def _resolved(
     if world is None:
         choice("agent of a control task", agent, CONTROL_AGENTS)
         if agent == KernelMatrixRL.name:
-            return ControlSettings.resolve(settings).as_dict()
+            return ContinuousSettings.resolve(settings).as_dict()
         return BASELINES[agent].settings_class.resolve(settings).as_dict()
     given = {"n_episodes": episodes, **settings}
     planned = given["n_episodes"]

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from matrixrl.checks import choice
 from matrixrl.errors import SpecError
 from matrixrl.lab.shipped import shipped_specs, shipped_text
+from matrixrl.lab.spec.line_numbers import KeyPath, line_of, toml_lines, yaml_lines
 from matrixrl.lab.spec.models import Spec
-from matrixrl.lab.spec.places import KeyPath, line_of, toml_lines, yaml_lines
 
 __all__ = ["SpecFile", "read_spec"]
 

@@ -12,9 +12,9 @@ from matrixrl.lab.study.drawing import bars
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import share_interval
 from matrixrl.lab.study.specs import agent, env, spec
-from matrixrl.mdp import EmbeddedMDP, low_rank, tabular
+from matrixrl.problems import EmbeddedMDP, low_rank, tabular
 from matrixrl.records import FloatArray
-from matrixrl.run import Simulation
+from matrixrl.simulate import Simulation
 
 __all__ = ["QUESTIONS", "coverage_of"]
 

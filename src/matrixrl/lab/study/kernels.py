@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.core.dual import effective_dimension
 from matrixrl.features.kernel_features import gram_root
-from matrixrl.kernels import as_kernel
+from matrixrl.features.kernels import as_kernel
 from matrixrl.lab.analysis import Interval
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table

@@ -13,7 +13,7 @@ from matrixrl.lab.study.drawing import bars, curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import power, ratio, said
 from matrixrl.lab.study.specs import agent, env, spec
-from matrixrl.mdp import solve
+from matrixrl.problems import solve
 
 __all__ = ["QUESTIONS"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.study.question import Table
 from matrixrl.lab.study.study import Section
-from matrixrl.run.files import write_whole
+from matrixrl.simulate.files import write_whole
 
 __all__ = ["write_pages"]
 

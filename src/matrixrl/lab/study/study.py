@@ -13,7 +13,7 @@ from matrixrl.errors import StoreError
 from matrixrl.lab.experiments import run_experiment
 from matrixrl.lab.study import additions, confidence, kernels, lower_order, theorems
 from matrixrl.lab.study.question import SIZES, Answer, Evidence, Question, Size
-from matrixrl.run.files import write_whole
+from matrixrl.simulate.files import write_whole
 
 __all__ = ["Section", "questions", "run_study"]
 

@@ -1,0 +1,1 @@
+"""Batched learners: MatrixRL, the continuous agent and the baselines."""

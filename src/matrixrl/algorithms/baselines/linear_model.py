@@ -1,0 +1,176 @@
+"""Least-squares value iteration without a pass over past data, and what its users share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.baselines.base import BaselineEngine
+from matrixrl.checks import choice
+from matrixrl.features import Features, OneHotPsi, Phi
+from matrixrl.linalg import DensePairs, DiagonalPairs
+from matrixrl.problems import Task
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["STAGES", "LinearEngine", "LinearModel", "norm_bound", "oful_radius", "progress_arrays", "restore_progress"]
+
+STAGES = ("pooled", "separate")
+"""One regression for all stages (P is the same at each), or one for each stage as in papers where it may differ."""
+
+
+class LinearModel:
+    r"""Ridge regression of r + V(s') on φ(s, a), for every V at once.
+
+    There are finitely many states, so \(\sum_\tau \phi_\tau V(s'_\tau) = C V\) with the cross moment
+    \(C = \sum_\tau \phi_\tau e_{s'_\tau}^\top\) of one-hot next states. Weights
+    \(w = A^{-1}(\sum \phi r + C V)\) therefore never need the past transitions again: the cost of an episode does not
+    depend on how many came before.
+
+    Args:
+        phi: features of pairs.
+        n_replicas: B.
+        horizon: H.
+        ridge: λ of A = λI + Σ φφᵀ.
+        stages: "pooled" or "separate".
+
+    >>> from matrixrl.features import OneHotPhi
+    >>> model = LinearModel(OneHotPhi(n_states=2, n_actions=1), n_replicas=1, horizon=2)
+    >>> pairs, after = np.array([[0, 1]]), np.array([[1, 0]])
+    >>> model.update(pairs, after, np.ones((1, 2)), rewards=np.array([[0.0, 1.0]]))
+    >>> model.weights(0, np.array([[2.0, 4.0]]), with_reward=True)  # (0 + 4) / 2 and (1 + 2) / 2
+    array([[2. , 1.5]])
+    """
+
+    def __init__(self, phi: Phi, n_replicas: int, horizon: int, *, ridge: float = 1.0, stages: str = "pooled") -> None:
+        self.phi, self.n_replicas = phi, n_replicas
+        self.n_groups = 1 if choice("stages", stages, STAGES) == "pooled" else horizon
+        rows = n_replicas * self.n_groups  # to the linear algebra a stage with its own data is one more replica
+        self.design = phi.design(rows, ridge)
+        self.cross_moment = np.zeros((rows, phi.d, phi.n_states))
+        self.reward_moment = np.zeros((rows, phi.d))
+        self._psi = OneHotPsi(phi.n_states)
+
+    def update(self, pairs: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray) -> None:
+        """Add one episode: all (B, H); weight 0 marks a step not taken, whose reward must be 0."""
+        shape = (len(self.cross_moment), -1)
+        pairs, next_states, weights = pairs.reshape(shape), next_states.reshape(shape), weights.reshape(shape)
+        self.design.update(pairs, weights)
+        self.phi.accumulate(self.cross_moment, self._psi, pairs, next_states, weights)
+        self.phi.accumulate_rewards(self.reward_moment, pairs, rewards.reshape(shape))
+
+    def weights(self, stage: int, values: FloatArray, *, with_reward: bool) -> FloatArray:
+        """Return A⁻¹(Σφr + CV), or A⁻¹CV without the reward: values (B, S) → (B, d)."""
+        moment: FloatArray = (self._of(stage, self.cross_moment) @ values[:, :, None])[:, :, 0]
+        if with_reward:
+            moment = moment + self._of(stage, self.reward_moment)
+        if isinstance(self.design, DiagonalPairs):
+            return moment * self._of(stage, self.design.width_sq)
+        assert isinstance(self.design, DensePairs)
+        solved: FloatArray = (self._of(stage, self.design.design.inverse) @ moment[:, :, None])[:, :, 0]
+        return solved
+
+    def widths(self, stage: int) -> FloatArray:
+        """Return √(φᵀA⁻¹φ) of every pair: (B, A, S)."""
+        width_sq = np.maximum(self._of(stage, self.design.width_sq), 0.0)
+        return np.sqrt(width_sq).reshape(self.n_replicas, self.phi.n_actions, self.phi.n_states)
+
+    def scatter(self, normals: FloatArray) -> FloatArray:
+        """Turn standard normal numbers (B, H, d) into draws of N(0, A⁻¹), one of each stage: (B, H, d)."""
+        if isinstance(self.design, DiagonalPairs):
+            return normals * np.sqrt(self.design.width_sq).reshape(self.n_replicas, self.n_groups, -1)
+        assert isinstance(self.design, DensePairs)
+        # A = LLᵀ, so L⁻ᵀz has covariance A⁻¹; from A itself, whose rounding does not build up.
+        upper = np.linalg.cholesky(self.design.design.matrix).transpose(0, 2, 1)
+        z = normals.reshape(len(upper), -1, self.phi.d).transpose(0, 2, 1)
+        drawn: FloatArray = np.linalg.solve(upper, z).transpose(0, 2, 1).reshape(normals.shape)
+        return drawn
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that was learned."""
+        kept = {"cross_moment": self.cross_moment, "reward_moment": self.reward_moment, **self.design.arrays()}
+        return {name: array.copy() for name, array in kept.items()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned."""
+        own = {name: arrays[name].copy() for name in self.arrays()}
+        self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
+        self.design.restore(own)
+
+    def _of(self, stage: int, array: FloatArray) -> FloatArray:
+        """Return the part of a stage: (B·groups, …) → (B, …)."""
+        if self.n_groups == 1:
+            return array
+        return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
+
+
+class LinearEngine(BaselineEngine):
+    """A baseline that learns nothing but a `LinearModel`; its settings have `ridge` and `stages`."""
+
+    def __init__(
+        self,
+        task: Task,
+        features: Features,
+        settings: Any,
+        seeds: Sequence[int],
+        points: FloatArray | None = None,
+    ) -> None:
+        super().__init__(task, features, settings, seeds, points)
+        sizes = (features.phi, self.n_replicas, task.horizon)
+        self.model = LinearModel(*sizes, ridge=settings.ridge, stages=settings.stages)
+
+    def learn(
+        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
+    ) -> None:
+        """Add the episode to the regression."""
+        self.model.update(self.features.phi.pairs(states, actions), next_states, weights, rewards)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the moments, the design and the progress."""
+        return {**self.model.arrays(), **progress_arrays(self)}
+
+    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned."""
+        self.model.restore(arrays)
+        restore_progress(self, arrays)
+
+
+def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:
+    r"""Return \(R\sqrt{2\ln(1/\delta) + \ln\det(A/\lambda)} + \sqrt{\lambda}\,S\) (Abbasi-Yadkori et al. 2011, Thm 2).
+
+    Args:
+        logdet: (B,) ln det(A/λ).
+        delta: δ.
+        noise: R, the sub-Gaussian size of the noise.
+        ridge: λ.
+        norm: S, a bound on the norm of the true weights.
+
+    >>> float(oful_radius(np.zeros(1), delta=math.exp(-2.0), noise=0.5, ridge=4.0, norm=1.0)[0])
+    3.0
+    """
+    radius: FloatArray = noise * np.sqrt(2.0 * math.log(1.0 / delta) + logdet) + math.sqrt(ridge) * norm
+    return radius
+
+
+def norm_bound(phi: Phi) -> float:
+    """Return a bound on ‖θ‖ of any θ with |φᵀθ| ≤ 1 at all pairs: λ_min(Σ w φφᵀ)^(−½) with weights that sum to one.
+
+    >>> from matrixrl.features import OneHotPhi
+    >>> round(norm_bound(OneHotPhi(n_states=8, n_actions=2)), 12)
+    4.0
+    """
+    return 1.0 / math.sqrt(phi.smallest_design_eigenvalue())
+
+
+def progress_arrays(engine: BaselineEngine) -> dict[str, NDArray[Any]]:
+    """Return how far an engine has come, which constants and plans of some papers depend on."""
+    return {"plans": engine.plans.astype(np.float64), "episode": np.array([float(engine.episode)])}
+
+
+def restore_progress(engine: BaselineEngine, arrays: dict[str, NDArray[Any]]) -> None:
+    """Take back what `progress_arrays` returned."""
+    engine.plans = arrays["plans"].astype(np.int64)
+    engine.episode = int(arrays["episode"][0])

@@ -1,0 +1,255 @@
+"""What was seen of a continuous problem, in coordinates of a kernel, and optimistic plans from it (design 4.1b)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.linalg import cho_factor, lapack
+
+from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.features.kernels import ObservationScale, action_factor
+from matrixrl.features.state_maps import StateMap
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["ContinuousModel", "ContinuousPlan", "Transitions"]
+
+_JITTER = 1e-10  # relative; keeps the factor of anchors' Gram matrix positive
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Steps of one or more episodes: obs (n, p), actions, rewards, next_obs (n, p), terminated."""
+
+    obs: FloatArray
+    actions: IntArray
+    rewards: FloatArray
+    next_obs: FloatArray
+    terminated: BoolArray
+
+    @classmethod
+    def none(cls, n_coordinates: int) -> Transitions:
+        """Return no steps at all."""
+        empty = np.empty((0, n_coordinates))
+        return cls(empty, np.empty(0, dtype=np.int64), np.empty(0), empty, np.empty(0, dtype=np.bool_))
+
+    def followed_by(self, more: Transitions) -> Transitions:
+        """Return these steps and then more."""
+        names = ("obs", "actions", "rewards", "next_obs", "terminated")
+        return Transitions(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in names))
+
+
+@dataclass(frozen=True)
+class ContinuousPlan:
+    """Q as a function of stage and state.
+
+    Attributes:
+        theta: (H, A, m) weights of what Q misses of the optimistic centre.
+        top: (H,) the most that can be earned from each stage on: the centre.
+        spread: (H,) the range of values from each stage on, which scales the bonus.
+        width_matrix: (A, m, m) W_a with λw² = residual + λ zᵀW_a z.
+        ridge: λ.
+        exploration: share of the spread that a pair of which nothing is known gets as a bonus.
+    """
+
+    theta: FloatArray
+    top: FloatArray
+    spread: FloatArray
+    width_matrix: FloatArray
+    ridge: float
+    exploration: float
+
+    def q(self, stage: int, z: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return Q_h of states with coordinates z (n, m) and residuals (n,): (n, A)."""
+        found: FloatArray = self.top[stage] + z @ self.theta[stage].T
+        if self.exploration > 0.0:
+            found += (self.exploration * self.spread[stage]) * self.widths(z, residual)
+        return found
+
+    def widths(self, z: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return √λ·w, about √k(x,x) where nothing is known and 0 where everything is: (n, A)."""
+        inner = np.stack([np.vecdot(z @ w, z) for w in self.width_matrix], axis=1)
+        return np.sqrt(np.maximum(residual[:, None] + self.ridge * inner, 0.0))
+
+
+class ContinuousModel:
+    """All transitions and their coordinates; what is added is folded in, nothing is refitted unless the unit changes.
+
+    The kernel of pairs is k(s, s')·κ(a, a') with κ = 1 for equal actions and ρ otherwise, so
+    φ(s, a) = b_a ⊗ z(s) with b_a the rows of the Cholesky factor of κ, and A_n = λI + Σ_a (b_a b_aᵀ) ⊗ G_a with
+    G_a = Σ zzᵀ over the steps that took a.
+    """
+
+    def __init__(
+        self, n_actions: int, horizon: int, scale: ObservationScale, state_map: StateMap, settings: ContinuousSettings
+    ) -> None:
+        self.n_actions, self.horizon, self.settings = n_actions, horizon, settings
+        self.scale, self.map = scale, state_map
+        self.data = Transitions.none(scale.size)
+        self._b = action_factor(n_actions, settings.action_correlation)
+        self._clear()
+
+    def _clear(self) -> None:
+        m = self.map.size
+        self.z, self.z_next = np.empty((0, m)), np.empty((0, m))
+        self.grams = np.zeros((self.n_actions, m, m))
+
+    @property
+    def n_steps(self) -> int:
+        """How many transitions were seen."""
+        return len(self.data.actions)
+
+    def add(self, steps: Transitions) -> None:
+        """Fold in the steps of an episode: O(k m²) for k steps, and O(n m) for each new inducing point."""
+        before = (self.scale.seen, self.map.arrays(), self.z, self.z_next, self.grams.copy())
+        try:
+            self._add(steps)
+        except BaseException:  # a kernel that fails on one state must not leave half an episode behind
+            seen, chosen, self.z, self.z_next, self.grams = before
+            self.scale.restore(seen)
+            self.map.restore(chosen)
+            raise
+
+    def _add(self, steps: Transitions) -> None:
+        everything = self.data.followed_by(steps)
+        if self.scale.see(np.concatenate([steps.obs, steps.next_obs])):
+            self.map.restart()  # every coordinate changes with the unit
+            self._clear()
+            steps = everything
+        self._fold(steps, everything)
+        self.data = everything
+
+    def _fold(self, steps: Transitions, everything: Transitions) -> None:
+        before, after = self.scale(steps.obs), self.scale(steps.next_obs)
+        both = np.concatenate([before, after])
+        known = self.map.size
+        z = self.map.grow(both, self.map.coordinates(both))
+        old = len(self.z)
+        if self.map.size > known and old:  # new coordinates of everything seen before
+            earlier = np.concatenate([everything.obs[:old], everything.next_obs[:old]])
+            longer = self.map.coordinates(self.scale(earlier))
+            self.z, self.z_next = longer[:old], longer[old:]
+            taken = everything.actions[:old]
+            grams = np.zeros((self.n_actions, self.map.size, self.map.size))
+            grams[:, :known, :known] = self.grams
+            for a in range(self.n_actions):
+                rows = self.z[taken == a]
+                border = rows[:, known:].T @ rows
+                grams[a, known:], grams[a, :, known:] = border, border.T
+            self.grams = grams
+        elif not old:
+            self._clear()
+        fresh, fresh_next = z[: len(before)], z[len(before) :]
+        for a in range(self.n_actions):
+            rows = fresh[steps.actions == a]
+            self.grams[a] += rows.T @ rows
+        self.z, self.z_next = np.concatenate([self.z, fresh]), np.concatenate([self.z_next, fresh_next])
+
+    def describe(self, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return coordinates and residuals of observations (n, p)."""
+        x = self.scale(obs)
+        z = self.map.coordinates(x)
+        return z, self.map.residuals(x, z)
+
+    def plan(self, low: float, high: float, rng: np.random.Generator) -> ContinuousPlan:
+        """Return optimistic Q_h for every stage.
+
+        Args:
+            low: smallest reward of a step.
+            high: largest reward of a step.
+            rng: chooses anchors, where there are more next states than anchors.
+        """
+        left = np.arange(self.horizon, 0, -1.0)
+        top, bottom = np.maximum(left * high, 0.0), np.minimum(left * low, 0.0)
+        if self.settings.max_return is not None:
+            top = np.minimum(top, self.settings.max_return)
+        m, inverse, settings = self.map.size, self._inverse(), self.settings
+        plan = ContinuousPlan(
+            theta=np.zeros((self.horizon, self.n_actions, m)),
+            top=top,
+            spread=top - bottom,
+            width_matrix=self._width_matrix(inverse),
+            ridge=settings.ridge,
+            exploration=settings.exploration,
+        )
+        if self.n_steps and m:
+            self._backward(plan, bottom, inverse.reshape(self.n_actions * m, -1), rng)
+        return plan
+
+    def _width_matrix(self, inverse: FloatArray) -> FloatArray:
+        """Return W_a = Σ_jk b_aj b_ak (A⁻¹)_jk, what a pair with action a sees of A⁻¹: (A, m, m)."""
+        found: FloatArray = np.einsum("aj,ak,jmkn->amn", self._b, self._b, inverse, optimize=True)
+        return found
+
+    def _inverse(self) -> FloatArray:
+        """Return A_n⁻¹ as (A, m, A, m)."""
+        count, m = self.n_actions, self.map.size
+        outer = np.einsum("aj,ak->ajk", self._b, self._b)
+        matrix = np.einsum("ajk,amn->jmkn", outer, self.grams, optimize=True).reshape(count * m, count * m)
+        matrix.flat[:: count * m + 1] += self.settings.ridge
+        if not m:
+            return np.empty((count, 0, count, 0))
+        factor, lower = cho_factor(matrix, lower=True, check_finite=False)
+        half, _ = lapack.dpotri(factor, lower=lower)
+        inverse: FloatArray = (np.tril(half) + np.tril(half, -1).T).reshape(count, m, count, m)
+        return inverse
+
+    def _backward(
+        self, plan: ContinuousPlan, bottom: FloatArray, inverse: FloatArray, rng: np.random.Generator
+    ) -> None:
+        order = np.argsort(self.data.actions, kind="stable")
+        ends = np.searchsorted(self.data.actions[order], np.arange(self.n_actions + 1))
+        z = self.z[order]
+        alive = ~self.data.terminated[order]
+        regress = _OnAnchors(self, order, ends, rng) if self._is_anchored else None
+        follow = self.z_next[order] if regress is None else regress.z
+        residual = self.map.residuals(self.scale(self.data.next_obs[order] if regress is None else regress.obs), follow)
+        bonus = plan.exploration * plan.widths(follow, residual) if plan.exploration > 0.0 else 0.0
+        values = np.zeros(len(follow))
+        rewards = self.data.rewards[order]
+        for h in reversed(range(self.horizon)):
+            if regress is None:
+                target = rewards + np.where(alive, values, 0.0) - plan.top[h]
+                moments = np.stack([target[i:j] @ z[i:j] for i, j in pairwise(ends)])
+            else:
+                moments = regress.moments(values, plan.top[h])
+            solved = (inverse @ (self._b.T @ moments).ravel()).reshape(self.n_actions, -1)
+            plan.theta[h] = self._b @ solved
+            q = plan.top[h] + follow @ plan.theta[h].T + plan.spread[h] * bonus
+            values = np.clip(q.max(axis=1), bottom[h], plan.top[h])
+
+    @property
+    def _is_anchored(self) -> bool:
+        return self.settings.anchors is not None and self.n_steps > self.settings.anchors
+
+
+class _OnAnchors:
+    """Values at some next states stand for all: they are regressed on z, which is the paper's M_n with ψ = z.
+
+    Σφ V(s') becomes (Σφ ψ(s')ᵀ) K_ψ⁻¹ Σψ V over the anchors, so the cost of a stage does not depend on how many
+    steps were seen.
+    """
+
+    def __init__(self, model: ContinuousModel, order: IntArray, ends: IntArray, rng: np.random.Generator) -> None:
+        count = model.settings.anchors
+        assert count is not None
+        chosen = np.sort(rng.permutation(model.n_steps)[:count])
+        self.obs, self.z = model.data.next_obs[chosen], model.z_next[chosen]
+        gram = self.z.T @ self.z
+        gram.flat[:: len(gram) + 1] += _JITTER * max(float(np.trace(gram)), 1.0)
+        self._fit = np.linalg.solve(gram, self.z.T)
+        alive = (~model.data.terminated[order]).astype(np.float64)
+        z, following = model.z[order], model.z_next[order] * alive[:, None]
+        pieces = list(pairwise(ends))
+        self._cross = np.stack([z[i:j].T @ following[i:j] for i, j in pieces])
+        self._rewards = np.stack([model.data.rewards[order][i:j] @ z[i:j] for i, j in pieces])
+        self._counts = np.stack([z[i:j].sum(axis=0) for i, j in pieces])
+        self._alive = np.stack([alive[i:j] @ z[i:j] for i, j in pieces])
+
+    def moments(self, values: FloatArray, top: float) -> FloatArray:
+        """Return Σ z (r + V(s') − top) for each action: (A, m)."""
+        centre = float(values.mean())
+        weights = self._fit @ (values - centre)
+        found: FloatArray = self._rewards + self._cross @ weights + centre * self._alive - top * self._counts
+        return found

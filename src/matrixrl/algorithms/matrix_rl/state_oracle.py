@@ -1,0 +1,146 @@
+"""Where an agent that never enumerates states gets features, rewards and sampled columns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.checks import fail
+from matrixrl.core.columns import Columns, column_sampler
+from matrixrl.features import Features, OneHotPhi
+from matrixrl.problems import FunctionalTask, Task
+from matrixrl.records import FloatArray
+
+__all__ = ["FiniteOracle", "FunctionOracle", "StateOracle", "make_oracle"]
+
+Start = tuple[NDArray[Any], FloatArray]
+"""States (k, …) and their probabilities (k,)."""
+
+
+class StateOracle(Protocol):
+    """Everything an agent may ask about some states: k of them at a time."""
+
+    n_actions: int
+    horizon: int
+    reward_range: tuple[float, float]
+    d: int
+    d_psi: int
+    draw: Callable[[np.random.Generator], Columns]
+
+    @property
+    def start(self) -> Start | None:
+        """Where episodes start, if that is known."""
+        ...
+
+    @property
+    def end(self) -> NDArray[Any] | None:
+        """The state that stands for "terminated"."""
+        ...
+
+    @property
+    def n_states(self) -> int | None:
+        """S, or None where states are not counted."""
+        ...
+
+    def phi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k, d)."""
+        ...
+
+    def psi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, d_psi)."""
+        ...
+
+    def unit_reward_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k) rewards mapped to [0, 1]."""
+        ...
+
+
+class FiniteOracle:
+    """A finite task of which only sampled and queried states are looked at."""
+
+    def __init__(self, task: Task, features: Features, m: int, column_weights: str) -> None:
+        if isinstance(features.phi, OneHotPhi):
+            fail("columns", "need features φ that generalise", "one-hot pairs", "Give phi, or leave columns out.")
+        self.task, self.features = task, features
+        self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.d, self.d_psi = features.phi.d, features.psi.d_psi
+        self.draw = column_sampler(column_weights, m, task.n_states, features.psi.norms_sq)
+        first = np.flatnonzero(task.start)
+        self._start = first, task.start[first]
+
+    @property
+    def start(self) -> Start:
+        """Where episodes start."""
+        return self._start
+
+    @property
+    def end(self) -> NDArray[Any] | None:
+        """The state that stands for "terminated"."""
+        return None if self.task.end_state is None else np.asarray(self.task.end_state)
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.task.n_states
+
+    def phi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k, d)."""
+        return self.features.phi.at(states)
+
+    def psi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, d_psi)."""
+        return self.features.psi.rows(states)
+
+    def unit_reward_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k)."""
+        unit: FloatArray = (self.task.reward[states].T - self.reward_range[0]) / self.task.unit
+        return unit
+
+
+class FunctionOracle:
+    """A task given as functions; its own sampler draws the columns."""
+
+    def __init__(self, task: FunctionalTask, m: int) -> None:
+        self.task = task
+        self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.d, self.d_psi = task.d, task.d_psi
+        self.draw: Callable[[np.random.Generator], Columns] = lambda rng: Columns(*task.draw(rng, m))
+
+    @property
+    def start(self) -> Start | None:
+        """Where episodes start, if the task says."""
+        return None if self.task.start is None else (self.task.start[None], np.ones(1))
+
+    @property
+    def end(self) -> NDArray[Any] | None:
+        """The state that stands for "terminated"."""
+        return self.task.end_state
+
+    @property
+    def n_states(self) -> None:
+        """Not counted."""
+        return None
+
+    def phi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k, d)."""
+        return np.ascontiguousarray(self.task.phi_at(states).transpose(1, 0, 2))
+
+    def psi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, d_psi)."""
+        return self.task.psi_at(states)
+
+    def unit_reward_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (A, k)."""
+        unit: FloatArray = (self.task.reward_at(states).T - self.reward_range[0]) / self.task.unit
+        return unit
+
+
+def make_oracle(task: Task | FunctionalTask, features: Features | None, m: int, column_weights: str) -> StateOracle:
+    """Return the source of a task, finite or not."""
+    if isinstance(task, FunctionalTask):
+        return FunctionOracle(task, m)
+    assert features is not None
+    return FiniteOracle(task, features, m, column_weights)

@@ -1,0 +1,7 @@
+"""Kernels: functions, scikit-learn objects or names, checked; observations scaled to a common unit."""
+
+from matrixrl.features.kernels.actions import action_factor
+from matrixrl.features.kernels.kernel import Kernel, as_kernel, check_gram
+from matrixrl.features.kernels.scaling import ObservationScale
+
+__all__ = ["Kernel", "ObservationScale", "action_factor", "as_kernel", "check_gram"]

@@ -1,7 +1,0 @@
-"""Kernels: functions, scikit-learn objects or names, checked; observations scaled to a common unit."""
-
-from matrixrl.kernels.actions import action_factor
-from matrixrl.kernels.kernel import Kernel, as_kernel, check_gram
-from matrixrl.kernels.scaling import ObservationScale
-
-__all__ = ["Kernel", "ObservationScale", "action_factor", "as_kernel", "check_gram"]

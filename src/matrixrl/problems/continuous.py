@@ -1,0 +1,120 @@
+"""What KernelMatrixRL needs to know of a Gymnasium environment with continuous states."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from matrixrl.checks import fail, integer, number
+from matrixrl.records import FloatArray
+
+__all__ = ["ContinuousTask", "read_continuous"]
+
+_KNOWN_REWARDS = {
+    "CartPole-v0": (0.0, 1.0),
+    "CartPole-v1": (0.0, 1.0),
+    "MountainCar-v0": (-1.0, 0.0),
+    "Acrobot-v1": (-1.0, 0.0),
+}
+"""Rewards of a step that Gymnasium documents but does not declare."""
+
+
+@dataclass(frozen=True)
+class ContinuousTask:
+    """A continuous problem as the agent sees it.
+
+    Attributes:
+        n_coordinates: p, of an observation.
+        low: (p,) bounds of observations.
+        high: (p,).
+        n_actions: A.
+        first_action: what the environment calls action 0.
+        horizon: H.
+        reward_range: of a step, as declared; None if it is learned from what is seen, starting from [0, 1].
+        max_return: the most that an episode can earn, where the environment says so.
+        is_declared: whether the range of rewards is the environment's own word.
+    """
+
+    n_coordinates: int
+    low: FloatArray
+    high: FloatArray
+    n_actions: int
+    first_action: int
+    horizon: int
+    reward_range: tuple[float, float] | None
+    max_return: float | None
+    is_declared: bool = True
+
+
+def read_continuous(
+    env: gym.Env[Any, Any], *, horizon: int | None = None, reward_range: tuple[float, float] | None = None
+) -> ContinuousTask:
+    """Return the problem behind an environment, or say what to wrap it in."""
+    if not isinstance(env, gym.Env):
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
+    states, actions = env.observation_space, env.action_space
+    if not isinstance(actions, spaces.Discrete):
+        remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
+        fail("env", "must have discrete actions", actions, remedy)
+    if isinstance(states, (spaces.Dict, spaces.Tuple)):
+        fail("env", "must have vectors as observations", states, "Wrap it in gymnasium.wrappers.FlattenObservation.")
+    if not isinstance(states, spaces.Box):
+        fail("env", "must have vectors (Box) as observations", states, "For discrete states use MatrixRL.")
+    if len(states.shape) != 1:
+        remedy = "Wrap it in gymnasium.wrappers.FlattenObservation."
+        fail("env", "must have vectors as observations", f"arrays of shape {states.shape}", remedy)
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    steps = horizon if horizon is not None else limit or getattr(env.unwrapped, "horizon", None)
+    if steps is None:
+        fail("horizon", "must be given for an environment without a time limit", None, "Such as horizon=200.")
+    checked = integer("horizon", steps, low=1, remedy="Give the number of steps in an episode.")
+    if limit is not None and checked > limit:
+        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
+        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
+    fixed = _attribute(env, "fixed_horizon")
+    if fixed is not None and checked != int(fixed):
+        fail("horizon", f"must be {int(fixed)}, the step at which this task pays", checked, "Leave it out.")
+    most = _attribute(env, "max_return")
+    if most is not None:
+        most = number("max_return", most, low=0.0, high=1e12, remedy="An episode that ends earns 0 from then on.")
+    return ContinuousTask(
+        n_coordinates=int(states.shape[0]),
+        low=states.low.astype(np.float64),
+        high=states.high.astype(np.float64),
+        n_actions=int(actions.n),
+        first_action=int(actions.start),
+        horizon=checked,
+        reward_range=_declared(env, reward_range),
+        max_return=most,
+        is_declared=reward_range is None,
+    )
+
+
+def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
+    if given is None:
+        own = _attribute(env, "reward_range")
+        known = None if env.spec is None else _KNOWN_REWARDS.get(env.spec.id)
+        given = own if own is not None else known
+    if given is None:
+        return None
+    remedy = "Such as (0, 1)."
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        fail("reward_range", "must be two numbers, (low, high)", repr(given), remedy)
+    low, high = (number("reward_range", x, low=-1e12, high=1e12, remedy=remedy) for x in given)
+    if not low <= high:
+        fail("reward_range", "must be (low, high)", given, "Give the smaller number first.")
+    return low, high
+
+
+def _attribute(env: gym.Env[Any, Any], name: str) -> Any:
+    """Return what the environment, or a wrapper around it, says of itself; nothing infinite."""
+    value = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+    numbers = [x for x in np.ravel(np.asarray(value, dtype=object)) if isinstance(x, (int, float, np.number))]
+    if value is not None and len(numbers) == np.size(np.asarray(value, dtype=object)):
+        return value if all(math.isfinite(float(x)) for x in numbers) else None
+    return value

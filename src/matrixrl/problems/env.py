@@ -1,0 +1,100 @@
+"""A finite MDP as a Gymnasium environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from matrixrl.checks import choice, index
+from matrixrl.errors import ProtocolError
+from matrixrl.problems.finite import FiniteMDP
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["MDPEnv", "draw_start"]
+
+
+class MDPEnv(gym.Env[np.int64, np.int64]):
+    """Plays a `FiniteMDP` step by step; observations are state numbers.
+
+    One uniform number for each step of the episode, and one for its first state, are drawn at `reset`: what a
+    seed means does not depend on when an episode ends, nor on how many replicas are simulated together.
+
+    Args:
+        mdp: the world; `env.unwrapped.mdp` gives it back (regret is measured with it).
+        render_mode: None or "ansi".
+
+    >>> from matrixrl.problems import tabular
+    >>> env = MDPEnv(tabular(n_states=3, n_actions=2, horizon=2).mdp)
+    >>> state, _ = env.reset(seed=1)
+    >>> int(state), env.step(0)[3]
+    (0, False)
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
+        if render_mode is not None:
+            choice("render_mode", render_mode, self.metadata["render_modes"])
+        self.mdp = mdp
+        self.horizon = mdp.horizon
+        self.render_mode = render_mode
+        self.observation_space = spaces.Discrete(mdp.n_states)
+        self.action_space = spaces.Discrete(mdp.n_actions)
+        self._state = 0
+        self._stage = mdp.horizon
+        self._last: tuple[int, float] | None = None
+        self._uniforms: FloatArray = np.empty(0)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode; `seed` restarts the random stream."""
+        super().reset(seed=seed, options=options)
+        self._uniforms = self.np_random.random(self.mdp.draws_per_episode)
+        self._state = int(draw_start(self.mdp.task.start, self._uniforms[:1])[0])
+        self._stage = 0
+        self._last = None
+        return np.int64(self._state), {"stage": 0}
+
+    def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Take an action; the reward is the expected reward of the pair, or a noisy one."""
+        if self._stage >= self.horizon:
+            raise ProtocolError("step was called outside an episode; call reset first")
+        a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
+        coin = self._uniforms[(self.horizon + 1 + self._stage) % len(self._uniforms)]
+        reward = float(self.mdp.earn(np.array(self._state), np.array(a), coin))
+        self._stage += 1
+        self._state = int(
+            self.mdp.transitions.sample(
+                np.array([self._state]),
+                np.array([a]),
+                self._uniforms[self._stage : self._stage + 1],
+            )[0]
+        )
+        self._last = (a, reward)
+        terminated = self._state == self.mdp.task.end_state
+        truncated = not terminated and self._stage >= self.horizon
+        if terminated:
+            self._stage = self.horizon
+        return np.int64(self._state), reward, terminated, truncated, {"stage": self._stage}
+
+    def render(self) -> str | None:
+        """Return a text picture of the current state, in render mode "ansi"."""
+        if self.render_mode is None:
+            gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
+            return None
+        last = "" if self._last is None else f"  (action {self._last[0]}, reward {self._last[1]:g})"
+        return f"{self.picture(self._state)}{last}\n"
+
+    def picture(self, state: int) -> str:
+        """Draw one state; environments with a shape of their own override it."""
+        return f"state {state} of {self.mdp.n_states}"
+
+
+def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Return the first states that uniform numbers select: (k,) → (k,)."""
+    cdf = np.cumsum(start)
+    return np.searchsorted(cdf / cdf[-1], uniforms, side="right")

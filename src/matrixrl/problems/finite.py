@@ -1,0 +1,241 @@
+"""The finite episodic MDP, and the part of it that an agent may know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
+from matrixrl.features import Features, one_hot
+from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
+from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import PROBABILITY
+
+__all__ = ["FiniteMDP", "Task"]
+
+
+_LARGEST_PLAN = 10**9
+
+
+class Task:
+    """What an agent may know of a problem: everything but P.
+
+    Args:
+        reward: (S, A) expected rewards, in the environment's own unit.
+        horizon: H, the number of steps of an episode.
+        reward_range: (low, high), declared; the proofs work with (r - low) / (high - low) in [0, 1].
+        start: a state, or a distribution (S,) of first states; kept as a distribution.
+        end_state: the absorbing state that stands for "terminated", if episodes can end early.
+        features: φ and ψ; one-hot by default.
+
+    >>> task = Task(reward=[[0.0, 1.0], [0.5, 0.0]], horizon=3)
+    >>> task.n_states, task.n_actions, task.unit_reward.shape
+    (2, 2, (2, 2))
+    """
+
+    def __init__(
+        self,
+        reward: ArrayLike,
+        horizon: int,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: ArrayLike = 0,
+        end_state: int | None = None,
+        features: Features | None = None,
+    ) -> None:
+        self.reward = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
+        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        self.reward_range = low, high = checked_range(reward_range)
+        within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
+        self.start = _checked_start(start, self.n_states)
+        self.end_state = None
+        if end_state is not None:
+            self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
+            if not low <= 0.0 <= high:
+                fail(
+                    "reward_range",
+                    "must contain 0 when episodes can end early (the end state earns 0)",
+                    self.reward_range,
+                    "Declare a range that contains 0.",
+                )
+            if (self.reward[self.end_state] != 0.0).any():
+                fail(
+                    "end_state",
+                    "must earn 0 for every action",
+                    f"{self.reward[self.end_state].tolist()}",
+                    "An episode that has ended earns nothing.",
+                )
+        if self.horizon * self.n_states > _LARGEST_PLAN:
+            fail(
+                "horizon",
+                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan keeps a value for each)",
+                f"{self.horizon} × {self.n_states}",
+                "Shorten the episode.",
+            )
+        if not isinstance(features, (Features, type(None))):
+            fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
+        given = one_hot(self.n_states, self.n_actions) if features is None else features
+        self.features = given.check(self.n_states, self.n_actions)
+
+    @property
+    def n_states(self) -> int:
+        """S, the end state included."""
+        return int(self.reward.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return int(self.reward.shape[1])
+
+    @property
+    def unit(self) -> float:
+        """What one unit of the proofs' reward is worth in the environment: high - low."""
+        return self.reward_range[1] - self.reward_range[0]
+
+    @property
+    def unit_reward(self) -> FloatArray:
+        """(S, A) rewards mapped to [0, 1]."""
+        mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
+        return mapped
+
+    def to_own_unit(self, values: FloatArray) -> FloatArray:
+        """Map values of whole episodes from unit reward to the environment's unit."""
+        own: FloatArray = values * self.unit + self.horizon * self.reward_range[0]
+        return own
+
+
+class FiniteMDP:
+    """A known finite episodic MDP: the world that experiments run in and regret is measured against.
+
+    Args:
+        transitions: P as a (S, A, S) array, a scipy.sparse (S·A, S) matrix, or a `Transitions` object.
+        reward: (S, A) expected rewards.
+        horizon, reward_range, start, end_state, features: as in `Task`.
+        noisy_rewards: pay the low or the high end of `reward_range` at random, with the right mean.
+
+    Raises:
+        InvalidInput: P has a row that is not a distribution; a reward is not finite or outside its range.
+
+    >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
+    >>> mdp.n_states, mdp.n_actions, mdp.horizon
+    (2, 1, 4)
+    """
+
+    def __init__(
+        self,
+        transitions: Any,
+        reward: ArrayLike,
+        horizon: int,
+        *,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: ArrayLike = 0,
+        end_state: int | None = None,
+        features: Features | None = None,
+        noisy_rewards: bool = False,
+    ) -> None:
+        self.noisy_rewards = bool(noisy_rewards)
+        self.task = Task(
+            reward,
+            horizon,
+            reward_range=reward_range,
+            start=start,
+            end_state=end_state,
+            features=features,
+        )
+        if isinstance(transitions, Transitions):
+            self.transitions = transitions
+        elif sparse.issparse(transitions):
+            self.transitions = SparseTransitions(transitions, self.n_actions)
+        else:
+            self.transitions = DenseTransitions(transitions)
+        have = (self.transitions.n_states, self.transitions.n_actions)
+        if have != (self.n_states, self.n_actions):
+            fail(
+                "reward",
+                f"must have shape (S, A) = {have}, as P says",
+                f"shape {(self.n_states, self.n_actions)}",
+                "Give reward[s, a].",
+            )
+        end = self.task.end_state
+        if end is not None:
+            self._check_end(end)
+
+    @property
+    def n_states(self) -> int:
+        """S, the end state included."""
+        return self.task.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return self.task.n_actions
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.task.horizon
+
+    @property
+    def features(self) -> Features:
+        """φ and ψ."""
+        return self.task.features
+
+    def signature(self) -> list[float]:
+        """Return a few numbers that tell this MDP from others, equal up to rounding for the same one."""
+        task = self.task
+        probe = np.cos(np.arange(task.n_states) * 1.7)  # no two states alike
+        expected = self.transitions.expect(probe[None])[0]
+        by_pair = np.sin(np.arange(expected.size) * 0.9).reshape(expected.shape)
+        sums = (expected * by_pair, task.reward.T * by_pair, task.start * probe)
+        return [float(task.horizon), float(self.noisy_rewards), *task.reward_range, *(float(x.sum()) for x in sums)]
+
+    @property
+    def draws_per_episode(self) -> int:
+        """How many uniform numbers an episode uses: first state, next states, and noise of rewards."""
+        return 1 + self.horizon * (2 if self.noisy_rewards else 1)
+
+    def earn(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> FloatArray:
+        """Return the rewards of some steps; uniforms of the same shape decide where they are noisy."""
+        mean: FloatArray = self.task.reward[states, actions]
+        if not self.noisy_rewards:
+            return mean
+        low, high = self.task.reward_range
+        paid: FloatArray = np.where(uniforms < (mean - low) / (high - low), high, low)
+        if self.task.end_state is not None:
+            paid = np.where(states == self.task.end_state, 0.0, paid)
+        return paid
+
+    def _check_end(self, end: int) -> None:
+        actions = np.arange(self.n_actions)
+        stays = self.transitions.rows(np.full(self.n_actions, end), actions)[:, end]
+        if (np.abs(stays - 1.0) > PROBABILITY).any():
+            fail(
+                "end_state",
+                "must be absorbing",
+                f"state {end}, which stays with probability {stays.min():g}",
+                "Let every action of the end state lead back to it.",
+            )
+
+
+def checked_range(value: object) -> tuple[float, float]:
+    remedy = "Give reward_range=(low, high) with low < high."
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        fail("reward_range", "must be a pair of numbers", repr(value), remedy)
+    low = number("reward_range low", value[0], remedy=remedy)
+    high = number("reward_range high", value[1], remedy=remedy)
+    if not low < high or high - low > 1e300:
+        fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
+    return low, high
+
+
+def _checked_start(start: Any, n_states: int) -> FloatArray:
+    """Return the distribution (S,) of the first state."""
+    if isinstance(start, (int, np.integer)) or (isinstance(start, np.ndarray) and start.ndim == 0):
+        chosen = index("start", start, size=n_states, remedy="Give a state or a distribution.")
+        start = np.zeros(n_states)
+        start[chosen] = 1.0
+    given = shaped("start", start, (n_states,), remedy="Give a state or one probability for each state.")
+    return distributions("start", given)

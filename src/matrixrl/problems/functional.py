@@ -1,0 +1,193 @@
+"""A problem whose states are never enumerated: features, rewards and next states as functions of a few states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.checks import fail, integer, real_numbers
+from matrixrl.problems.finite import checked_range
+from matrixrl.records import FloatArray
+
+__all__ = ["FunctionalTask"]
+
+_PROBE = 3  # states that are drawn once to learn the shapes
+
+
+class FunctionalTask:
+    """What an agent may know of a problem with very many states, or a continuum of them.
+
+    States are numbers or vectors; every function takes an array of k states, (k,) or (k, n).
+
+    Args:
+        phi: states → (k, A, d) features of each state with every action.
+        psi: states → (k, d_psi) features of next states.
+        sampler: (rng, m) → m states and their weights (m,), one over m times the density each was drawn with. Sums
+            over all states (integrals, where there is a continuum) are estimated by weighted sums over them.
+        n_actions: A.
+        horizon: H.
+        reward: states → (k, A) expected rewards; may be left out if the agent learns them (`known_reward=False`).
+        reward_range: (low, high), declared.
+        start: where episodes start, if always at the same state; else the first state that was seen last counts.
+        end_state: the state that stands for "terminated", if episodes can end early.
+        env: where `learn` plays; not needed to ask and tell.
+
+    >>> def hats(s):  # two features on [0, 1]
+    ...     return np.stack([1.0 - s[:, 0], s[:, 0]], axis=1)
+    >>> task = FunctionalTask(
+    ...     phi=lambda s: np.stack([hats(s), hats(1.0 - s)], axis=1),
+    ...     psi=hats,
+    ...     sampler=lambda rng, m: (rng.random((m, 1)), np.full(m, 1.0 / m)),
+    ...     n_actions=2, horizon=5, reward=lambda s: np.tile(s, (1, 2)), start=[0.0],
+    ... )
+    >>> task.d, task.d_psi, task.state_shape
+    (2, 2, (1,))
+    """
+
+    def __init__(
+        self,
+        *,
+        phi: Callable[[NDArray[Any]], FloatArray],
+        psi: Callable[[NDArray[Any]], FloatArray],
+        sampler: Callable[[np.random.Generator, int], tuple[NDArray[Any], FloatArray]],
+        n_actions: int,
+        horizon: int,
+        reward: Callable[[NDArray[Any]], FloatArray] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: Any = None,
+        end_state: Any = None,
+        env: gym.Env[Any, Any] | None = None,
+    ) -> None:
+        for name, function in (("phi", phi), ("psi", psi), ("sampler", sampler), ("reward", reward)):
+            if not callable(function) and not (name == "reward" and function is None):
+                fail(name, "must be a function of states", type(function).__name__, "See matrixrl.FunctionalTask.")
+        if env is not None:
+            _check_env(env, n_actions, horizon)
+        self._phi, self._psi, self._sampler, self._reward = phi, psi, sampler, reward
+        self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        self.reward_range = checked_range(reward_range)
+        self.env = env
+        self._d: int | None = None  # known after the first answers
+        self._d_psi: int | None = None
+        self.state_shape: tuple[int, ...] = ()
+        self.state_dtype: np.dtype[Any] = np.dtype(np.float64)
+        states, _ = self.draw(np.random.default_rng(0), _PROBE)
+        self.state_shape = states.shape[1:]
+        self.state_dtype = np.dtype(np.int64 if states.dtype.kind in "iu" else np.float64)
+        self._d, self._d_psi = self.phi_at(states).shape[2], self.psi_at(states).shape[1]
+        if not self.d or not self.d_psi:
+            fail("phi and psi", "must have features", f"{self.d} and {self.d_psi}", "Return at least one number.")
+        self.phi_at(states[:1])  # the number of features must not depend on the number of states
+        self.psi_at(states[:1])
+        if reward is not None:
+            self.reward_at(states)
+        self.start = None if start is None else self.state("start", start)
+        self.end_state = None if end_state is None else self.state("end_state", end_state)
+        low, high = self.reward_range
+        if self.end_state is not None and not low <= 0.0 <= high:
+            fail("reward_range", "must contain 0 when episodes can end early", reward_range, "Declare one that does.")
+
+    @property
+    def d(self) -> int:
+        """Number of features φ."""
+        return self._d or 0
+
+    @property
+    def d_psi(self) -> int:
+        """Number of features ψ."""
+        return self._d_psi or 0
+
+    @property
+    def knows_reward(self) -> bool:
+        """Whether rewards were given."""
+        return self._reward is not None
+
+    @property
+    def unit(self) -> float:
+        """What one unit of the proofs' reward is worth in the environment: high - low."""
+        return self.reward_range[1] - self.reward_range[0]
+
+    def state(self, name: str, value: Any) -> NDArray[Any]:
+        """Return one state as an array, or refuse it."""
+        try:  # a copy: environments may change their observation in place
+            array = np.array(value, dtype=self.state_dtype)
+        except (TypeError, ValueError, OverflowError):
+            array = np.full(2, np.nan)
+        if array.shape != self.state_shape or not np.isfinite(array).all() or not np.all(array == np.asarray(value)):
+            kind = "whole" if self.state_dtype.kind == "i" else "finite"
+            fail(
+                name, f"must be {kind} numbers of shape {self.state_shape}", repr(value), "Give it as the sampler does."
+            )
+        return array
+
+    def draw(self, rng: np.random.Generator, m: int) -> tuple[NDArray[Any], FloatArray]:
+        """Return m sampled states and their weights."""
+        drawn = self._sampler(rng, m)
+        try:
+            states, weights = (np.asarray(part) for part in drawn)
+            weights = weights.astype(np.float64)
+        except (TypeError, ValueError):
+            fail("sampler", "must return states and their weights", repr(drawn)[:80], "Return two arrays.")
+        if (
+            states.shape[:1] != (m,)
+            or states.dtype.kind not in "iuf"
+            or weights.shape != (m,)
+            or not (np.isfinite(weights) & (weights > 0)).all()
+        ):
+            fail(
+                "sampler",
+                f"must return {m} states and as many positive weights",
+                f"shapes {states.shape} and {weights.shape}",
+                "Weights are 1/(m·density).",
+            )
+        return states, weights
+
+    def phi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, A, d)."""
+        return self._call("phi", self._phi, states, (len(states), self.n_actions, self._d))
+
+    def psi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, d_psi)."""
+        return self._call("psi", self._psi, states, (len(states), self._d_psi))
+
+    def reward_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return (k, A) expected rewards."""
+        if self._reward is None:
+            fail("reward", "must be given where the agent knows rewards", None, "Pass reward, or known_reward=False.")
+        found = self._call("reward", self._reward, states, (len(states), self.n_actions))
+        low, high = self.reward_range
+        if found.size and (found.min() < low - 1e-9 or found.max() > high + 1e-9):
+            fail(
+                "reward", f"must lie in [{low:g}, {high:g}]", f"{found.min():g} … {found.max():g}", "Declare its range."
+            )
+        return found
+
+    @staticmethod
+    def _call(
+        name: str, function: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int | None, ...]
+    ) -> FloatArray:
+        found = real_numbers(function(states))
+        fits = found.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, found.shape, strict=True))
+        if not fits:
+            wanted = "(" + ", ".join("d" if n is None else str(n) for n in shape) + ")"
+            fail(name, f"must return shape {wanted} for {len(states)} states", found.shape, "Return one row a state.")
+        if not np.isfinite(found).all() or np.abs(found).max(initial=0.0) > 1e100:
+            fail(name, "must be finite, at most 1e100", "NaN, infinity or more", "Check the function.")
+        return found
+
+
+def _check_env(env: Any, n_actions: int, horizon: int) -> None:
+    if not isinstance(env, gym.Env):
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out to ask and tell.")
+    count = getattr(env.action_space, "n", None)
+    if count != n_actions:
+        fail("env", f"must have {n_actions} discrete actions", env.action_space, "Give n_actions as it has them.")
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    if limit is not None and limit < horizon:
+        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
+        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)

@@ -1,0 +1,89 @@
+"""Exact backward induction and policy evaluation on a known MDP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matrixrl.checks import fail
+from matrixrl.problems.finite import FiniteMDP
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["Solution", "evaluate", "evaluate_batch", "solve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The optimum of an MDP, in the environment's unit.
+
+    Attributes:
+        values: (H+1, S) V*; the last row is zero.
+        policy: (H, S) an optimal policy (the lowest optimal action).
+        start_value: V*(s0), averaged over the distribution of first states.
+    """
+
+    values: FloatArray
+    policy: IntArray
+    start_value: float
+
+
+def q_values(mdp: FiniteMDP, next_values: FloatArray) -> FloatArray:
+    """Return Q(s, a) = r(s, a) + E[V(s')]: next_values (S,) → (S, A)."""
+    expected = mdp.transitions.expect(next_values[None, :])[0]
+    total: FloatArray = mdp.task.reward + expected.T
+    return total
+
+
+def solve(mdp: FiniteMDP) -> Solution:
+    """Return V*, an optimal policy and V*(s0) by backward induction.
+
+    >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
+    >>> solve(mdp).start_value
+    2.0
+    """
+    values = np.zeros((mdp.horizon + 1, mdp.n_states))
+    policy = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
+    for h in reversed(range(mdp.horizon)):
+        q = q_values(mdp, values[h + 1])
+        policy[h] = q.argmax(axis=1)
+        values[h] = q.max(axis=1)
+    return Solution(values=values, policy=policy, start_value=float(mdp.task.start @ values[0]))
+
+
+def optimal_q(mdp: FiniteMDP) -> FloatArray:
+    """Return Q* for every stage: (H, S, A)."""
+    values = solve(mdp).values
+    return np.stack([q_values(mdp, values[h + 1]) for h in range(mdp.horizon)])
+
+
+def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
+    """Return V^π for every stage: policy (H, S) → (H+1, S).
+
+    >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
+    >>> evaluate(mdp, np.zeros((4, 2), dtype=int))[0]
+    array([2., 2.])
+    """
+    chosen = np.asarray(policy)
+    wanted = (mdp.horizon, mdp.n_states)
+    if chosen.shape != wanted or not np.issubdtype(chosen.dtype, np.integer):
+        received = f"{chosen.dtype} of shape {chosen.shape}"
+        fail("policy", f"must be whole numbers of shape {wanted}", received, "Give policy[h, s].")
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= mdp.n_actions):
+        bounds = f"{chosen.min()} … {chosen.max()}"
+        fail("policy", f"must hold actions 0 … {mdp.n_actions - 1}", bounds, "Give policy[h, s].")
+    values: FloatArray = evaluate_batch(mdp, chosen[None])[0]
+    return values
+
+
+def evaluate_batch(mdp: FiniteMDP, policies: IntArray) -> FloatArray:
+    """Return V^π of B policies at once: (B, H, S) → (B, H+1, S)."""
+    n_replicas, horizon, n_states = policies.shape
+    pairs = policies.astype(np.int64) * n_states + np.arange(n_states)
+    rewards = mdp.task.reward.T.ravel()[pairs]
+    pairs += (np.arange(n_replicas) * mdp.n_actions * n_states)[:, None, None]
+    values = np.zeros((n_replicas, horizon + 1, n_states))
+    for h in reversed(range(horizon)):
+        expected = mdp.transitions.expect(values[:, h + 1]).ravel()
+        np.add(rewards[:, h], expected[pairs[:, h]], out=values[:, h])
+    return values

@@ -1,0 +1,193 @@
+"""What can be said of a problem before an hour is spent on it: sizes, constants, bounds, cost, warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from matrixrl.agents import ColumnEngine, MatrixRLEngine
+from matrixrl.checks import fail
+from matrixrl.core.bounds import a_priori_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
+from matrixrl.core.dual import effective_dimension
+from matrixrl.core.embedding import embedding
+from matrixrl.features import FunctionPhi
+from matrixrl.problems import FiniteMDP
+from matrixrl.simulate.simulation import Simulation
+
+__all__ = ["Inspection", "inspect_problem"]
+
+_EPISODES = (100, 1_000, 10_000, 100_000)
+_MOST_WORK = 3 * 10**8  # pairs times d²: seconds
+_SAMPLE = 5  # episodes that are played to estimate the cost
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The answer of ``matrixrl inspect``, as plain data.
+
+    Attributes:
+        env: name of the environment.
+        sizes: S, A, H, d, d_psi and the number of blocks of features.
+        constants: those of Assumptions 2 and 2', each with how it is known.
+        embedding: share of P explained and largest residual, or None where P is too large to expand.
+        effective_dimension: d̃ on well chosen pairs, and on those visited in a few episodes; None where there are
+            too many pairs to choose from.
+        optimal_value: V*(s0).
+        bounds: for each N, the three bounds on regret and N·V*, in the environment's unit.
+        cost: megabytes for each seed, seconds for 1,000 episodes of one seed.
+        warnings: in plain words.
+    """
+
+    env: str
+    sizes: dict[str, int]
+    constants: dict[str, dict[str, Any]]
+    embedding: dict[str, float] | None
+    effective_dimension: dict[str, float] | None
+    optimal_value: float
+    bounds: list[dict[str, float]]
+    cost: dict[str, float]
+    warnings: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def inspect_problem(
+    env: str | gym.Env[Any, Any] | FiniteMDP,
+    *,
+    env_settings: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    agent: str = "matrix-rl",
+    n_episodes: Sequence[int] = _EPISODES,
+) -> Inspection:
+    """Return dimensions, constants, predicted bounds, cost and warnings for a known problem.
+
+    >>> found = inspect_problem("river-swim")
+    >>> found.sizes["d"], found.embedding["explained"]
+    (12, 1.0)
+    """
+    simulation = Simulation(
+        env, n_episodes=_SAMPLE + 1, seeds=[0], agent=agent, env_settings=env_settings, settings=settings
+    )
+    engine, mdp = simulation.player.certifier, simulation.mdp
+    if engine is None:
+        fail("agent", "must be one of ours (its constants are what is inspected)", agent, "Try matrix-rl.")
+    features, k = simulation.features, engine.regularity
+    fit = embedding(mdp.transitions, features)
+    simulation.run()
+    arrays = engine.arrays().values()
+    kept = not engine.blocks.one_pair_each and not isinstance(features.phi, FunctionPhi)
+    table = features.phi.d * mdp.n_states * mdp.n_actions * 8 if kept else 0
+    cost = {
+        "megabytes_per_seed": sum(a.nbytes for a in arrays) / 1e6 + mdp.n_states * mdp.horizon * 16 / 1e6,
+        "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
+        "seconds_per_1000_episodes": simulation.seconds / simulation.done * 1000,
+    }
+    unit = mdp.task.unit
+    dims = _effective(simulation, max(n_episodes) * mdp.horizon)
+    bounds = [
+        _bounds(n, k, mdp.horizon, simulation.player.delta, unit, simulation.judge.optimal_value, dims)
+        for n in n_episodes
+    ]
+    sizes = {
+        "n_states": mdp.n_states,
+        "n_actions": mdp.n_actions,
+        "horizon": mdp.horizon,
+        "d": features.phi.d,
+        "d_psi": features.psi.d_psi,
+        "blocks": engine.blocks.count,
+    }
+    constants: dict[str, dict[str, Any]] = {
+        "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
+        "C_phi": {"value": k.c_phi, "known": "exact"},
+        "C_psi (Assumption 2)": {"value": k.c_psi_columns, "known": "exact"},
+        "C_psi (Assumption 2')": {"value": k.c_psi, "known": "exact" if k.c_psi_is_exact else "bound"},
+        "C_psi'": {"value": k.c_psi_inv, "known": "exact"},
+    }
+    sampled = isinstance(engine, ColumnEngine) and not engine.is_exact
+    if sampled:
+        for entry in constants.values():
+            entry["known"] = f"estimated from {simulation.player.settings['columns']:,} columns"
+    shown = None if fit is None else {"explained": fit.explained, "residual": fit.residual}
+    return Inspection(
+        env=simulation.env_name,
+        sizes=sizes,
+        constants=constants,
+        embedding=shown,
+        effective_dimension=dims,
+        optimal_value=simulation.judge.optimal_value,
+        bounds=bounds,
+        cost=cost,
+        warnings=_warnings(shown, bounds, cost, sizes)
+        + (["columns are sampled: constants and bounds are estimates, nothing is proven"] if sampled else []),
+    )
+
+
+def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
+    """Return d̃ (YW19 section 4) on well chosen pairs, up to a number of them, and on those that were visited."""
+    phi, engine = simulation.features.phi, simulation.engine
+    n_pairs = phi.n_states * phi.n_actions
+    if n_pairs * phi.d**2 > _MOST_WORK or not isinstance(engine, MatrixRLEngine):
+        return None
+    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(engine.regularity.ridge)
+    steps = simulation.done * simulation.mdp.horizon
+    visited = float(engine.design.logdet[0] / math.log1p(steps)) if steps else 0.0
+    return {"chosen": effective_dimension(rows, most=most), "visited": visited}
+
+
+def _bounds(
+    n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float, dims: dict[str, float] | None
+) -> dict[str, float]:
+    return {
+        "n_episodes": n,
+        "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
+        "theorem_2": unit * theorem_2_bound(k, horizon=horizon, n_episodes=n),
+        **(
+            {}
+            if dims is None
+            else {
+                "theorem_3": unit
+                * theorem_3_bound(
+                    c_psi=k.c_psi,
+                    norm=k.core_norm,
+                    effective_dim=dims["chosen"],
+                    horizon=horizon,
+                    n_episodes=n,
+                )
+            }
+        ),
+        "explicit": unit * a_priori_bound(k, horizon=horizon, n_episodes=n, delta=delta),
+        "learning_nothing": n * optimum,
+    }
+
+
+def _warnings(
+    fit: dict[str, float] | None,
+    bounds: list[dict[str, float]],
+    cost: dict[str, float],
+    sizes: dict[str, int],
+) -> list[str]:
+    said = []
+    if fit is None:
+        said.append("P is too large to expand: whether the features embed it was not checked")
+    elif fit["residual"] > 1e-6:
+        said.append(
+            f"features explain {100 * fit['explained']:.3g} % of the transitions "
+            f"(largest error {fit['residual']:.2g}): no guarantee holds, and the alarm may be raised"
+        )
+    if all(b["explicit"] >= 0.999 * b["n_episodes"] * sizes["horizon"] for b in bounds):
+        said.append(
+            f"the explicit bound says nothing up to N = {bounds[-1]['n_episodes']:,} (it is N·H); "
+            "measured regret is far below it"
+        )
+    if cost["megabytes_per_seed"] > 1000:
+        said.append(f"each seed needs {cost['megabytes_per_seed'] / 1000:.1f} GB")
+    if cost["seconds_per_1000_episodes"] > 600:
+        said.append(f"1,000 episodes take about {cost['seconds_per_1000_episodes'] / 60:.0f} minutes")
+    return said

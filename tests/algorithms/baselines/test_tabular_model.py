@@ -1,0 +1,88 @@
+"""Counts and the empirical model against counting one step at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from matrixrl.algorithms.baselines.tabular_model import TabularModel, log_term
+from tolerances import EXACT
+from worlds import WORLDS, random_batch
+
+S, A, H, B = 5, 3, 4, 2
+
+
+@pytest.fixture
+def counted(rng):
+    """A model after three episodes with some steps not taken, and the steps that were: (b, h, s, a, s', r)."""
+    model = TabularModel(B, A, S, horizon=H)
+    world, steps = WORLDS["tabular"](3), []
+    for _ in range(3):
+        batch = random_batch(world, rng, B, H)
+        weights = (rng.random((B, H)) < 0.7).astype(float)
+        rewards = rng.random((B, H)) * weights
+        model.update(batch.states, batch.actions, batch.following, weights, rewards)
+        steps += [
+            (b, h, batch.states[b, h], batch.actions[b, h], batch.following[b, h], rewards[b, h])
+            for b in range(B)
+            for h in range(H)
+            if weights[b, h]
+        ]
+    return model, steps
+
+
+def test_counts_are_those_of_a_loop_and_leave_out_steps_not_taken(counted):
+    model, steps = counted
+    counts, transitions, rewards, stages = (np.zeros(s) for s in ((B, A * S), (B, A * S, S), (B, A * S), (B, H, S)))
+    for b, h, s, a, following, reward in steps:
+        counts[b, a * S + s] += 1
+        transitions[b, a * S + s, following] += 1
+        rewards[b, a * S + s] += reward
+        stages[b, h, s] += 1
+    assert 0 < counts.sum() < 3 * B * H
+    np.testing.assert_array_equal(model.counts, counts)
+    np.testing.assert_array_equal(model.transitions, transitions)
+    np.testing.assert_array_equal(model.stage_visits, stages)
+    np.testing.assert_allclose(model.reward_sums, rewards, atol=EXACT)
+
+
+def test_next_values_average_over_what_followed_and_over_all_states_before_the_first_visit(counted, rng):
+    model, steps = counted
+    values = rng.random((B, S))
+    expected = model.next_value(values)
+    for b in range(B):
+        for a in range(A):
+            for s in range(S):
+                seen = [following for c, _, x, u, following, _ in steps if (c, x, u) == (b, s, a)]
+                mean = np.mean([values[b, y] for y in seen]) if seen else values[b].mean()
+                assert expected[b, a, s] == pytest.approx(mean, abs=EXACT)
+
+
+def test_mean_rewards_are_means_and_zero_before_the_first_visit(counted):
+    model, steps = counted
+    mean = model.reward_mean()
+    for b, a, s in np.ndindex(B, A, S):
+        seen = [reward for c, _, x, u, _, reward in steps if (c, x, u) == (b, s, a)]
+        assert mean[b, a, s] == pytest.approx(np.mean(seen) if seen else 0.0, abs=EXACT)
+
+
+def test_a_restored_model_is_the_same_to_the_bit_and_on_its_own(counted):
+    model, _ = counted
+    other = TabularModel(B, A, S, horizon=H)
+    other.restore(model.arrays())
+    assert np.array_equal(other.transition_mean, model.transition_mean)
+    one = np.ones((B, 1))
+    other.update(np.zeros((B, 1), int), np.zeros((B, 1), int), np.zeros((B, 1), int), one, one)
+    assert other.counts.sum() == model.counts.sum() + B
+
+
+@pytest.mark.parametrize("name", ["transitions", "counts", "reward_sums"])
+def test_counts_that_do_not_fit_together_are_refused(counted, name):
+    arrays = {key: array.copy() for key, array in counted[0].arrays().items()}
+    arrays[name].flat[np.flatnonzero(arrays[name] == 0.0)[0]] += 1.0
+    with pytest.raises(ValueError, match="belong"):
+        TabularModel(B, A, S, horizon=H).restore(arrays)
+
+
+def test_without_n_the_log_grows_with_the_episodes_to_what_n_would_give():
+    assert log_term(60.0, None, 99, 24, 0.1) == log_term(60.0, 100, 0, 24, 0.1) > log_term(60.0, None, 0, 24, 0.1)

@@ -12,6 +12,7 @@ __all__ = [
     "SpecError",
     "StoreError",
     "UnknownName",
+    "UntrustedCode",
 ]
 
 
@@ -25,6 +26,10 @@ class InvalidInput(MatrixRLError, ValueError):
 
 class UnknownName(InvalidInput):
     """A name (environment, agent, setting) is not one that exists."""
+
+
+class UntrustedCode(InvalidInput):
+    """A text (a spec, a store, a name) asks to import code, and the caller did not allow it."""
 
 
 class ProtocolError(MatrixRLError, RuntimeError):

@@ -4,16 +4,102 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BoolArray", "Certificate", "Episode", "FloatArray", "History", "IntArray", "Plan"]
+__all__ = [
+    "BoolArray",
+    "Bounds",
+    "Certificate",
+    "Episode",
+    "FloatArray",
+    "History",
+    "HistoryLog",
+    "IntArray",
+    "Plan",
+    "Steps",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Up to k steps of one episode in each of B replicas.
+
+    Attributes:
+        states: (B, k, …) states before each step: numbers, or vectors.
+        actions: (B, k) actions, counted from 0.
+        rewards: (B, k) rewards in the environment's unit; 0 for a step that was not taken.
+        next_states: (B, k, …) states after each step.
+        ended: (B, k) whether the environment terminated the episode with this step.
+        taken: (B, k) whether the step was taken; False after the end of an episode.
+    """
+
+    states: NDArray[Any]
+    actions: IntArray
+    rewards: FloatArray
+    next_states: NDArray[Any]
+    ended: BoolArray
+    taken: BoolArray
+
+    @classmethod
+    def of(
+        cls,
+        states: NDArray[Any],
+        actions: NDArray[Any],
+        rewards: NDArray[Any],
+        next_states: NDArray[Any],
+        ended: NDArray[Any] | None = None,
+        taken: NDArray[Any] | None = None,
+    ) -> Steps:
+        """Return steps that were all taken, and of which none ended the episode, unless the arguments say otherwise."""
+        actions = np.asarray(actions)
+        no, yes = np.zeros(actions.shape, dtype=np.bool_), np.ones(actions.shape, dtype=np.bool_)
+        return cls(
+            np.asarray(states),
+            actions,
+            np.asarray(rewards, dtype=np.float64),
+            np.asarray(next_states),
+            no if ended is None else np.asarray(ended, dtype=np.bool_),
+            yes if taken is None else np.asarray(taken, dtype=np.bool_),
+        )
+
+    @property
+    def weights(self) -> FloatArray:
+        """(B, k) 1 for a step that was taken, else 0."""
+        return self.taken.astype(np.float64)
+
+    def padded(self, length: int) -> Steps:
+        """Return the same steps followed by steps that were not taken, up to `length`."""
+        missing = length - self.actions.shape[1]
+        if missing <= 0:
+            return self
+
+        def pad(array: NDArray[Any]) -> NDArray[Any]:
+            shape = (array.shape[0], missing, *array.shape[2:])
+            return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=1)
+
+        parts = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
+        return Steps(*(pad(array) for array in parts))
+
+
+class Bounds(NamedTuple):
+    """Bounds of a certificate for B replicas, in the environment's unit.
+
+    Attributes:
+        upper: (B,) V*(s0) is at most this.
+        lower: (B,) the value of the policy is at least this.
+        empty: (B,) number of pairs that raise the misspecification alarm.
+    """
+
+    upper: FloatArray
+    lower: FloatArray
+    empty: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +116,18 @@ class Plan:
     values: FloatArray
     empty: IntArray
 
-    def action(self, stage: int, state: int) -> int:
-        """Return the action of the first replica."""
-        return int(self.policy[0, stage, state])
+    def updated(self, fresh: Plan, due: BoolArray) -> Plan:
+        """Return the plans of `fresh` where `due` (B,), and these elsewhere."""
+        tables = due[:, None, None]
+        return Plan(
+            policy=np.where(tables, fresh.policy, self.policy),
+            values=np.where(tables, fresh.values, self.values),
+            empty=np.where(due, fresh.empty, self.empty),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the plan as named arrays, for saving."""
+        return {"policy": self.policy, "values": self.values, "empty": self.empty}
 
 
 @dataclass(frozen=True, slots=True)

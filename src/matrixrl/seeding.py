@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matrixrl.checks import fail, integer
 
-__all__ = ["Stream", "fresh_seed", "generator", "restore", "seed_list", "state_of", "stream_seed"]
+__all__ = [
+    "Stream",
+    "Streams",
+    "fresh_seed",
+    "generator",
+    "restore",
+    "seed_list",
+    "state_of",
+    "stream_from_array",
+    "stream_seed",
+    "stream_to_array",
+]
 
 Stream = Literal["env", "agent", "ties", "sampling", "problem"]
 _STREAM_KEYS: dict[Stream, int] = {"env": 0, "agent": 1, "ties": 2, "sampling": 3, "problem": 4}
+_WORD = (1 << 64) - 1
+_WORDS = 6  # of a PCG64 state: two of 128 bits, a flag and a buffered number
 
 
 def _sequence(seed: int, stream: Stream) -> np.random.SeedSequence:
@@ -48,7 +63,7 @@ def seed_list(seed: int, count: int) -> list[int]:
 
 
 def state_of(rng: np.random.Generator) -> dict[str, Any]:
-    """Return the generator's state as plain JSON data."""
+    """Return the state of a generator as plain data."""
     return dict(rng.bit_generator.state)
 
 
@@ -63,3 +78,68 @@ def restore(rng: np.random.Generator, state: object) -> None:
             f"something else ({error})",
             "Use an intact checkpoint.",
         )
+
+
+def stream_to_array(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """Return the state of a PCG64 generator as six 64-bit words, for saving."""
+    state = state_of(rng)
+    if state.get("bit_generator") != "PCG64":
+        fail("random stream", "must be of kind PCG64 to be saved", state.get("bit_generator"), "Use default_rng.")
+    pair = state["state"]["state"], state["state"]["inc"]
+    words = [word for x in pair for word in (x >> 64, x & _WORD)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
+
+
+def stream_from_array(words: NDArray[Any]) -> np.random.Generator:
+    """Return a generator in the state that `stream_to_array` wrote; refuse anything else."""
+    if words.shape != (_WORDS,) or words.dtype != np.uint64 or not words[3] & np.uint64(1) or words[4] > 1:
+        fail("random state", "must be one that matrixrl saved", f"{words.dtype} {words.shape}", "Use an intact file.")
+    high, low, inc_high, inc_low, flag, buffered = (int(word) for word in words)
+    rng = np.random.Generator(np.random.PCG64())
+    state = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
+    restore(rng, {"bit_generator": "PCG64", "state": state, "has_uint32": flag, "uinteger": buffered})
+    return rng
+
+
+class Streams:
+    """The named generators of B replicas, one of each name for each seed.
+
+    Args:
+        seeds: One seed for each replica.
+        names: The streams that an algorithm draws from.
+
+    >>> streams = Streams([0, 1], ["ties"])
+    >>> len(streams["ties"]), streams.to_array().shape
+    (2, (2, 6))
+    """
+
+    def __init__(self, seeds: Sequence[int], names: Sequence[Stream]) -> None:
+        self._by_name = {name: [generator(seed, name) for seed in seeds] for name in names}
+
+    def __getitem__(self, name: Stream) -> list[np.random.Generator]:
+        return self._by_name[name]
+
+    @property
+    def _all(self) -> list[np.random.Generator]:
+        return [rng for rngs in self._by_name.values() for rng in rngs]
+
+    def mark(self) -> list[dict[str, Any]]:
+        """Return the states of all generators, to go back to."""
+        return [state_of(rng) for rng in self._all]
+
+    def rewind(self, mark: Sequence[object]) -> None:
+        """Go back to the states that `mark` returned."""
+        for rng, state in zip(self._all, mark, strict=True):
+            restore(rng, state)
+
+    def to_array(self) -> NDArray[np.uint64]:
+        """Return the states of all generators, for saving: (names · B, 6)."""
+        rows = [stream_to_array(rng) for rng in self._all]
+        return np.stack(rows) if rows else np.empty((0, _WORDS), dtype=np.uint64)
+
+    def from_array(self, array: NDArray[Any]) -> None:
+        """Take the states that `to_array` returned."""
+        if array.shape != (len(self._all), _WORDS):
+            fail("streams", f"must have shape {(len(self._all), _WORDS)}", array.shape, "Use an intact file.")
+        for rng, words in zip(self._all, array, strict=True):
+            restore(rng, state_of(stream_from_array(words)))

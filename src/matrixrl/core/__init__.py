@@ -1,24 +1,35 @@
-"""The paper: estimator, confidence sets, radii, regularity, optimistic backup. Pure functions, frozen data."""
+"""The paper: estimator, confidence sets, radii, regularity, backward induction. Pure functions and frozen data."""
 
-from matrixrl.core.backup import Belief, form_belief, optimistic_plan, pessimistic_values
+from matrixrl.core.backup import Frame, backward_induction, greedy_plan, optimistic_plan, pessimistic_values
+from matrixrl.core.belief import Belief, form_belief
+from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.estimator import core_matrix
+from matrixrl.core.half_width_table import HalfWidthTable
 from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import reward_bounds, reward_regularity
-from matrixrl.core.sets import SETS, ConfidenceSet, SetContext
+from matrixrl.core.sets import SETS, ConfidenceSet, SetContext, SingleSet
 
 __all__ = [
     "RADII",
     "SETS",
     "Belief",
     "BlockRadius",
+    "Clock",
+    "Confidence",
     "ConfidenceSet",
+    "Frame",
+    "HalfWidthTable",
+    "Level",
     "Radius",
     "RadiusInputs",
     "Regularity",
     "SetContext",
+    "SingleSet",
+    "backward_induction",
     "core_matrix",
     "form_belief",
+    "greedy_plan",
     "optimistic_plan",
     "pessimistic_values",
     "regularity",

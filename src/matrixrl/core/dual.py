@@ -1,4 +1,4 @@
-"""The dual form of MatrixRL (YW19 Algorithm 2): kernel values alone, a row for each distinct pair (design 4.6)."""
+"""The dual form of MatrixRL (YW19 Algorithm 2): kernel values alone, one row for each distinct pair."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -57,15 +57,26 @@ class RadiusInputs:
 
 
 class Radius(ABC):
-    """√β_n as a function of what is known at episode n."""
+    """√β_n as a function of what is known at episode n.
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
+    Attributes:
+        in_feature_units: Whether the ridge is counted in units of the largest ‖φ‖², so that the scale of φ does not
+            matter.
+    """
+
+    name: ClassVar[str] = "own radius"
+    summary: ClassVar[str] = ""
+    in_feature_units: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__call__" in cls.__dict__ and "guarantee" not in cls.__dict__:
+            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
 
     @property
-    @abstractmethod
     def guarantee(self) -> Literal[True] | str:
-        """True if `summary` is proven for the constants in use, else why not."""
+        """True if the radius is proven for the constants in use, else why not."""
+        return "the radius declares no proof"
 
     @abstractmethod
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
@@ -96,6 +107,7 @@ class TheoremRadius(PaperRadius):
 
     name = "theorem"
     summary = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
+    guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n: (B, 1)."""
@@ -115,6 +127,7 @@ class LogDetRadius(PaperRadius):
 
     name = "log-det"
     summary = "C_M·d + c·C_ψ'²·ln det A_n·ln(nH/δ) (Theorem 3, the proofs); proven for some absolute constant c"
+    guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n: (B, 1)."""
@@ -177,7 +190,7 @@ class SelfNormalisedRadius(Radius):
 
 
 class BlockRadius(Radius):
-    """The self-normalised radius inside each block of features, at δ/K for K blocks (design 4.7).
+    """The self-normalised radius inside each block of features, at δ/K for K blocks (docs/proofs.md, 5).
 
     ln det A_n becomes that of the block alone. For a one-hot pair with n visits the bias is known exactly:
     λC_ψ'/√(λ + n) + L √(2 ln(K/δ) + ln(1 + n/λ)), and there is no noise at n = 0 (docs/proofs.md). With one block it
@@ -227,6 +240,7 @@ class ConstantRadius(Radius):
     """
 
     name = "constant"
+    in_feature_units = True
     summary = "β·C_ψ'² with β as given; tuned, nothing is proven"
 
     def __init__(self, beta: float = 1.0) -> None:

@@ -9,7 +9,7 @@ from matrixrl.features import Phi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray
 
-__all__ = ["reward_bounds", "reward_regularity"]
+__all__ = ["reward_bounds", "reward_half_width", "reward_regularity"]
 
 
 def reward_regularity(phi: Phi, ridge: float) -> Regularity:
@@ -32,6 +32,12 @@ def reward_regularity(phi: Phi, ridge: float) -> Regularity:
     )
 
 
+def reward_half_width(design: PairDesign, radius: FloatArray) -> FloatArray:
+    """Return √β_r · w of the pairs of a design: (B, P)."""
+    half: FloatArray = radius * np.sqrt(np.maximum(design.width_sq, 0.0))
+    return half
+
+
 def reward_bounds(
     phi: Phi, design: PairDesign, reward_moment: FloatArray, radius: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -48,5 +54,5 @@ def reward_bounds(
     """
     theta = design.solve(reward_moment[:, :, None])[:, :, 0]
     mean = phi.dot(theta)
-    half = (radius * np.sqrt(np.maximum(design.width_sq, 0.0))).reshape(mean.shape)
+    half = reward_half_width(design, radius).reshape(mean.shape)
     return np.clip(mean + half, 0.0, 1.0), np.clip(mean - half, 0.0, 1.0)

@@ -137,7 +137,7 @@ class TablePhi(Phi):
         return phi
 
     @cached_property
-    def columns(self) -> FloatArray:
+    def feature_rows(self) -> FloatArray:
         """(d, P) the features of all pairs, each feature in one piece of memory."""
         return np.ascontiguousarray(self._rows.T)
 

@@ -1,11 +1,15 @@
-"""Finite episodic MDPs: transitions, exact planning and evaluation, generators with a known core M*."""
+"""Problems: finite MDPs and tasks, functional tasks, vectors; exact solving; reading a user's environment."""
 
+from matrixrl.problems.continuous import ContinuousTask, read_continuous
 from matrixrl.problems.env import MDPEnv, draw_start
+from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.mixture import MixtureTransitions
+from matrixrl.problems.problem import Problem
+from matrixrl.problems.reading import read_problem
 from matrixrl.problems.regret import RegretEvaluator
 from matrixrl.problems.solving import Solution, evaluate, evaluate_batch, optimal_q, solve
 from matrixrl.problems.transitions import (
@@ -17,6 +21,7 @@ from matrixrl.problems.transitions import (
 )
 
 __all__ = [
+    "ContinuousTask",
     "DenseTransitions",
     "EmbeddedMDP",
     "FactoredTransitions",
@@ -24,6 +29,7 @@ __all__ = [
     "FunctionalTask",
     "MDPEnv",
     "MixtureTransitions",
+    "Problem",
     "RegretEvaluator",
     "Solution",
     "SparseTransitions",
@@ -33,11 +39,15 @@ __all__ = [
     "draw_start",
     "evaluate",
     "evaluate_batch",
+    "fingerprint",
     "from_gymnasium",
     "horizon_of",
     "known_mdp",
     "low_rank",
     "optimal_q",
+    "read_continuous",
+    "read_problem",
+    "same_fingerprint",
     "solve",
     "tabular",
 ]

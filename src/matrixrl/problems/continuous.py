@@ -1,4 +1,4 @@
-"""What KernelMatrixRL needs to know of a Gymnasium environment with continuous states."""
+"""Problems with vectors as observations: what an agent needs to know of such a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -21,40 +21,49 @@ _KNOWN_REWARDS = {
     "MountainCar-v0": (-1.0, 0.0),
     "Acrobot-v1": (-1.0, 0.0),
 }
-"""Rewards of a step that Gymnasium documents but does not declare."""
+"""Ranges of the reward of a step that Gymnasium documents but does not declare."""
 
 
 @dataclass(frozen=True)
 class ContinuousTask:
-    """A continuous problem as the agent sees it.
+    """What an agent may know of a problem with vectors as observations.
 
     Attributes:
-        n_coordinates: p, of an observation.
-        low: (p,) bounds of observations.
-        high: (p,).
+        n_coordinates: Length p of an observation.
+        low: (p,) lower bounds of observations.
+        high: (p,) upper bounds of observations.
         n_actions: A.
-        first_action: what the environment calls action 0.
         horizon: H.
-        reward_range: of a step, as declared; None if it is learned from what is seen, starting from [0, 1].
-        max_return: the most that an episode can earn, where the environment says so.
-        is_declared: whether the range of rewards is the environment's own word.
+        reward_range: Declared range of the reward of a step; None if it follows from what is seen, starting at [0, 1].
+        max_return: Largest return of an episode, where the environment declares it.
+        is_declared: Whether the environment itself declares the range of rewards.
     """
 
     n_coordinates: int
     low: FloatArray
     high: FloatArray
     n_actions: int
-    first_action: int
     horizon: int
     reward_range: tuple[float, float] | None
     max_return: float | None
     is_declared: bool = True
 
+    def state(self, name: str, obs: Any) -> FloatArray:
+        """Return an observation as a vector of its own, or refuse it."""
+        try:
+            vector = np.array(obs, dtype=np.float64)  # a copy: environments may change it in place
+        except (TypeError, ValueError):
+            vector = np.full(1, np.nan)
+        if vector.shape != (self.n_coordinates,) or not np.isfinite(vector).all():
+            rule = f"must be a vector of {self.n_coordinates} finite numbers"
+            fail(name, rule, repr(obs), "Give an observation of the environment.")
+        return vector
+
 
 def read_continuous(
     env: gym.Env[Any, Any], *, horizon: int | None = None, reward_range: tuple[float, float] | None = None
 ) -> ContinuousTask:
-    """Return the problem behind an environment, or say what to wrap it in."""
+    """Return the task of an environment, or say which wrapper it needs."""
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     states, actions = env.observation_space, env.action_space
@@ -87,7 +96,6 @@ def read_continuous(
         low=states.low.astype(np.float64),
         high=states.high.astype(np.float64),
         n_actions=int(actions.n),
-        first_action=int(actions.start),
         horizon=checked,
         reward_range=_declared(env, reward_range),
         max_return=most,
@@ -112,7 +120,7 @@ def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tupl
 
 
 def _attribute(env: gym.Env[Any, Any], name: str) -> Any:
-    """Return what the environment, or a wrapper around it, says of itself; nothing infinite."""
+    """Return an attribute of the environment or of a wrapper around it; None if it is missing or infinite."""
     value = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     numbers = [x for x in np.ravel(np.asarray(value, dtype=object)) if isinstance(x, (int, float, np.number))]
     if value is not None and len(numbers) == np.size(np.asarray(value, dtype=object)):

@@ -46,15 +46,18 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         self._state = 0
         self._stage = mdp.horizon
         self._last: tuple[int, float] | None = None
-        self._uniforms: FloatArray = np.empty(0)
+        self._next_uniforms: FloatArray = np.empty(0)
+        self._coins: FloatArray = np.empty(0)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; `seed` restarts the random stream."""
         super().reset(seed=seed, options=options)
-        self._uniforms = self.np_random.random(self.mdp.draws_per_episode)
-        self._state = int(draw_start(self.mdp.task.start, self._uniforms[:1])[0])
+        first, self._next_uniforms, self._coins = self.mdp.episode_draws(
+            self.np_random.random(self.mdp.draws_per_episode)
+        )
+        self._state = int(draw_start(self.mdp.task.start, first[None])[0])
         self._stage = 0
         self._last = None
         return np.int64(self._state), {"stage": 0}
@@ -64,16 +67,12 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
         a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
-        coin = self._uniforms[(self.horizon + 1 + self._stage) % len(self._uniforms)]
-        reward = float(self.mdp.earn(np.array(self._state), np.array(a), coin))
-        self._stage += 1
-        self._state = int(
-            self.mdp.transitions.sample(
-                np.array([self._state]),
-                np.array([a]),
-                self._uniforms[self._stage : self._stage + 1],
-            )[0]
+        now = slice(self._stage, self._stage + 1)
+        rewards, following = self.mdp.step(
+            np.array([self._state]), np.array([a]), self._next_uniforms[now], self._coins[now]
         )
+        self._stage += 1
+        reward, self._state = float(rewards[0]), int(following[0])
         self._last = (a, reward)
         terminated = self._state == self.mdp.task.end_state
         truncated = not terminated and self._stage >= self.horizon

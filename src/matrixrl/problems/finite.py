@@ -183,19 +183,36 @@ class FiniteMDP:
         """φ and ψ."""
         return self.task.features
 
-    def signature(self) -> list[float]:
-        """Return a few numbers that tell this MDP from others, equal up to rounding for the same one."""
-        task = self.task
-        probe = np.cos(np.arange(task.n_states) * 1.7)  # no two states alike
-        expected = self.transitions.expect(probe[None])[0]
-        by_pair = np.sin(np.arange(expected.size) * 0.9).reshape(expected.shape)
-        sums = (expected * by_pair, task.reward.T * by_pair, task.start * probe)
-        return [float(task.horizon), float(self.noisy_rewards), *task.reward_range, *(float(x.sum()) for x in sums)]
-
     @property
     def draws_per_episode(self) -> int:
         """How many uniform numbers an episode uses: first state, next states, and noise of rewards."""
         return 1 + self.horizon * (2 if self.noisy_rewards else 1)
+
+    def step(
+        self, states: IntArray, actions: IntArray, uniforms: FloatArray, coins: FloatArray
+    ) -> tuple[FloatArray, IntArray]:
+        """Take one step from each of k states.
+
+        Args:
+            states: (k,) states.
+            actions: (k,) actions.
+            uniforms: (k,) numbers in [0, 1) that choose the next states.
+            coins: (k,) numbers in [0, 1) that decide rewards where they are noisy.
+
+        Returns:
+            Rewards (k,) in the environment's unit and next states (k,).
+        """
+        return self.earn(states, actions, coins), self.transitions.sample(states, actions, uniforms)
+
+    def episode_draws(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Divide the uniform numbers of an episode (…, `draws_per_episode`).
+
+        Returns:
+            Numbers for the first state (…,), for the next states (…, H) and for the rewards (…, H).
+        """
+        h = self.horizon
+        coins = uniforms[..., h + 1 :] if self.noisy_rewards else uniforms[..., 1:]
+        return uniforms[..., 0], uniforms[..., 1 : h + 1], coins
 
     def earn(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> FloatArray:
         """Return the rewards of some steps; uniforms of the same shape decide where they are noisy."""

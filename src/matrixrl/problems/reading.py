@@ -1,66 +1,26 @@
-"""From what a user hands over (environment, MDP, task) to what an agent needs."""
+"""The one reader of problems: from what a user hands over (environment, MDP, task) to a `Problem`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, index, shaped
+from matrixrl.checks import fail, shaped
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
-from matrixrl.problems import FiniteMDP, FunctionalTask, MDPEnv, Task, from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.continuous import read_continuous
+from matrixrl.problems.env import MDPEnv
+from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.functional import FunctionalTask
+from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.problem import Problem
 from matrixrl.records import FloatArray
-from matrixrl.seeding import generator
 
-__all__ = ["Problem", "fingerprint", "read_problem", "reattach"]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A problem as the agent sees it, and the world behind it.
-
-    Attributes:
-        task: what the agent may know.
-        features: φ and ψ.
-        env: where `learn` plays, or None for ask and tell.
-        mdp: the known MDP, only ever used to measure regret, or None.
-        n_observed: how many states can be observed (the end state of a converted environment cannot).
-        pseudo: whether ψ may have linearly dependent columns.
-        measures_regret: whether the known MDP is used to measure regret.
-    """
-
-    task: Task | FunctionalTask
-    features: Features | None
-    env: gym.Env[Any, Any] | None
-    mdp: FiniteMDP | None
-    n_observed: int
-    pseudo: bool = False
-    measures_regret: bool = True
-
-    def state(self, name: str, obs: Any) -> Any:
-        """Return an observation as a state, or refuse it."""
-        if isinstance(self.task, FunctionalTask):
-            return self.task.state(name, obs)
-        return index(name, obs, size=self.n_observed, remedy="Give a state of observation_space.")
-
-    def inner_state(self, name: str, value: Any) -> Any:
-        """Return a state that may also be the end state."""
-        if isinstance(self.task, FunctionalTask):
-            return self.task.state(name, value)
-        return index(name, value, size=self.task.n_states, remedy="Give a state.")
-
-    @property
-    def dimensions(self) -> tuple[int, int]:
-        """Return d and d_psi."""
-        if isinstance(self.task, FunctionalTask):
-            return self.task.d, self.task.d_psi
-        assert self.features is not None
-        return self.features.phi.d, self.features.psi.d_psi
+__all__ = ["read_problem"]
 
 
 def read_problem(
@@ -74,18 +34,33 @@ def read_problem(
     reward_range: tuple[float, float] | None = None,
     known_reward: bool = True,
     measure_regret: bool = True,
+    name: str | None = None,
 ) -> Problem:
-    """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`."""
+    """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
+
+    Args:
+        given: What the user handed over.
+        phi: φ in place of the problem's own.
+        psi: ψ in place of the problem's own.
+        psi_pinv: Accept linearly dependent columns of ψ and work on their span.
+        reward: (S, A) known rewards, for an environment without a transition table.
+        horizon: Steps in an episode, where the environment does not declare them.
+        reward_range: Declared range of rewards, for environments that are not ours.
+        known_reward: Whether the agent is given the rewards.
+        measure_regret: Measure exact regret where the MDP is known.
+        name: Name in results; derived from the problem by default.
+    """
     if not isinstance(measure_regret, bool):
-        fail("measure_regret", "must be true or false", repr(measure_regret), "Say which.")
-    env: gym.Env[Any, Any] | None = None
-    mdp: FiniteMDP | None = None
+        fail("measure_regret", "must be true or false", repr(measure_regret), "Pass one of them.")
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
+    maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
-        _refuse_overrides({**overrides, "phi": phi, "psi": psi}, "a FunctionalTask")
+        _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
         if known_reward and not given.knows_reward:
             fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
-        return Problem(given, None, given.env, None, 0, psi_pinv)
+        return Problem(given, env=given.env, name=name or "FunctionalTask", pseudo=psi_pinv)
+    env: gym.Env[Any, Any] | None = None
+    mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
         env, mdp, task = MDPEnv(given), given, given.task
         _refuse_overrides(overrides, "a FiniteMDP")
@@ -93,6 +68,9 @@ def read_problem(
         task = given
         _refuse_overrides(overrides, "a Task")
     elif isinstance(given, gym.Env):
+        if isinstance(given.observation_space, spaces.Box):
+            _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations")
+            return _read_vectors(given, horizon, reward_range, measure_regret, name)
         env, mdp = given, known_mdp(given)
         if mdp is not None:
             task = mdp.task
@@ -109,57 +87,63 @@ def read_problem(
             type(given).__name__,
             "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
         )
-    default = task.features
-    chosen_phi, chosen_psi = as_phi(phi, default.phi), as_psi(psi, default.psi, pseudo=psi_pinv)
+    chosen_phi = as_phi(phi, task.features.phi)
+    chosen_psi = as_psi(psi, task.features.psi, pseudo=psi_pinv)
     check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
-    features = Features(chosen_phi, chosen_psi)
+    n_observed, first_state, first_action = task.n_states, 0, 0
     if env is not None:
         _check_time_limit(env, task.horizon)
-    observed = task.n_states
-    if env is not None and isinstance(env.observation_space, spaces.Discrete):
-        observed = int(env.observation_space.n)
-    return Problem(task, features, env, mdp, observed, chosen_psi.pseudo, measure_regret)
+        states, actions = env.observation_space, env.action_space
+        if isinstance(states, spaces.Discrete):
+            n_observed, first_state = int(states.n), int(states.start)
+        first_action = int(getattr(actions, "start", 0))
+    return Problem(
+        task,
+        Features(chosen_phi, chosen_psi),
+        env=env,
+        mdp=mdp,
+        name=name or _name_of(given),
+        points=_points(env),
+        n_observed=n_observed,
+        pseudo=chosen_psi.pseudo,
+        measures_regret=measure_regret,
+        first_state=first_state,
+        first_action=first_action,
+    )
 
 
-def reattach(
-    saved: Problem,
-    has_table: bool,
-    print_of_world: FloatArray,
-    env: gym.Env[Any, Any] | FiniteMDP,
+def _read_vectors(
+    env: gym.Env[Any, Any],
+    horizon: int | None,
+    reward_range: tuple[float, float] | None,
+    measure_regret: bool,
+    name: str | None,
 ) -> Problem:
-    """Return the saved problem with a world to play in, refusing a world that is another problem.
+    """Return the problem of an environment with vectors as observations."""
+    task = read_continuous(env, horizon=horizon, reward_range=reward_range)
+    seen = env.get_wrapper_attr("observation_points") if env.has_wrapper_attr("observation_points") else None
+    assert isinstance(env.action_space, spaces.Discrete)
+    return Problem(
+        task,
+        env=env,
+        mdp=known_mdp(env) if seen is not None else None,
+        name=name or _name_of(env),
+        points=seen,
+        measures_regret=measure_regret,
+        first_action=int(env.action_space.start),
+    )
 
-    Args:
-        saved: task and features of the checkpoint.
-        has_table: whether the saved agent's world had a known MDP.
-        print_of_world: its `fingerprint`.
-        env: the world.
-    """
-    task = saved.task
-    assert isinstance(task, Task)
-    if isinstance(env, FiniteMDP) or known_mdp(env) is not None:
-        found = read_problem(env)
-    else:
-        reward = None if has_table else task.reward[: saved.n_observed]
-        found = read_problem(env, reward=reward, horizon=task.horizon, reward_range=task.reward_range)
-    assert isinstance(found.task, Task)
-    same = (
-        found.task.horizon == task.horizon
-        and found.task.end_state == task.end_state
-        and found.task.reward_range == task.reward_range
-        and np.array_equal(found.task.reward, task.reward)
-        and (not has_table or np.allclose(fingerprint(found.mdp), print_of_world, rtol=1e-9, atol=1e-12))
-    )
-    if not same:
-        fail(
-            "env",
-            "must be the problem that the checkpoint was saved from",
-            "other states, actions, horizon, rewards or transitions",
-            "Make the environment with the same settings.",
-        )
-    return replace(
-        found, task=task, features=saved.features, pseudo=saved.pseudo, measures_regret=saved.measures_regret
-    )
+
+def _name_of(given: object) -> str:
+    if isinstance(given, gym.Env):
+        return given.spec.id if given.spec is not None else type(given.unwrapped).__name__
+    return type(given).__name__
+
+
+def _points(env: gym.Env[Any, Any] | None) -> FloatArray | None:
+    """Return where states lie, as the environment says (`points`)."""
+    own = None if env is None else getattr(env.unwrapped, "points", None)
+    return None if own is None else np.asarray(own, dtype=np.float64)
 
 
 def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
@@ -173,25 +157,10 @@ def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
         )
 
 
-def fingerprint(mdp: FiniteMDP | None) -> FloatArray:
-    """Return a few numbers that differ for different transitions and starts; zeros where nothing is known."""
-    if mdp is None:
-        return np.zeros(4)
-    values = generator(0, "problem").random((3, mdp.n_states))
-    weights = generator(1, "problem").random(mdp.n_states * mdp.n_actions)
-    expected = mdp.transitions.expect(values).reshape(3, -1) @ weights
-    return np.append(expected, mdp.task.start @ values[0])
-
-
 def _refuse_overrides(overrides: Mapping[str, object], what: str) -> None:
     for name, value in overrides.items():
         if value is not None:
-            fail(
-                name,
-                f"cannot be changed on {what}, which has its own",
-                value,
-                "Build it with that value.",
-            )
+            fail(name, f"cannot be changed on {what}, which has its own", value, "Build it with that value.")
 
 
 def _task_without_table(

@@ -1,42 +1,54 @@
-"""From a belief to the compiled loops of its plan."""
+"""From a belief to the arguments of the compiled backup."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrixrl.core.sets.base import MIDDLE
+from matrixrl.core.sets.base import MIDDLE, SingleSet
 from matrixrl.features import OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
-    from matrixrl.core.backup import Belief
+    from matrixrl.core.belief import Belief
 
-__all__ = ["fill_in_compiled", "has_compiled_form"]
+__all__ = ["fill_in_compiled", "has_compiled_form", "split_forms"]
 
 _MANY_FEATURES = 64
 
 
 def has_compiled_form(belief: Belief) -> bool:
-    """Say whether the compiled loops know the form of a belief's bound, and are worth it.
+    """Say whether the compiled backup knows the form of a belief's bound, and is worth using.
 
-    They know every set where no pair is empty, but for centres that must be searched for; with many features one matrix
-    product for all replicas is faster.
+    It knows every set that declares a `compiled_form`, if no pair is empty and centres need no search. With many
+    features one matrix product for all replicas is faster.
     """
-    phi, psi, members = belief.phi, belief.psi, belief.confidence_set.members
+    phi, psi = belief.phi, belief.psi
+    forms = [member.compiled_form for member in belief.confidence_set.members]
     return (
-        (isinstance(phi, OneHotPhi) or (isinstance(phi, TablePhi) and phi.d <= _MANY_FEATURES))
+        all(form is not None for form in forms)
+        and (isinstance(phi, OneHotPhi) or (type(phi) is TablePhi and phi.d <= _MANY_FEATURES))
         and isinstance(psi, (OneHotPsi, TablePsi))
-        and (np.ptp(psi.total) == 0.0 or all(member.centred != MIDDLE for member in members))
+        and (np.ptp(psi.total) == 0.0 or all(form is not None and form.centre != MIDDLE for form in forms))
         and all(reach.empty is None for reach in belief.reaches)
+    )
+
+
+def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return centre, norm and constant scale of each member of a set, each (m,), for the compiled backup."""
+    forms = [member.compiled_form for member in members]
+    nothing = np.zeros((1, members[0].context.d_psi))
+    return (
+        np.array([form.centre for form in forms if form is not None]),
+        np.array([form.norm for form in forms if form is not None]),
+        np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0, except for a constant
     )
 
 
 def fill_in_compiled(
     belief: Belief,
-    unit_reward: FloatArray,
     tie_break: FloatArray,
     ends: tuple[int, float],
     values: FloatArray,
@@ -44,45 +56,43 @@ def fill_in_compiled(
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> None:
-    """Fill in values (B, H+1, S) and policy (B, H, S) by the compiled loops.
+    """Fill in values (B, H+1, S) and policy (B, H, S) by the compiled backup.
 
     Args:
-        belief: one that has a compiled form.
-        unit_reward: (A, S), or (B, A, S).
-        tie_break: (B, A).
-        ends: the end state, or -1, and its unit reward.
-        values: zero at the last stage.
-        policy: filled in.
+        belief: A belief that has a compiled form.
+        tie_break: (B, A) what is added to Q to break ties.
+        ends: The end state, or -1, and its unit reward.
+        values: Zero at the last stage; filled in.
+        policy: Filled in.
         preference: (B, H, A, S) what breaks ties first, or None.
         q_out: (B, H, A, S) filled in, or None.
     """
-    from matrixrl.core.compiled.backup import plan_all  # numba: half a second
+    from matrixrl.core.compiled import backup  # imports numba: half a second
 
-    n_replicas, d_psi = len(belief.core), belief.psi.d_psi
-    n_pairs = unit_reward.shape[-2] * unit_reward.shape[-1]
-    nothing, members = np.zeros((0, 0)), belief.confidence_set.members
-    plan_all(
-        belief.phi.columns if isinstance(belief.phi, TablePhi) else nothing,
+    n_replicas = belief.n_replicas
+    nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
+    estimate = (
+        belief.phi.feature_rows if isinstance(belief.phi, TablePhi) else nothing,
         belief.psi.weighted if isinstance(belief.psi, TablePsi) else nothing,
         belief.psi.total,
-        np.ascontiguousarray(belief.core),
+        np.ascontiguousarray(belief.core_matrix),
+        by_replica,
+        by_replica.astype(np.uint32),
+        np.zeros(n_replicas, dtype=np.int64),
+        np.zeros((n_replicas, 0)),
+    )
+    bound = (
         np.zeros((n_replicas, 0)) if belief.slack is None else belief.slack,
-        np.stack([reach.half_width for reach in belief.reaches]),
-        np.array([member.centred for member in members]),
-        np.array([member.norm for member in members]),
-        np.array([float(member.split(np.zeros((1, d_psi))).scale[0]) for member in members]),  # 0, but for a constant
-        belief.confidence_set.is_normalised,
-        np.broadcast_to(unit_reward, (n_replicas, *unit_reward.shape[-2:])).reshape(n_replicas, n_pairs),
-        tie_break,
-        *ends,
-        values,
-        policy,
-        _by_pairs(preference),
-        TIE,
-        _by_pairs(q_out),
+        np.stack([reach.half_width for reach in belief.reaches], axis=1),
+        *split_forms(belief.confidence_set.members),
+        belief.is_normalised,
+    )
+    reward = np.broadcast_to(belief.most, (n_replicas, *belief.most.shape[-2:])).reshape(n_replicas, -1)
+    backup.fill_plan(
+        estimate, bound, reward, tie_break, *ends, values, policy, _by_pairs(preference), TIE, _by_pairs(q_out)
     )
 
 
-def _by_pairs(table: FloatArray | None) -> FloatArray:
-    """Return (B, H, A, S) as (B, H, P), or nothing at all for None."""
+def _by_pairs(table: FloatArray | None) -> Any:
+    """Return (B, H, A, S) as (B, H, P), or an empty array for None."""
     return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)

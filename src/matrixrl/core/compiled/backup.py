@@ -1,4 +1,8 @@
-"""Optimistic backward induction for any features, compiled: all stages of a plan in one call."""
+"""Optimistic backward induction, compiled: all stages of a plan in one call, for any features.
+
+Whoever changes this file also changes the digest in `simulate.compiled.episodes`, so that numba compiles those loops
+again: it notices changes of a function's own file only.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,99 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.compiled.jit import compiled
+from matrixrl.core.compiled.jit import compiled, summed
 
-__all__ = ["plan_all"]
+__all__ = ["fill_plan", "split_all"]
+
+# Places in the tuples of arguments. They are plain tuples, because numba stores machine code under the types of the
+# arguments, and could not read it back after a class among them was renamed.
+ROWS, PSI, TOTAL, CORE, TIMES, SUCCESSORS, WIDEST, SHRINK = range(8)
+SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
+
+
+@summed
+def _moments(v: Any, u: Any) -> tuple[float, float, float, float]:
+    along, size, low, high = 0.0, 0.0, v[0], v[0]
+    for j in range(len(v)):
+        along += v[j] * u[j]
+        size += u[j] * u[j]
+        low = min(low, v[j])
+        high = max(high, v[j])
+    return along, size, low, high
+
+
+@summed
+def _distance(v: Any, u: Any, c: float) -> float:
+    total = 0.0
+    for j in range(len(v)):
+        total += (v[j] - c * u[j]) * (v[j] - c * u[j])
+    return float(np.sqrt(total))
+
+
+@summed
+def _largest(v: Any, u: Any, c: float) -> float:
+    most = 0.0
+    for j in range(len(v)):
+        most = max(most, abs(v[j] - c * u[j]))
+    return most
 
 
 @compiled
-def _split(centre: int, norm: int, constant: float, v: Any, total: Any) -> tuple[float, float]:
-    """Return shift and scale of one member of the set for v (d_psi,); `total` is u = Ψᵀ1."""
-    shift = 0.0
-    if centre == 1:
-        shift = np.dot(v, total) / np.dot(total, total)
-    elif centre == 2:
-        shift = 0.5 * (v.min() + v.max()) / total[0]
-    off = v - shift * total
-    if norm == 0:
-        return shift, float(np.sqrt(np.dot(off, off)))
-    if norm == 1:
-        return shift, float(np.abs(off).max())
-    return shift, constant
+def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> None:
+    """Fill in shift and scale (m,) of every member of the set for v (d_psi,); u is Ψᵀ1.
+
+    The centre is nothing (0), the share of v along u (1), or the middle of the range of v for constant u (2); the norm
+    of the rest is the two-norm (0), the largest entry (1), or a constant (2).
+    """
+    along, size, low, high = _moments(v, u)
+    for m in range(len(shift)):
+        c = 0.0
+        if bound[CENTRE][m] == 1:
+            c = along / size
+        elif bound[CENTRE][m] == 2:
+            c = 0.5 * (low + high) / u[0]
+        shift[m] = c
+        if bound[NORM][m] == 0:
+            scale[m] = _distance(v, u, c)
+        elif bound[NORM][m] == 1:
+            scale[m] = _largest(v, u, c)
+        else:
+            scale[m] = bound[CONSTANT][m]
 
 
 @compiled
-def plan_all(
-    rows: Any,
-    psi: Any,
-    total: Any,
-    core: Any,
-    slack: Any,
-    half_width: Any,
-    centre: Any,
-    norm: Any,
-    constant: Any,
-    is_normalised: bool,
+def _expected(estimate: Any, b: int, weights: Any, v: Any, first: int, mean: Any) -> None:
+    """Fill in φᵀM_n v of the pairs first … first + S − 1 of replica b, by one of three forms of the estimate."""
+    rows, n_states = estimate[ROWS], len(mean)
+    d = rows.shape[0]
+    if d > 0:  # any features: four at a time, so that the sums stay in registers
+        mean[:] = 0.0
+        for j in range(0, d - d % 4, 4):
+            w, x, y, z = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            for s in range(n_states):
+                p = first + s
+                two = w * rows[j, p] + x * rows[j + 1, p]
+                mean[s] += two + (y * rows[j + 2, p] + z * rows[j + 3, p])
+        for j in range(d - d % 4, d):
+            w = weights[j]
+            for s in range(n_states):
+                mean[s] += w * rows[j, first + s]
+    elif len(weights) > 0:  # one-hot pairs, M_n as a matrix
+        mean[:] = weights[first : first + n_states]
+    else:  # one-hot pairs, the next states seen as lists
+        times, successors, shrink = estimate[TIMES][b], estimate[SUCCESSORS][b], estimate[SHRINK][b]
+        mean[:] = 0.0
+        for k in range(estimate[WIDEST][b]):
+            for s in range(n_states):
+                mean[s] += times[k, first + s] * v[successors[k, first + s]]
+        for s in range(n_states):
+            mean[s] *= shrink[first + s]
+
+
+@compiled
+def fill_plan(
+    estimate: Any,
+    bound: Any,
     reward: Any,
     ties: Any,
     end_state: int,
@@ -51,32 +115,31 @@ def plan_all(
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
 
-    The inner loops run over states, and write to arrays that are made here, which nothing else can overlap: so the
-    compiler takes four states at a time.
+    The inner loops run over states and write to arrays that are allocated here, which nothing else can overlap, so the
+    compiler processes four states at a time.
 
     Args:
-        rows: (d, P) the features φ of all pairs, one column each; (0, 0) if they are one-hot.
-        psi: (S, d_psi), weighted as in ΨᵀV; (0, 0) if it is one-hot.
-        total: (d_psi,) u.
-        core: (B, d, d_psi) M_n.
-        slack: (B, P) 1 − φᵀM_n u, or (B, 0) if the set is not normalised.
-        half_width: (m, B, P) of each member of the set.
-        centre: (m,) what is taken from v: 0 nothing, 1 its share along u, 2 the middle of its range (u constant).
-        norm: (m,) of what is left: 0 the two-norm, 1 the largest entry, 2 the constant.
-        constant: (m,).
-        is_normalised: whether bounds are clipped to the range of V, else V to [0, H].
+        estimate: (rows, psi, total, core, times, successors, widest, shrink): rows (d, P) features φ of all pairs,
+            (0, 0) if one-hot; psi (S, d_psi) weighted as in ΨᵀV, (0, 0) if one-hot; total (d_psi,) u; core (B, d,
+            d_psi) M_n, or (B, 0, 0) where next states are lists: times and successors (B, K, P), widest (B,) the
+            length of the longest list, shrink (B, P) 1/(λ + visits).
+        bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or (B, 0) if the
+            set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,) as in
+            `split_all`; whether bounds are clipped to the range of V, else V to [0, H].
         reward: (B, P) the largest unit rewards that are believed.
         ties: (B, A) what breaks ties.
-        end_state: whose value is known, or -1.
-        end_reward: its unit reward.
-        values: filled in; values[:, H] is read.
-        policy: filled in.
+        end_state: State whose value is known, or -1.
+        end_reward: Its unit reward.
+        values: Filled in; values[:, H] is read.
+        policy: Filled in.
         preference: (B, H, P) what breaks ties first, in [0, H]; or (0, 0, 0).
-        preference_weight: what it is multiplied with.
+        preference_weight: Factor of the preference.
         q_out: (B, H, P) filled in with the optimistic Q; or (0, 0, 0).
     """
     n_replicas, horizon, n_states = policy.shape
-    n_members, d, n_actions = len(centre), rows.shape[0], ties.shape[1]
+    n_members, n_actions = len(bound[CENTRE]), ties.shape[1]
+    core, psi, total = estimate[CORE], estimate[PSI], estimate[TOTAL]
+    slack, half_width, is_normalised = bound[SLACK], bound[HALF_WIDTH], bound[IS_NORMALISED]
     weights = np.empty((n_replicas, core.shape[1]))
     shift, scale = np.empty((n_replicas, n_members)), np.empty((n_replicas, n_members))
     low, high = np.empty(n_replicas), np.empty(n_replicas)
@@ -88,9 +151,9 @@ def plan_all(
             following = values[b, h + 1]
             low[b], high[b] = following.min(), following.max()
             v = np.dot(following, psi) if len(psi) > 0 else following
-            weights[b] = np.dot(core[b], v)
-            for m in range(n_members):
-                shift[b, m], scale[b, m] = _split(centre[m], norm[m], constant[m], v, total)
+            if core.shape[1] > 0:
+                weights[b] = np.dot(core[b], v)
+            split_all(bound, v, total, shift[b], scale[b])
         best[:] = -np.inf
         score[:] = -np.inf
         for a in range(n_actions):
@@ -98,30 +161,17 @@ def plan_all(
             for b in range(n_replicas):  # inside, so that the features of an action are read from memory once
                 q[:] = 0.0
                 if h < horizon - 1:
-                    if d > 0:
-                        mean[:] = 0.0
-                        for j in range(0, d - d % 4, 4):  # four at a time: the sums stay in registers
-                            w, x, y, z = weights[b, j], weights[b, j + 1], weights[b, j + 2], weights[b, j + 3]
-                            for s in range(n_states):
-                                p = first + s
-                                two = w * rows[j, p] + x * rows[j + 1, p]
-                                mean[s] += two + (y * rows[j + 2, p] + z * rows[j + 3, p])
-                        for j in range(d - d % 4, d):
-                            w = weights[b, j]
-                            for s in range(n_states):
-                                mean[s] += w * rows[j, first + s]
-                    else:
-                        mean[:] = weights[b, first : first + n_states]
+                    _expected(estimate, b, weights[b], values[b, h + 1], first, mean)
                     q[:] = np.inf
                     for m in range(n_members):
                         c, z = shift[b, m], scale[b, m]
                         if is_normalised:
                             for s in range(n_states):
                                 mean_here = mean[s] + c * slack[b, first + s]
-                                q[s] = min(q[s], mean_here + z * half_width[m, b, first + s])
+                                q[s] = min(q[s], mean_here + z * half_width[b, m, first + s])
                         else:
                             for s in range(n_states):
-                                q[s] = min(q[s], mean[s] + z * half_width[m, b, first + s])
+                                q[s] = min(q[s], mean[s] + z * half_width[b, m, first + s])
                     if is_normalised:
                         least, most = low[b], high[b]
                         for s in range(n_states):

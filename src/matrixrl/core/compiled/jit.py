@@ -1,4 +1,4 @@
-"""The decorators of the loops."""
+"""Decorators that compile loops with numba."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def _jit(function: Callable[..., Any], fastmath: set[str]) -> Any:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return njit(cache=True, **options)(function)
-    except RuntimeError:  # there is no place to keep it: it is compiled anew in each process
+    except RuntimeError:  # no writable cache directory: compile again in each process
         return njit(**options)(function)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile; nothing in these loops is NaN, so that minima and maxima may be single instructions."""
+    """Compile a loop in which nothing is NaN, so that minima and maxima may be single instructions."""
     return _jit(function, {"nnan", "nsz"})
 
 
 def summed(function: Callable[..., Any]) -> Any:
-    """Compile a sum whose terms may be added in any order: eight times as fast, and it decides nothing by itself."""
+    """Compile a sum whose terms may be added in any order: eight times as fast."""
     return _jit(function, {"reassoc", "nnan", "nsz"})

@@ -8,7 +8,7 @@ where shift, direction and scale depend on v only (`split`, once a stage) and re
 once a plan). The smallest value has a minus before the last term. An intersection has several such members.
 """
 
-from matrixrl.core.sets.base import ConfidenceSet, Reach, SetContext, Split
+from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, Reach, SetContext, SingleSet, Split
 from matrixrl.core.sets.normalised import Intersection, NormalisedBall, NormalisedColumnBall, chebyshev_centre
 from matrixrl.core.sets.paper import (
     ColumnBall,
@@ -22,6 +22,7 @@ __all__ = [
     "SETS",
     "ColumnBall",
     "ColumnClosedForm",
+    "CompiledForm",
     "ConfidenceSet",
     "FrobeniusBall",
     "FrobeniusClosedForm",
@@ -31,6 +32,7 @@ __all__ = [
     "PrintedColumnBall",
     "Reach",
     "SetContext",
+    "SingleSet",
     "Split",
     "chebyshev_centre",
 ]

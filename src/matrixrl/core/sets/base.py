@@ -1,17 +1,29 @@
-"""What a confidence set is: its context, the two parts of its bound, its contract."""
+"""The contract of a confidence set: its context, and the two parts of its bound."""
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from matrixrl.errors import ProtocolError
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["ConfidenceSet", "Reach", "SetContext", "SingleSet", "Split", "column_sums", "frobenius_norms", "widths"]
+__all__ = [
+    "CompiledForm",
+    "ConfidenceSet",
+    "Reach",
+    "SetContext",
+    "SingleSet",
+    "Split",
+    "column_sums",
+    "frobenius_norms",
+    "widths",
+]
 
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
 TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
@@ -23,7 +35,7 @@ class SetContext:
 
     Attributes:
         total: (d_psi,) u = Ψᵀ1.
-        d: number of features φ.
+        d: Number of features φ.
         horizon: H.
         c_psi: C_ψ of Assumption 2' (‖Ψᵀv‖₂ <= C_ψ‖v‖_∞).
         c_psi_columns: C_ψ of Assumption 2 (‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞).
@@ -39,6 +51,11 @@ class SetContext:
     def d_psi(self) -> int:
         """Number of features ψ."""
         return len(self.total)
+
+    @property
+    def total_sq(self) -> float:
+        """‖u‖₂²."""
+        return float(self.total @ self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +84,65 @@ class Reach:
     ball: FloatArray | None = None
 
 
-class ConfidenceSet(ABC):
-    """A set of cores around M_n.
+class CompiledForm(NamedTuple):
+    """The form of `split` that the compiled backup knows.
 
     Attributes:
-        is_normalised: whether members give probabilities, so that bounds may be clipped to [min V, max V].
-        guarantee: True if the set holds M* (or bounds what M* gives) whenever the radius does, else why not.
-        shares: how many parts δ is divided into.
+        centre: What is taken from v: NOTHING, its share ALONG_U, or the MIDDLE of the range of v/u.
+        norm: What is measured of the rest: its TWO_NORM, its LARGEST entry, or nothing (a CONSTANT scale).
     """
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
+    centre: int = NOTHING
+    norm: int = TWO_NORM
+
+
+class ConfidenceSet(ABC):
+    """A set of core matrices around M_n.
+
+    A set is made without a problem, ``MySet()``, and bound to one by `bind`; only a bound set has a `context`.
+
+    Attributes:
+        is_normalised: Whether members give probabilities, so that bounds may be clipped to [min V, max V].
+        guarantee: True if the set holds M* (or bounds what M* gives) whenever the radius does, else why not.
+        shares: Number of parts that δ is divided into.
+    """
+
+    name: ClassVar[str] = "own set"
+    summary: ClassVar[str] = ""
     is_normalised: ClassVar[bool] = False
-    guarantee: ClassVar[Literal[True] | str] = True
+    guarantee: ClassVar[Literal[True] | str] = "the confidence set declares no proof"
     shares: ClassVar[int] = 1
 
-    def __init__(self, context: SetContext) -> None:
-        self.context = context
+    _context: SetContext | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.keys() & {"split", "reach", "members"} and "guarantee" not in cls.__dict__:
+            cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
+
+    @property
+    def context(self) -> SetContext:
+        """What the set knows of the problem that it is bound to."""
+        if self._context is None:
+            raise ProtocolError(f"the set {self.name!r} is not bound to a problem; call bind(context) first")
+        return self._context
+
+    def bind(self, context: SetContext) -> Self:
+        """Return a copy of the set for one problem."""
+        bound = copy.copy(self)
+        bound._context = context
+        return bound
 
     @property
     @abstractmethod
     def members(self) -> tuple[SingleSet, ...]:
-        """The sets whose tightest bound counts: itself, but for an intersection."""
+        """The sets whose tightest bound counts: itself, except for an intersection."""
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
         """Say whether M is inside, for error = A^{1/2}(M − M_n) of shape (B, d, d_psi) and radius √β (B,).
 
-        Any matrix root of A will do but for the printed column ball, which needs the symmetric one.
+        Any matrix root of A will do, except for the printed column ball, which needs the symmetric one.
         """
 
 
@@ -102,13 +150,16 @@ class SingleSet(ConfidenceSet):
     """A set whose bound has the form of shift, direction, scale and reach.
 
     Attributes:
-        centred: what `split` takes from v: NOTHING, its share ALONG_U, or the MIDDLE of the range of v/u.
-        norm: what it measures of the rest: its TWO_NORM, its LARGEST entry, or nothing (a CONSTANT scale). Compiled
-            loops go by these two, and tests hold `split` to them.
+        compiled_form: The form of `split` for the compiled backup, or None if it has no such form; planning then
+            uses NumPy. It belongs to the class that defines `split`: a subclass with another `split` starts without.
     """
 
-    centred: ClassVar[int] = NOTHING
-    norm: ClassVar[int] = TWO_NORM
+    compiled_form: ClassVar[CompiledForm | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "split" in cls.__dict__ and "compiled_form" not in cls.__dict__:
+            cls.compiled_form = None
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
@@ -128,7 +179,7 @@ class SingleSet(ConfidenceSet):
         Args:
             design: A_n with the widths of all pairs.
             radius: (B, 1) or (B, P) √β, as scaled by `exploration`.
-            alarm_radius: (B, 1) or (B, P) a √β that is proven: the alarm is judged with it.
+            alarm_radius: (B, 1) or (B, P) a proven √β, at which the misspecification alarm is raised.
             slack: (B, P) ε = 1 − φᵀM_n u, for normalised sets.
         """
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from matrixrl.core.sets.base import (
     ALONG_U,
+    LARGEST,
     MIDDLE,
+    CompiledForm,
     ConfidenceSet,
     Reach,
     SetContext,
@@ -24,7 +26,7 @@ __all__ = ["Intersection", "NormalisedBall", "NormalisedColumnBall", "chebyshev_
 
 
 class NormalisedBall(SingleSet):
-    r"""The Frobenius ball cut with {φᵀMu = 1}, u = Ψᵀ1: only models that are probabilities (design 4.1).
+    r"""The Frobenius ball cut with {φᵀMu = 1}, u = Ψᵀ1: only models that are probabilities (docs/proofs.md, 2).
 
     With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\) it is
 
@@ -39,12 +41,8 @@ class NormalisedBall(SingleSet):
     name = "normalised"
     summary = "ours: the ball of (6) cut with 'probabilities sum to one'"
     is_normalised = True
-    centred = ALONG_U
-
-    def __init__(self, context: SetContext) -> None:
-        super().__init__(context)
-        self._u = context.total
-        self._u_sq = float(context.total @ context.total)
+    guarantee = True
+    compiled_form = CompiledForm(centre=ALONG_U)
 
     def reach(
         self,
@@ -56,7 +54,7 @@ class NormalisedBall(SingleSet):
         """Return √(βw² − ε²/‖u‖²), and where it does not exist."""
         assert slack is not None
         width_sq = design.width_sq
-        spent = slack * slack / self._u_sq
+        spent = slack * slack / self.context.total_sq
         empty = spent > alarm_radius * alarm_radius * (1.0 + EMPTY_SET) * width_sq
         half_width = np.sqrt(np.maximum(radius * radius * width_sq - spent, 0.0))
         if not empty.any():
@@ -65,8 +63,9 @@ class NormalisedBall(SingleSet):
 
     def split(self, v: FloatArray) -> Split:
         """Return (α, v⊥, ‖v⊥‖₂)."""
-        alpha = (v @ self._u) / self._u_sq
-        perpendicular = v - alpha[:, None] * self._u
+        u = self.context.total
+        alpha = (v @ u) / self.context.total_sq
+        perpendicular = v - alpha[:, None] * u
         return Split(alpha, perpendicular, np.sqrt(np.vecdot(perpendicular, perpendicular)))
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
@@ -84,7 +83,8 @@ class NormalisedColumnBall(ColumnBall):
     name = "normalised-column"
     summary = "ours: the column ball for values centred where ‖v − c·u‖_∞ is smallest"
     is_normalised = True
-    centred = MIDDLE
+    guarantee = True
+    compiled_form = CompiledForm(centre=MIDDLE, norm=LARGEST)
 
     def split(self, v: FloatArray) -> Split:
         """Return (c, v − cu, ‖v − cu‖_∞)."""
@@ -99,11 +99,17 @@ class Intersection(ConfidenceSet):
     name = "intersection"
     summary = "ours: normalised and normalised-column at δ/2 each, the smaller bound"
     is_normalised = True
+    guarantee = True
     shares = 2
 
-    def __init__(self, context: SetContext) -> None:
-        super().__init__(context)
-        self._members = (NormalisedBall(context), NormalisedColumnBall(context))
+    def __init__(self) -> None:
+        self._members: tuple[SingleSet, ...] = (NormalisedBall(), NormalisedColumnBall())
+
+    def bind(self, context: SetContext) -> Intersection:
+        """Return a copy whose members are bound to the problem as well."""
+        bound = super().bind(context)
+        bound._members = tuple(member.bind(context) for member in self._members)
+        return bound
 
     @property
     def members(self) -> tuple[SingleSet, ...]:

@@ -6,7 +6,17 @@ import math
 
 import numpy as np
 
-from matrixrl.core.sets.base import CONSTANT, LARGEST, Reach, SingleSet, Split, column_sums, frobenius_norms, widths
+from matrixrl.core.sets.base import (
+    CONSTANT,
+    LARGEST,
+    CompiledForm,
+    Reach,
+    SingleSet,
+    Split,
+    column_sums,
+    frobenius_norms,
+    widths,
+)
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
@@ -21,6 +31,8 @@ class FrobeniusBall(SingleSet):
 
     name = "frobenius"
     summary = "the paper's ball B2 (6), maximised exactly"
+    guarantee = True
+    compiled_form = CompiledForm()
 
     def reach(
         self,
@@ -46,7 +58,8 @@ class FrobeniusClosedForm(FrobeniusBall):
 
     name = "frobenius-closed"
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
-    norm = CONSTANT
+    guarantee = True
+    compiled_form = CompiledForm(norm=CONSTANT)
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
@@ -58,7 +71,8 @@ class ColumnBall(SingleSet):
 
     name = "column"
     summary = "the paper's ball B1 (5) with column norms (E1), maximised exactly"
-    norm = LARGEST
+    guarantee = True
+    compiled_form = CompiledForm(norm=LARGEST)
 
     @property
     def factor(self) -> float:
@@ -89,7 +103,8 @@ class ColumnClosedForm(ColumnBall):
 
     name = "column-closed"
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
-    norm = CONSTANT
+    guarantee = True
+    compiled_form = CompiledForm(norm=CONSTANT)
 
     @property
     def factor(self) -> float:
@@ -112,6 +127,7 @@ class PrintedColumnBall(SingleSet):
     name = "column-printed"
     summary = "the paper's ball B1 (5) as printed, with row norms: its lemma is false (E1)"
     guarantee = "the printed ball B1 sums row norms, and the lemma that bounds its members is false (erratum E1)"
+    compiled_form = CompiledForm()
 
     def reach(
         self,

@@ -1,0 +1,280 @@
+"""The protocol that MatrixRL, the continuous algorithm and every baseline implement, batched over replicas."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.checks import fail
+from matrixrl.errors import InvalidInput
+from matrixrl.interrupts import uninterrupted
+from matrixrl.problems import Problem
+from matrixrl.problems.problem import Kind
+from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.seeding import Stream, Streams
+from matrixrl.settings import Settings
+
+__all__ = ["Algorithm", "Arrays"]
+
+Arrays = dict[str, NDArray[Any]]
+_PROGRESS = ("episode", "n_plans", "streams")
+
+
+class Algorithm(ABC):
+    """A learner for B independent replicas that share nothing but the problem.
+
+    An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
+    A subclass implements `begin`, `make_plan`, `learn` and, to be saved, names its arrays in `learned_names`.
+
+    Attributes:
+        name: Name on the command line and in specs.
+        kinds: Kinds of problems that it can learn.
+        settings_class: Declaration of its settings.
+        stream_names: Random streams that it draws from.
+        learned_names: Attributes that hold what was learned, all arrays.
+        settings: Its settings.
+        problem: The problem it was started on.
+        seeds: One seed for each replica.
+        streams: Its random generators.
+        episode: Number of episodes that it learned from.
+        n_plans: (B,) number of plans made.
+    """
+
+    name: ClassVar[str] = "own agent"
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
+    settings_class: ClassVar[type[Settings]] = Settings
+    stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
+    learned_names: ClassVar[tuple[str, ...]] = ()
+
+    settings: Any
+    problem: Problem
+    seeds: list[int]
+    streams: Streams
+    episode: int
+    n_plans: IntArray
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = self.settings_class.resolve(settings)
+
+    # ------------------------------------------------------------------ a subclass implements these
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Allocate what is learned; `problem`, `seeds` and `streams` are set."""
+
+    @abstractmethod
+    def make_plan(self) -> Any:
+        """Return a new plan for all replicas."""
+
+    @abstractmethod
+    def learn(self, steps: Steps) -> None:
+        """Learn from the steps of one episode in each replica."""
+
+    @abstractmethod
+    def act(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the actions of a plan at one stage: states (B, …) → (B,).
+
+        Args:
+            plan: What `plan` or `advice` returned.
+            stage: h, counted from 0.
+            states: One state for each replica.
+            explore: False draws no random number.
+        """
+
+    @abstractmethod
+    def upper(self, plan: Any, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return what a plan expects an episode to be worth, in the environment's unit: (B,).
+
+        Args:
+            plan: The plan.
+            first_states: (B, …) where the episode starts; as the problem says by default.
+        """
+
+    @abstractmethod
+    def policy_table(self, plan: Any) -> IntArray:
+        """Return the actions of a plan at every stage and state of a problem with numbered states: (B, H, S)."""
+
+    @abstractmethod
+    def plan_to_arrays(self, plan: Any) -> Arrays:
+        """Return a plan of one replica as named arrays, for saving."""
+
+    @abstractmethod
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
+
+    # ------------------------------------------------------------------ the protocol
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem, one replica for each seed."""
+        started = copy.deepcopy(self)
+        started._start(problem, seeds)
+        return started
+
+    def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
+        self.check_problem(problem)
+        self.problem, self.seeds = problem, list(seeds)
+        self.streams = Streams(self.seeds, self.stream_names)
+        self.episode = 0
+        self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
+        self.begin()
+        return self
+
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse a kind of problem that the algorithm cannot learn."""
+        if problem.kind not in self.kinds:
+            words = {
+                "finite": "numbered states",
+                "functional": "functions of states",
+                "continuous": "vectors as states",
+            }
+            wanted = " or ".join(words[kind] for kind in self.kinds)
+            remedy = "KernelMatrixRL learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
+            problem.refuse(f"must have {wanted} for {self.name}", remedy)
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of replicas B."""
+        return len(self.seeds)
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if a regret bound is proven for these settings, else why not."""
+        return f"{self.name} has no proof here"
+
+    @property
+    def delta(self) -> float:
+        """The probability with which bounds may fail, where there are any."""
+        return float(getattr(self.settings, "delta", 0.0))
+
+    def plan(self) -> Any:
+        """Return the plan to play now."""
+        plan = self.make_plan()
+        self.n_plans = self.n_plans + 1
+        return plan
+
+    def update(self, steps: Steps) -> None:
+        """Learn from one episode in each replica."""
+        with uninterrupted():
+            self.learn(steps)
+            self.episode += 1
+
+    def advice(self) -> Any:
+        """Return the plan that all data advise; no random stream moves, and nothing is remembered of it."""
+        mark = self.mark()
+        try:
+            return self.make_plan()
+        finally:
+            self.rewind(mark)
+
+    # ------------------------------------------------------------------ certificates, compiled loops
+
+    @property
+    def certifies(self) -> bool:
+        """Whether the algorithm can bound V* and the value of its policy."""
+        return False
+
+    def certify(self, plan: Any, first_states: NDArray[Any] | None = None) -> Bounds:
+        """Bound V*(s0) from above and the value of a plan's policy from below.
+
+        Args:
+            plan: Its policy is the one that is bounded from below.
+            first_states: (B, …) where episodes start; as the problem says by default.
+        """
+        del plan, first_states
+        fail("certificate", f"must not be asked of {self.name}, which has none", self.name, "Certify matrix-rl.")
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
+        """True if a certificate holds with probability 1 − δ, else why not."""
+        del alarmed
+        return f"{self.name} has no certificates"
+
+    def alarm_words(self, first_alarm: str) -> str:
+        """Return why nothing is proven after a misspecification alarm."""
+        return f"{first_alarm}: the features cannot represent P (or a δ event)"
+
+    def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
+        """Choose between compiled and NumPy plans.
+
+        Args:
+            wanted: True or False as requested; None decides by the number of episodes.
+            n_episodes: Episodes that will be played.
+        """
+        del n_episodes
+        if wanted:
+            fail("compiled", "must be left out for an agent without compiled loops", self.name, "Leave it out.")
+
+    @property
+    def compiled(self) -> bool | None:
+        """What was requested of compiled loops."""
+        return None
+
+    # ------------------------------------------------------------------ rewinding
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return everything that planning and acting change, to go back to; it costs little."""
+        return self.streams.mark(), self.n_plans, self.planning_memory()
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Go back to what `mark` returned, so that an episode that was not finished leaves no trace."""
+        streams, self.n_plans, memory = mark
+        self.streams.rewind(streams)
+        self.restore_planning_memory(memory)
+
+    def planning_memory(self) -> Any:
+        """Return what `make_plan` remembers; it is replaced by a new plan, never changed in place."""
+        return None
+
+    def restore_planning_memory(self, memory: Any) -> None:
+        """Take back what `planning_memory` returned."""
+
+    # ------------------------------------------------------------------ saving
+
+    def state(self) -> Arrays:
+        """Return everything that is needed to go on bit for bit, as named arrays."""
+        return {
+            "episode": np.array(self.episode, dtype=np.int64),
+            "n_plans": self.n_plans,
+            "streams": self.streams.to_array(),
+            **self.learned(),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
+
+        Raises:
+            InvalidInput, ValueError: The arrays do not fit.
+        """
+        learned = {name: array for name, array in state.items() if name not in _PROGRESS}
+        episode, n_plans = state["episode"], state["n_plans"]
+        if episode.shape != () or episode.dtype != np.int64 or episode < 0:
+            raise InvalidInput("episode must be one count")
+        if n_plans.shape != (self.n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
+            raise InvalidInput("n_plans must be one count for each replica")
+        self.check_learned(learned, int(episode))
+        self.streams.from_array(state["streams"])
+        self.episode, self.n_plans = int(episode), n_plans.copy()
+        self.load_learned(learned)
+
+    def learned(self) -> Arrays:
+        """Return what was learned, as named arrays."""
+        return {name: getattr(self, name) for name in self.learned_names}
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that `learned` could not have returned after so many episodes."""
+        del episode
+        own = self.learned()
+        if set(arrays) != set(own):
+            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
+        for name, mine in own.items():
+            if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
+                raise InvalidInput(f"{name} must have shape {mine.shape} and type {mine.dtype}")
+
+    def load_learned(self, arrays: Arrays) -> None:
+        """Take back what `learned` returned; the shapes were checked."""
+        for name in self.learned_names:
+            setattr(self, name, arrays[name].copy())

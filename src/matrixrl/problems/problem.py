@@ -1,0 +1,139 @@
+"""A problem as agents see it, whatever it was given as: what may be known of it, and the world behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn
+
+import gymnasium as gym
+
+from matrixrl.checks import fail, index, number
+from matrixrl.features import Features
+from matrixrl.problems.continuous import ContinuousTask
+from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.functional import FunctionalTask
+from matrixrl.records import FloatArray
+
+__all__ = ["Kind", "Problem"]
+
+Kind = Literal["finite", "functional", "continuous"]
+"""States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
+
+_REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an algorithm learns.
+
+    Attributes:
+        task: What an agent may know.
+        features: φ and ψ of a finite task, else None.
+        env: Environment that `learn` plays in, or None for ask and tell.
+        mdp: The known MDP, used only to measure regret and to simulate, or None.
+        name: Name in results and messages.
+        points: (S, p) the coordinates of the states of a known MDP, where the environment gives them.
+        n_observed: Number of states that can be observed (the end state of a converted environment cannot).
+        pseudo: Whether ψ may have linearly dependent columns.
+        measures_regret: Whether the known MDP is used to measure regret.
+        first_state: Number that the environment gives to its first state.
+        first_action: Number that the environment gives to its first action.
+    """
+
+    task: Task | FunctionalTask | ContinuousTask
+    features: Features | None = None
+    env: gym.Env[Any, Any] | None = None
+    mdp: FiniteMDP | None = None
+    name: str = "problem"
+    points: FloatArray | None = None
+    n_observed: int = 0
+    pseudo: bool = False
+    measures_regret: bool = True
+    first_state: int = 0
+    first_action: int = 0
+
+    @classmethod
+    def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
+        """Return the problem of a finite task or MDP, with its own features or others.
+
+        >>> Problem.of(Task(reward=[[0.0, 1.0]], horizon=3)).kind
+        'finite'
+        """
+        mdp = task if isinstance(task, FiniteMDP) else None
+        known = task.task if isinstance(task, FiniteMDP) else task
+        chosen = known.features if features is None else features.check(known.n_states, known.n_actions)
+        return cls(known, chosen, mdp=mdp, name=type(task).__name__, n_observed=known.n_states)
+
+    @property
+    def kind(self) -> Kind:
+        """Whether states are numbers, functions or vectors."""
+        if isinstance(self.task, Task):
+            return "finite"
+        return "functional" if isinstance(self.task, FunctionalTask) else "continuous"
+
+    @property
+    def finite_task(self) -> Task:
+        """The task, if it is finite."""
+        if not isinstance(self.task, Task):
+            self.refuse("must have a finite number of states")
+        return self.task
+
+    def refuse(self, rule: str, remedy: str = "Give a finite problem.") -> NoReturn:
+        """Raise an error that says which kind of problem this is."""
+        words = {"finite": "numbered states", "functional": "a FunctionalTask", "continuous": "vectors as observations"}
+        fail("problem", rule, f"{self.name}, with {words[self.kind]}", remedy)
+
+    @property
+    def dimensions(self) -> tuple[int, int]:
+        """Number of features d and d_psi; zeros where the problem has none of its own."""
+        if isinstance(self.task, FunctionalTask):
+            return self.task.d, self.task.d_psi
+        return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
+
+    def with_features(self, features: Features) -> Problem:
+        """Return the same problem with other features."""
+        return replace(self, features=features.check(self.finite_task.n_states, self.finite_task.n_actions))
+
+    def state(self, name: str, obs: Any) -> Any:
+        """Return an observation as a state, or refuse it."""
+        if not isinstance(self.task, Task):
+            return self.task.state(name, obs)
+        remedy = "Give a state of observation_space."
+        found = index(name, obs, size=self.first_state + self.n_observed, remedy=remedy) - self.first_state
+        if found < 0:
+            fail(name, f"must be at least {self.first_state}", obs, remedy)
+        return found
+
+    def inner_state(self, name: str, value: Any) -> Any:
+        """Return a state of a saved episode, which may be the end state."""
+        if not isinstance(self.task, Task):
+            return self.task.state(name, value)
+        return index(name, value, size=self.task.n_states, remedy="Give a state.")
+
+    def action(self, name: str, value: Any) -> int:
+        """Return an action of the environment as a number from 0, or refuse it."""
+        first, remedy = self.first_action, "Choose from action_space."
+        found = index(name, value, size=first + self.task.n_actions, remedy=remedy) - first
+        if found < 0:
+            fail(name, f"must be at least {first}", value, remedy)
+        return found
+
+    def reward(self, value: Any) -> float:
+        """Return a reward if it lies in the declared range."""
+        low, high = self.task.reward_range or (-1e12, 1e12)
+        slack = _REWARD_SLACK[self.kind] * (high - low) if self.task.reward_range else 0.0
+        remedy = "Declare the reward_range of the problem."
+        return number("reward", value, low=low - slack, high=high + slack, remedy=remedy)
+
+    def state_after_end(self, following: Any) -> Any:
+        """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""
+        if isinstance(self.task, ContinuousTask):
+            return following
+        if self.task.end_state is None:
+            fail(
+                "terminated",
+                "must be False for a problem without an end state",
+                True,
+                "Build the Task or FiniteMDP with end_state=….",
+            )
+        return self.task.end_state

@@ -1,4 +1,4 @@
-"""Checkpoints: one file of plain arrays and a JSON header; no pickle, written whole or not at all."""
+"""Archives of named arrays with a JSON header, in bytes or in a file: no pickle, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from numpy.typing import NDArray
 
 from matrixrl.errors import CheckpointError, InvalidInput
 
-__all__ = ["FORMAT_VERSION", "pack", "read_checkpoint", "refusing", "unpack", "write_checkpoint"]
+__all__ = ["FORMAT_VERSION", "pack", "read_archive", "refusing", "unpack", "write_archive"]
 
-FORMAT_NAME = "matrixrl-agent"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
 _KINDS = "fiub"  # floats, integers, booleans: nothing that could carry code
 
 
-def write_checkpoint(
-    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+def write_archive(
+    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write the file beside its final place, flush it to disk, then rename: never half a checkpoint."""
+    """Write the file beside its final place, flush it to disk, then rename: never half a file."""
     target = Path(path)
-    data = pack(FORMAT_NAME, header, arrays)
+    data = pack(kind, header, arrays)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -51,7 +50,7 @@ def write_checkpoint(
 
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return header and arrays as the bytes of one archive; `kind` says what it is an archive of."""
+    """Return header and arrays as the bytes of one archive; `kind` names what it holds."""
     text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False)
     members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
@@ -60,11 +59,11 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def unpack(kind: str, data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return what `pack` was given, or refuse with the reason; `source` is what the complaint names."""
+    """Return what `pack` was given, or refuse with the reason; `source` is the name in the message."""
     return _read(kind, io.BytesIO(data), source)
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return header and arrays, or refuse with the reason.
 
     Nothing is unpickled, nothing is decompressed, and no array may claim more memory than the file has bytes.
@@ -72,7 +71,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     source = Path(path)
     if not source.is_file():
         raise CheckpointError(f"{source} is not a file; give the path that save was given")
-    return _read(FORMAT_NAME, source, str(source))
+    return _read(kind, source, str(source))
 
 
 def _read(kind: str, file: Path | IO[bytes], source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -141,7 +140,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, source: str) -> NDArray[Any
 
 @contextmanager
 def refusing(source: str) -> Iterator[None]:
-    """Turn whatever a damaged header or array provokes into one clear refusal."""
+    """Turn any error that a damaged header or array causes into a `CheckpointError`."""
     try:
         yield
     except (InvalidInput, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:

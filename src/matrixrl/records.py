@@ -19,6 +19,7 @@ __all__ = [
     "HistoryLog",
     "IntArray",
     "Plan",
+    "Policy",
     "Steps",
 ]
 
@@ -128,6 +129,31 @@ class Plan:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the plan as named arrays, for saving."""
         return {"policy": self.policy, "values": self.values, "empty": self.empty}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A deterministic policy of a problem with numbered states.
+
+    Attributes:
+        table: (H, S) the action of each stage and state, counted from 0.
+        description: Which policy it is.
+        first_state: Number that the environment gives to its first state.
+        first_action: Number that the environment gives to its first action.
+    """
+
+    table: IntArray
+    description: str
+    first_state: int = 0
+    first_action: int = 0
+
+    def action(self, state: int, stage: int) -> int:
+        """Return the environment's action at one of its states."""
+        return int(self.table[stage, state - self.first_state]) + self.first_action
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
+        """Return the table."""
+        return np.array(self.table, dtype=dtype, copy=copy)
 
 
 @dataclass(frozen=True, slots=True)

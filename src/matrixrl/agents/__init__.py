@@ -1,35 +1,15 @@
-"""Agents: the paper's algorithm behind one protocol."""
+"""One agent shell over any algorithm, and the constructors of MatrixRL, KernelMatrixRL and the baselines."""
 
-from matrixrl.agents.continuous import KernelMatrixRL
-from matrixrl.agents.kernel_finite import FiniteKernelMatrixRL, kernel_features_of
-from matrixrl.agents.matrix_rl import MatrixRL
-from matrixrl.algorithms.baselines import BASELINES
-from matrixrl.algorithms.continuous.settings import ContinuousSettings
-from matrixrl.algorithms.engines import make_engine
-from matrixrl.algorithms.matrix_rl.finite import MatrixRLEngine
-from matrixrl.algorithms.matrix_rl.half_width_table import HalfWidthTable, why_not_by_visits
-from matrixrl.algorithms.matrix_rl.sampled import ColumnEngine
-from matrixrl.algorithms.matrix_rl.settings import PRESETS, MatrixRLSettings
+from matrixrl.agents.agent import Agent
+from matrixrl.agents.baselines import BASELINE_AGENTS, BaselineAgent
+from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.matrix_rl import KernelMatrixRL, MatrixRL
 
-AGENTS: dict[str, type[MatrixRL] | type[KernelMatrixRL]] = {
+AGENTS: dict[str, type[Agent]] = {
     MatrixRL.name: MatrixRL,
     KernelMatrixRL.name: KernelMatrixRL,
+    **BASELINE_AGENTS,
 }
-"""Our agents by the name used on the command line."""
+"""Every agent by the name used on the command line."""
 
-__all__ = [
-    "AGENTS",
-    "BASELINES",
-    "PRESETS",
-    "ColumnEngine",
-    "ContinuousSettings",
-    "FiniteKernelMatrixRL",
-    "HalfWidthTable",
-    "KernelMatrixRL",
-    "MatrixRL",
-    "MatrixRLEngine",
-    "MatrixRLSettings",
-    "kernel_features_of",
-    "make_engine",
-    "why_not_by_visits",
-]
+__all__ = ["AGENTS", "BASELINE_AGENTS", "Agent", "BaselineAgent", "KernelMatrixRL", "MatrixRL", "OpenEpisode"]

@@ -1,1 +1,24 @@
-"""Batched learners: MatrixRL, the continuous agent and the baselines."""
+"""Batched learners behind one protocol: MatrixRL, its continuous form and the baselines."""
+
+from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.baselines import BASELINES
+from matrixrl.algorithms.continuous import ContinuousMatrixRL, ContinuousSettings
+from matrixrl.algorithms.finite import FiniteAlgorithm
+from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
+from matrixrl.algorithms.matrix_rl.kernel import KernelStarter
+from matrixrl.algorithms.registry import ALGORITHMS, make_algorithm
+
+__all__ = [
+    "ALGORITHMS",
+    "BASELINES",
+    "PRESETS",
+    "Algorithm",
+    "ContinuousMatrixRL",
+    "ContinuousSettings",
+    "FiniteAlgorithm",
+    "KernelStarter",
+    "MatrixRLSettings",
+    "Startable",
+    "UCMatrixRL",
+    "make_algorithm",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,13 +20,35 @@ from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
 from matrixrl.settings import Settings
 
-__all__ = ["Algorithm", "Arrays"]
+__all__ = ["Algorithm", "Arrays", "Startable"]
 
 Arrays = dict[str, NDArray[Any]]
 _PROGRESS = ("episode", "n_plans", "streams")
 
 
-class Algorithm(ABC):
+class Startable(ABC):
+    """An algorithm with its settings, before it knows its problem.
+
+    Attributes:
+        name: Name on the command line and in specs.
+    """
+
+    name: ClassVar[str] = "own agent"
+
+    @abstractmethod
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return the algorithm, ready to play a problem with one replica for each seed."""
+
+    @property
+    def known_reward(self) -> bool:
+        """Whether the agent is given the rewards."""
+        return True
+
+    def announce(self, n_episodes: int) -> None:  # noqa: B027  # most constants do not depend on N
+        """Tell how many episodes will be played; an algorithm whose constants depend on N may use it."""
+
+
+class Algorithm(Startable):
     """A learner for B independent replicas that share nothing but the problem.
 
     An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
@@ -45,7 +68,6 @@ class Algorithm(ABC):
         n_plans: (B,) number of plans made.
     """
 
-    name: ClassVar[str] = "own agent"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = Settings
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
@@ -61,7 +83,16 @@ class Algorithm(ABC):
     def __init__(self, **settings: Any) -> None:
         self.settings = self.settings_class.resolve(settings)
 
-    # ------------------------------------------------------------------ a subclass implements these
+    @property
+    def known_reward(self) -> bool:
+        """Whether the agent is given the rewards, as its setting says."""
+        return bool(getattr(getattr(self, "settings", None), "known_reward", True))
+
+    def announce(self, n_episodes: int) -> None:
+        """Set the setting `n_episodes`, if there is one and it was not given."""
+        settings = getattr(self, "settings", None)
+        if isinstance(settings, Settings) and "n_episodes" in settings.names() and settings.n_episodes is None:  # type: ignore[attr-defined]
+            self.settings = replace(settings, n_episodes=n_episodes)  # type: ignore[call-arg]
 
     @abstractmethod
     def begin(self) -> None:
@@ -107,13 +138,15 @@ class Algorithm(ABC):
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
 
-    # ------------------------------------------------------------------ the protocol
-
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""
         started = copy.deepcopy(self)
         started._start(problem, seeds)
         return started
+
+    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start on a problem whose features are final, such as that of a saved agent."""
+        return self.start(problem, seeds)
 
     def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
         self.check_problem(problem)
@@ -140,6 +173,10 @@ class Algorithm(ABC):
     def n_replicas(self) -> int:
         """Number of replicas B."""
         return len(self.seeds)
+
+    def n_features(self) -> list[int]:
+        """Return the number of features φ in each replica."""
+        return [self.problem.dimensions[0]] * self.n_replicas
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -170,8 +207,6 @@ class Algorithm(ABC):
             return self.make_plan()
         finally:
             self.rewind(mark)
-
-    # ------------------------------------------------------------------ certificates, compiled loops
 
     @property
     def certifies(self) -> bool:
@@ -213,8 +248,6 @@ class Algorithm(ABC):
         """What was requested of compiled loops."""
         return None
 
-    # ------------------------------------------------------------------ rewinding
-
     def mark(self) -> tuple[Any, ...]:
         """Return everything that planning and acting change, to go back to; it costs little."""
         return self.streams.mark(), self.n_plans, self.planning_memory()
@@ -229,10 +262,8 @@ class Algorithm(ABC):
         """Return what `make_plan` remembers; it is replaced by a new plan, never changed in place."""
         return None
 
-    def restore_planning_memory(self, memory: Any) -> None:
+    def restore_planning_memory(self, memory: Any) -> None:  # most plans remember nothing
         """Take back what `planning_memory` returned."""
-
-    # ------------------------------------------------------------------ saving
 
     def state(self) -> Arrays:
         """Return everything that is needed to go on bit for bit, as named arrays."""

@@ -1,16 +1,32 @@
-"""Gymnasium environments: with a known optimum, registered as ``matrixrl/…-v0``, and classic control."""
+"""Gymnasium environments: with a known optimum, registered as ``matrixrl/…-v0``, and classic control.
 
-from matrixrl.envs.combination_lock import CombinationLock
-from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
-from matrixrl.envs.deep_sea import DeepSea
-from matrixrl.envs.double_integrator import DoubleIntegrator
-from matrixrl.envs.four_rooms import FourRooms
-from matrixrl.envs.grid_world import GridWorld
-from matrixrl.envs.linear_mdp import LinearMDP
-from matrixrl.envs.point_observations import PointObservations
-from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, is_control, make, make_continuous, make_gym, register_all
-from matrixrl.envs.river_swim import RiverSwim
-from matrixrl.envs.soft_grid import SoftGrid
+The classes are imported when they are first used, so that registering the environments imports nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, open_problem, register_all
+
+if TYPE_CHECKING:
+    from matrixrl.envs.combination_lock import CombinationLock
+    from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
+    from matrixrl.envs.deep_sea import DeepSea
+    from matrixrl.envs.double_integrator import DoubleIntegrator
+    from matrixrl.envs.four_rooms import FourRooms
+    from matrixrl.envs.grid_world import GridWorld
+    from matrixrl.envs.linear_mdp import LinearMDP
+    from matrixrl.envs.point_observations import PointObservations
+    from matrixrl.envs.river_swim import RiverSwim
+    from matrixrl.envs.soft_grid import SoftGrid
+
+_MODULES = {
+    **{entry.class_name: entry.module for entry in ENVIRONMENTS.values()},
+    **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "SparseReward", "make_control"), "control"),
+    "PointObservations": "point_observations",
+}
 
 __all__ = [
     "CONTROL",
@@ -28,10 +44,14 @@ __all__ = [
     "RiverSwim",
     "SoftGrid",
     "SparseReward",
-    "is_control",
     "make",
-    "make_continuous",
     "make_control",
-    "make_gym",
+    "open_problem",
     "register_all",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"matrixrl.envs.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'matrixrl.envs' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from matrixrl.checks import choice, fail, integer, number
 from matrixrl.errors import InvalidInput
 
-__all__ = ["CONTROL", "ControlEntry", "GridActions", "NoisyActions", "SparseReward", "make_control"]
+__all__ = ["CONTROL", "ControlEntry", "DeclaredRewards", "GridActions", "NoisyActions", "SparseReward", "make_control"]
 
 
 class GridActions(gym.ActionWrapper[Any, Any, Any]):
@@ -93,7 +93,7 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
         return obs, float(success), bool(terminated), truncated, info
 
 
-class _Declared(gym.Wrapper[Any, Any, Any, Any]):
+class DeclaredRewards(gym.Wrapper[Any, Any, Any, Any]):
     """States the range of rewards, which Gymnasium documents but does not declare."""
 
     def __init__(self, env: gym.Env[Any, Any], reward_range: tuple[float, float]) -> None:
@@ -196,4 +196,4 @@ def make_control(
         fail("torques", "is a setting of pendulum only", torques, f"{name} has its own actions.")
     if noise:
         env = NoisyActions(env, noise)
-    return SparseReward(env, entry.goal, steps) if sparse else _Declared(env, entry.reward_range)
+    return SparseReward(env, entry.goal, steps) if sparse else DeclaredRewards(env, entry.reward_range)

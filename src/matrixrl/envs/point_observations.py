@@ -34,11 +34,11 @@ class PointObservations(gym.ObservationWrapper[Any, Any, Any]):
         if mdp is None or points is None:
             name = type(env.unwrapped).__name__
             fail("env", "must be a finite environment that says where its states lie", name, "Try grid-world.")
-        self.places: FloatArray = points
+        self.observation_points: FloatArray = points
         self.reward_range = mdp.task.reward_range
         self.observation_space = spaces.Box(points.min(axis=0), points.max(axis=0), dtype=np.float64)
 
     def observation(self, observation: Any) -> FloatArray:
         """Return the place of a state."""
-        place: FloatArray = self.places[int(observation)]
+        place: FloatArray = self.observation_points[int(observation)]
         return place

@@ -1,42 +1,58 @@
-"""Names of environments: short ones for the command line, Gymnasium ids for everybody."""
+"""Names of environments: short ones for the command line, Gymnasium ids, and references to a user's own class."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-from gymnasium import spaces
 
 from matrixrl.checks import choice, fail
-from matrixrl.envs.combination_lock import CombinationLock
-from matrixrl.envs.control import CONTROL, make_control
-from matrixrl.envs.deep_sea import DeepSea
-from matrixrl.envs.double_integrator import DoubleIntegrator
-from matrixrl.envs.four_rooms import FourRooms
-from matrixrl.envs.grid_world import GridWorld
-from matrixrl.envs.linear_mdp import LinearMDP
-from matrixrl.envs.river_swim import RiverSwim
-from matrixrl.envs.soft_grid import SoftGrid
 from matrixrl.errors import InvalidInput, UnknownName
-from matrixrl.problems import MDPEnv, from_gymnasium
+from matrixrl.references import is_reference, load_reference, refuse_untrusted
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "is_control", "make", "make_continuous", "make_gym", "register_all"]
+if TYPE_CHECKING:
+    from matrixrl.problems import MDPEnv, Problem
+
+__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "open_problem", "register_all"]
 
 
 @dataclass(frozen=True, slots=True)
 class EnvEntry:
-    """One environment of ours: short name, Gymnasium id, class."""
+    """One environment of ours.
+
+    Attributes:
+        name: Short name.
+        module: Module of its class, inside `matrixrl.envs`.
+        class_name: Name of its class.
+    """
 
     name: str
-    id: str
-    env_class: Callable[..., MDPEnv]
+    module: str
+    class_name: str
+
+    @property
+    def id(self) -> str:
+        """Id in Gymnasium."""
+        return f"matrixrl/{self.class_name}-v0"
+
+    @property
+    def entry_point(self) -> str:
+        """Where Gymnasium imports the class from."""
+        return f"matrixrl.envs.{self.module}:{self.class_name}"
+
+    @property
+    def env_class(self) -> Callable[..., MDPEnv]:
+        """The class."""
+        found: Callable[..., MDPEnv] = getattr(import_module(f"matrixrl.envs.{self.module}"), self.class_name)
+        return found
 
     @property
     def summary(self) -> str:
-        """The first line of the class's documentation."""
+        """The first line of the documentation of the class."""
         return (inspect.getdoc(self.env_class) or "").partition("\n")[0]
 
     @property
@@ -52,47 +68,58 @@ class EnvEntry:
 
 
 ENVIRONMENTS: dict[str, EnvEntry] = {
-    name: EnvEntry(name, f"matrixrl/{env_class.__name__}-v0", env_class)
-    for name, env_class in (
-        ("river-swim", RiverSwim),
-        ("deep-sea", DeepSea),
-        ("combination-lock", CombinationLock),
-        ("four-rooms", FourRooms),
-        ("linear-mdp", LinearMDP),
-        ("soft-grid", SoftGrid),
-        ("grid-world", GridWorld),
-        ("double-integrator", DoubleIntegrator),
+    name: EnvEntry(name, name.replace("-", "_"), class_name)
+    for name, class_name in (
+        ("river-swim", "RiverSwim"),
+        ("deep-sea", "DeepSea"),
+        ("combination-lock", "CombinationLock"),
+        ("four-rooms", "FourRooms"),
+        ("linear-mdp", "LinearMDP"),
+        ("soft-grid", "SoftGrid"),
+        ("grid-world", "GridWorld"),
+        ("double-integrator", "DoubleIntegrator"),
     )
 }
 """Our environments by short name."""
 
+_CONTROL_SETTINGS = ("sparse", "noise", "horizon", "torques", "render_mode")
+
 
 def register_all() -> None:
-    """Register the environments with Gymnasium; calling it again changes nothing."""
+    """Register the environments with Gymnasium, by reference: nothing is imported. A second call changes nothing."""
     for entry in ENVIRONMENTS.values():
         if entry.id not in gym.registry:
-            gym.register(id=entry.id, entry_point=entry.env_class)
+            gym.register(id=entry.id, entry_point=entry.entry_point)
 
 
-def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
-    """Return an environment by short name, by registered id, or as ``gym:ID`` from Gymnasium.
+def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any, Any]:
+    """Return an environment by short name, by registered id, as ``gym:ID``, or as ``package.module:Name``.
 
-    For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; their
-    transition table is turned into an `MDPEnv` with an absorbing end state.
+    For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
+    transition table becomes an `MDPEnv` with an absorbing end state.
+
+    Args:
+        name: The name.
+        trust_code: Whether the name may import code, as ``package.module:Name`` and ``gym:module:ID`` do.
+        settings: Settings of the environment.
 
     >>> make("river-swim", n_states=4, horizon=20).unwrapped.mdp.horizon
     20
     >>> make("gym:FrozenLake-v1", horizon=15).unwrapped.mdp.n_states
     17
     """
+    from matrixrl.envs.control import CONTROL, make_control
+
     if not isinstance(name, str):
         fail("environment", "must be a name", repr(name), "See matrixrl list envs.")
     name = name.replace("gym:matrixrl/", "matrixrl/")
     if name.startswith("gym:"):
-        return _from_gym(name.removeprefix("gym:"), settings)
+        return _from_gym(name.removeprefix("gym:"), settings, trust_code=trust_code)
+    if is_reference(name):
+        return _from_reference(name, settings, trust_code=trust_code)
     if name in CONTROL:
         for key in settings:
-            choice(f"{name} setting", key, ("sparse", "noise", "horizon", "torques", "render_mode"))
+            choice(f"{name} setting", key, _CONTROL_SETTINGS)
         return make_control(name, **settings)
     by_id = {entry.id: entry for entry in ENVIRONMENTS.values()}
     entry = (
@@ -105,14 +132,66 @@ def make(name: str, **settings: Any) -> gym.Env[Any, Any]:
     return gym.make(entry.id, disable_env_checker=True, **settings)
 
 
+def open_problem(
+    given: Any, env_settings: dict[str, Any] | None = None, *, trust_code: bool = False, **options: Any
+) -> Problem:
+    """Return the problem behind a name or anything else that `read_problem` reads.
+
+    Args:
+        given: A name of an environment, or an environment, MDP or task.
+        env_settings: Settings of an environment given by name.
+        trust_code: Whether a name may import code.
+        options: As in `matrixrl.problems.read_problem`.
+    """
+    from matrixrl.problems import read_problem
+
+    if isinstance(given, str):
+        return read_problem(make(given, trust_code=trust_code, **(env_settings or {})), name=given, **options)
+    if env_settings:
+        rule = "must be empty for an environment that is already made"
+        fail("env_settings", rule, env_settings, "Make it with them.")
+    return read_problem(given, **options)
+
+
 def _gym_hint(name: str) -> list[str]:
-    """Let a bare Gymnasium id be answered with the prefix that it needs."""
+    """Answer a bare Gymnasium id with the prefix that it needs."""
     if name in gym.registry:
         raise UnknownName(f"environment must be one of ours; got {name!r}. Did you mean 'gym:{name}'?")
     return []
 
 
-def make_gym(env_id: str, **settings: Any) -> gym.Env[Any, Any]:
+def _from_reference(name: str, settings: dict[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
+    made = load_reference("environment", name, trust_code=trust_code)
+    try:
+        env = made(**settings)
+    except TypeError as error:
+        raise InvalidInput(f"environment {name} cannot be made with settings {sorted(settings)} ({error})") from error
+    if not isinstance(env, gym.Env):
+        rule = "must make a Gymnasium environment"
+        fail("environment", rule, f"{name}, which made a {type(env).__name__}", "Subclass gymnasium.Env.")
+    return env
+
+
+def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
+    from gymnasium import spaces
+
+    from matrixrl.envs.control import DeclaredRewards
+    from matrixrl.problems import MDPEnv, from_gymnasium
+
+    if ":" in env_id:
+        refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
+    own = dict(settings)
+    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
+    env = _make_gym(env_id, own)
+    if not isinstance(env.observation_space, spaces.Box):
+        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))
+    if horizon is not None:
+        env.close()
+        env = _make_gym(env_id, {**own, "max_episode_steps": horizon})
+    return env if reward_range is None else DeclaredRewards(env, reward_range)
+
+
+def _make_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
     """Return an environment of Gymnasium's, or say in one line why it cannot be made."""
     try:
         env: gym.Env[Any, Any] = gym.make(env_id, **settings)
@@ -123,33 +202,3 @@ def make_gym(env_id: str, **settings: Any) -> gym.Env[Any, Any]:
     except (gym.error.Error, ImportError, TypeError, ValueError, KeyError, IndexError, AssertionError) as error:
         raise InvalidInput(f"environment gym:{env_id} cannot be made: {type(error).__name__}: {error}") from error
     return env
-
-
-def make_continuous(name: str, **settings: Any) -> gym.Env[Any, Any]:
-    """Return a task with continuous states, by short name or as ``gym:ID``."""
-    if not name.startswith("gym:"):
-        return make(name, **settings)
-    return make_gym(name.removeprefix("gym:"), **settings)
-
-
-def is_control(env: str) -> bool:
-    """Say whether a name is a task with continuous states.
-
-    >>> is_control("cart-pole"), is_control("river-swim")
-    (True, False)
-    """
-    if env in CONTROL:
-        return True
-    if not env.startswith("gym:") or env.removeprefix("gym:") not in gym.registry:
-        return False
-    made = make_gym(env.removeprefix("gym:"))
-    found = isinstance(made.observation_space, spaces.Box)
-    made.close()
-    return found
-
-
-def _from_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
-    own = dict(settings)
-    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
-    env = make_gym(env_id, **own)
-    return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))

@@ -22,6 +22,11 @@ __all__ = ["Features", "one_hot"]
 class Features:
     """The two feature maps of the model P(s'|s,a) = φ(s,a)ᵀ M* ψ(s') (Assumption 1).
 
+    Attributes:
+        phi: φ of state-action pairs.
+        psi: ψ of next states.
+        same_states: Whether both cover the same states, which is then checked; False for φ at a few queried states.
+
     >>> features = one_hot(n_states=3, n_actions=2)
     >>> features.phi.d, features.psi.d_psi
     (6, 3)
@@ -29,9 +34,10 @@ class Features:
 
     phi: Phi
     psi: Psi
+    same_states: bool = True
 
     def __post_init__(self) -> None:
-        if self.phi.n_states != self.psi.n_states:
+        if self.same_states and self.phi.n_states != self.psi.n_states:
             fail(
                 "psi",
                 f"must have one row for each of the {self.phi.n_states} states of phi",

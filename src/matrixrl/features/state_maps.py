@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,10 @@ class StateMap(ABC):
 
     def restart(self) -> None:  # noqa: B027  # a fixed map has nothing to forget
         """Forget what was chosen from data, because the unit of the states changed."""
+
+    def frozen(self) -> StateMap:
+        """Return a map that gives the coordinates of now, whatever this one learns later."""
+        return copy(self)
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return what was chosen from data, for saving."""
@@ -87,6 +91,12 @@ class InducingMap(StateMap):
                 rule = "must have the same k(x, x) in its diagonal as in its matrix"
                 fail(self._kernel.name, rule, "a difference", "Leave noise out (WhiteKernel): the ridge stands for it.")
         return self.factor.grow(x, z)[0]
+
+    def frozen(self) -> InducingMap:
+        """Return a map on the points of now; points are replaced as they grow, never changed in place."""
+        same = copy(self)
+        same.factor = copy(self.factor)
+        return same
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return points and factor."""
@@ -145,6 +155,12 @@ class TransformerMap(StateMap):
     def restart(self) -> None:
         """Fit again to the states in their new unit."""
         self._size, self._fitted = 0, None
+
+    def frozen(self) -> TransformerMap:
+        """Return a map with a transformer of its own: refitting changes the other one."""
+        same = copy(self)
+        same._transformer = deepcopy(self._transformer)
+        return same
 
     def arrays(self) -> dict[str, FloatArray]:
         """Return the states it was fitted to: fitting to them again gives the same, if its random_state is fixed."""

@@ -10,10 +10,10 @@ from gymnasium import spaces
 
 from matrixrl.checks import choice, index
 from matrixrl.errors import ProtocolError
-from matrixrl.problems.finite import FiniteMDP
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.problems.finite import FiniteMDP, draw_start
+from matrixrl.records import FloatArray
 
-__all__ = ["MDPEnv", "draw_start"]
+__all__ = ["MDPEnv"]
 
 
 class MDPEnv(gym.Env[np.int64, np.int64]):
@@ -91,9 +91,3 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     def picture(self, state: int) -> str:
         """Draw one state; environments with a shape of their own override it."""
         return f"state {state} of {self.mdp.n_states}"
-
-
-def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Return the first states that uniform numbers select: (k,) → (k,)."""
-    cdf = np.cumsum(start)
-    return np.searchsorted(cdf / cdf[-1], uniforms, side="right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from scipy import sparse
 from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["FiniteMDP", "Task"]
+__all__ = ["FiniteMDP", "Task", "draw_start"]
 
 
 _LARGEST_PLAN = 10**9
@@ -204,6 +205,29 @@ class FiniteMDP:
         """
         return self.earn(states, actions, coins), self.transitions.sample(states, actions, uniforms)
 
+    def rollout(self, uniforms: FloatArray, act: Callable[[int, IntArray], IntArray]) -> Steps:
+        """Play one episode in each of B replicas; steps after the end state are not taken and earn nothing.
+
+        Args:
+            uniforms: (B, `draws_per_episode`) numbers in [0, 1).
+            act: (stage, states (B,)) → actions (B,).
+        """
+        first, following, coins = self.episode_draws(uniforms)
+        n, horizon, end = len(uniforms), self.horizon, self.task.end_state
+        states = np.empty((n, horizon + 1), dtype=np.int64)
+        actions = np.empty((n, horizon), dtype=np.int64)
+        states[:, 0] = draw_start(self.task.start, first)
+        for h in range(horizon):
+            actions[:, h] = act(h, states[:, h])
+            states[:, h + 1] = self.transitions.sample(states[:, h], actions[:, h], following[:, h])
+        before, after = states[:, :-1], states[:, 1:]
+        ended, taken = np.zeros(before.shape, dtype=np.bool_), np.ones(before.shape, dtype=np.bool_)
+        if end is not None:
+            taken = before != end
+            ended = taken & (after == end)
+        rewards = self.earn(before, actions, coins) * taken
+        return Steps(before, actions, rewards, after, ended, taken)
+
     def episode_draws(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Divide the uniform numbers of an episode (…, `draws_per_episode`).
 
@@ -256,3 +280,9 @@ def _checked_start(start: Any, n_states: int) -> FloatArray:
         start[chosen] = 1.0
     given = shaped("start", start, (n_states,), remedy="Give a state or one probability for each state.")
     return distributions("start", given)
+
+
+def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Return the first states that uniform numbers select: (k,) → (k,)."""
+    cdf = np.cumsum(start)
+    return np.searchsorted(cdf / cdf[-1], uniforms, side="right")

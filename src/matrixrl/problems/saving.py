@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -18,9 +21,11 @@ from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import Problem
 from matrixrl.problems.reading import read_problem
+from matrixrl.records import FloatArray
 
-__all__ = ["load_problem", "save_problem"]
+__all__ = ["SavedProblem", "save_problem", "unpack_problem"]
 
+M = TypeVar("M", Phi, Psi)
 Arrays = dict[str, NDArray[Any]]
 _PROBES = 16  # states at which feature maps are compared
 _OWN = "own"  # a feature map of which only answers are saved
@@ -84,88 +89,136 @@ def _save_psi(psi: Psi, arrays: Arrays) -> str:
     return _OWN
 
 
-def load_problem(
-    header: dict[str, Any], arrays: Arrays, given: object = None, *, phi: Phi | None = None, psi: Psi | None = None
-) -> Problem:
-    """Return the saved problem, attached to the world that is given.
-
-    Args:
-        header: As `save_problem` returned it.
-        arrays: Likewise.
-        given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
-        phi: The feature map that was saved by its answers, if the environment does not offer it.
-        psi: Likewise.
-
-    Raises:
-        InvalidInput: `given` is another problem, or something that no file can hold is missing.
-    """
-    if header["kind"] == "finite":
-        return _load_finite(header, arrays, given, phi, psi)
-    horizon, declared = header["horizon"], header["reward_range"]
-    if header["kind"] == "functional":
-        if not isinstance(given, FunctionalTask):
-            _need("env", "the FunctionalTask that it was saved from (functions, which no file holds)", repr(given))
-        found = read_problem(given, psi_pinv=header["psi_pinv"] is True, known_reward=False)
-    else:
-        if given is None:
-            _need("env", "the environment that it was saved from", None)
-        steps = integer("horizon", horizon, low=1, remedy="It is damaged.")
-        found = read_problem(
-            given,
-            horizon=steps,
-            reward_range=None if header["is_declared"] is True or declared is None else tuple(declared),
-            measure_regret=header["measures_regret"] is True,
-        )
-    if not same_fingerprint(fingerprint(found.task), arrays["fingerprint"]):
-        _another(header["kind"])
-    return found
-
-
-def _load_finite(header: dict[str, Any], arrays: Arrays, given: object, phi: Phi | None, psi: Psi | None) -> Problem:
-    if isinstance(given, (FunctionalTask, Task)):
-        _need("env", "an environment or a FiniteMDP", type(given).__name__)
-    has_table = header["has_table"] is True
-    task = _task(header, arrays)
-    n_observed = integer("n_observed", header["n_observed"], low=1, remedy="It is damaged.")
-    if n_observed > task.n_states:
-        raise InvalidInput("it observes more states than it has")
-    world: Problem | None = None
-    if given is not None:
-        world = _world(task, given, has_table, n_observed)
-        same = same_fingerprint(fingerprint(world.task), arrays["fingerprint"]) and (
-            not has_table or (world.mdp is not None and _same_mdp(world.mdp, arrays))
-        )
-        if not same:
-            _another("finite")
-    offered = None if world is None else world.features
-    features = Features(
-        _load_phi(header, arrays, task, phi, None if offered is None else offered.phi),
-        _load_psi(header, arrays, task, psi, None if offered is None else offered.psi),
-    ).check(task.n_states, task.n_actions)
-    return Problem(
-        task,
-        features,
-        env=None if world is None else world.env,
-        mdp=None if world is None else world.mdp,
-        name="saved problem" if world is None else world.name,
-        points=None if world is None else world.points,
-        n_observed=n_observed,
-        pseudo=header["psi_pinv"] is True,
+def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
+    """Return what a file says of a problem, checked as far as the file alone can be."""
+    kind = header["kind"]
+    if kind not in ("finite", "functional", "continuous"):
+        raise InvalidInput(f"it holds a problem of an unknown kind, {kind!r}")
+    saved = SavedProblem(
+        kind=kind,
+        horizon=integer("horizon", header["horizon"], low=1, remedy="It is damaged."),
+        reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
+        is_declared=header.get("is_declared", True) is True,
+        has_table=header["has_table"] is True,
         measures_regret=header["measures_regret"] is True,
+        pseudo=header["psi_pinv"] is True,
+        n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
         first_state=integer("first_state", header["first_state"], low=0, remedy="It is damaged."),
         first_action=integer("first_action", header["first_action"], low=0, remedy="It is damaged."),
+        fingerprint=arrays["fingerprint"],
+        mdp_fingerprint=arrays.get("mdp_fingerprint"),
+    )
+    if kind != "finite":
+        return saved
+    task = _task(header, arrays)
+    if not 1 <= saved.n_observed <= task.n_states:
+        raise InvalidInput("it observes more states than it has")
+    return replace(
+        saved,
+        task=task,
+        phi=_unpack_phi(header["phi"], arrays, task),
+        psi=_unpack_psi(header["psi"], arrays, task, saved.pseudo),
     )
 
 
-def _same_mdp(mdp: FiniteMDP, arrays: Arrays) -> bool:
-    return same_fingerprint(fingerprint(mdp), arrays["mdp_fingerprint"])
+def _pair(value: Any) -> tuple[float, float]:
+    low, high = value
+    return float(low), float(high)
 
 
-def _world(task: Task, given: Any, has_table: bool, n_observed: int) -> Problem:
-    if isinstance(given, FiniteMDP) or (hasattr(given, "unwrapped") and known_mdp(given) is not None):
-        return read_problem(given)
-    reward = None if has_table else task.reward[:n_observed]
-    return read_problem(given, reward=reward, horizon=task.horizon, reward_range=task.reward_range)
+@dataclass(frozen=True)
+class SavedProblem:
+    """What a file says of a problem; `attach` makes it a `Problem` again.
+
+    Attributes:
+        phi: φ, or its answers at a few states (A, k, d) if it is a user's own map.
+        psi: ψ, or its answers at a few states (k, d_psi).
+        others: As in `Problem` and its task.
+    """
+
+    kind: str
+    horizon: int
+    reward_range: tuple[float, float] | None
+    is_declared: bool
+    has_table: bool
+    measures_regret: bool
+    pseudo: bool
+    n_observed: int
+    first_state: int
+    first_action: int
+    fingerprint: FloatArray
+    mdp_fingerprint: FloatArray | None
+    task: Task | None = None
+    phi: Phi | FloatArray | None = None
+    psi: Psi | FloatArray | None = None
+
+    def attach(self, given: Any = None, *, phi: Phi | None = None, psi: Psi | None = None) -> Problem:
+        """Return the problem, attached to a world.
+
+        Args:
+            given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
+            phi: A user's own feature map, if the environment does not offer it.
+            psi: Likewise.
+
+        Raises:
+            InvalidInput: `given` is another problem, or something that no file can hold is missing.
+        """
+        world = self._world(given)
+        if self.task is None:
+            assert world is not None
+            return world
+        offered = None if world is None else world.features
+        features = Features(
+            _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
+            _same_map("psi", self.psi, psi, None if offered is None else offered.psi, _psi_answers),
+        ).check(self.task.n_states, self.task.n_actions)
+        return Problem(
+            self.task,
+            features,
+            env=None if world is None else world.env,
+            mdp=None if world is None else world.mdp,
+            name="saved problem" if world is None else world.name,
+            points=None if world is None else world.points,
+            n_observed=self.n_observed,
+            pseudo=self.pseudo,
+            measures_regret=self.measures_regret,
+            first_state=self.first_state,
+            first_action=self.first_action,
+        )
+
+    def _world(self, given: Any) -> Problem | None:
+        """Return the problem that is given, if it is the saved one."""
+        if self.kind == "functional":
+            if not isinstance(given, FunctionalTask):
+                what = "the FunctionalTask that it was saved from (functions, which no file holds)"
+                _need("env", what, None if given is None else type(given).__name__)
+            found = read_problem(given, psi_pinv=self.pseudo, known_reward=False)
+        elif self.kind == "continuous":
+            if given is None:
+                _need("env", "the environment that it was saved from", None)
+            own_range = None if self.is_declared else self.reward_range
+            found = read_problem(
+                given, horizon=self.horizon, reward_range=own_range, measure_regret=self.measures_regret
+            )
+        elif given is None:
+            return None
+        else:
+            found = self._finite_world(given)
+        is_same = same_fingerprint(fingerprint(found.task), self.fingerprint)
+        if self.mdp_fingerprint is not None:
+            is_same &= found.mdp is not None and same_fingerprint(fingerprint(found.mdp), self.mdp_fingerprint)
+        if not is_same:
+            _another(self.kind)
+        return found
+
+    def _finite_world(self, given: Any) -> Problem:
+        assert self.task is not None
+        if isinstance(given, (FunctionalTask, Task)):
+            _need("env", "an environment or a FiniteMDP", type(given).__name__)
+        if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
+            return read_problem(given)
+        reward = None if self.has_table else self.task.reward[: self.n_observed]
+        return read_problem(given, reward=reward, horizon=self.horizon, reward_range=self.task.reward_range)
 
 
 def _another(kind: str) -> NoReturn:
@@ -182,41 +235,42 @@ def _need(name: str, what: str, received: object) -> NoReturn:
     fail(name, f"must be {what}", received, "Pass it to load.")
 
 
-def _load_phi(header: dict[str, Any], arrays: Arrays, task: Task, given: Phi | None, offered: Phi | None) -> Phi:
-    form = header["phi"]
-    if form != _OWN and given is not None:
-        _need("phi", "left out: the file holds φ", type(given).__name__)
-    if form == "one-hot":
-        return OneHotPhi(task.n_states, task.n_actions)
-    if form == "table":
-        return TablePhi(arrays["phi"])
+def _phi_answers(phi: Phi) -> FloatArray:
+    return phi.at(_spread(phi.n_states))
+
+
+def _psi_answers(psi: Psi) -> FloatArray:
+    return psi.rows(_spread(psi.n_states))
+
+
+def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers: Callable[[M], FloatArray]) -> M:
+    """Return the saved feature map, or the user's own one that answers as the saved one did."""
+    if not isinstance(saved, np.ndarray):
+        if given is not None:
+            _need(name, "left out: the file holds it", type(given).__name__)
+        kept: M = saved
+        return kept
     chosen = offered if given is None else given
-    _check_own("phi", chosen, None if chosen is None else chosen.at(_spread(task.n_states)), arrays["phi_probe"])
+    found = None if chosen is None else answers(chosen)
+    if found is None or found.shape != saved.shape or not np.allclose(found, saved, rtol=1e-9, atol=1e-12):
+        what = "the feature map that it was saved with (no file holds functions), here or as the environment's own"
+        _need(name, what, None if chosen is None else f"another {type(chosen).__name__}")
     assert chosen is not None
     return chosen
 
 
-def _load_psi(header: dict[str, Any], arrays: Arrays, task: Task, given: Psi | None, offered: Psi | None) -> Psi:
-    form, pseudo = header["psi"], header["psi_pinv"] is True
-    if form != _OWN and given is not None:
-        _need("psi", "left out: the file holds ψ", type(given).__name__)
+def _unpack_phi(form: str, arrays: Arrays, task: Task) -> Phi | FloatArray:
+    if form == "one-hot":
+        return OneHotPhi(task.n_states, task.n_actions)
+    return TablePhi(arrays["phi"]) if form == "table" else arrays["phi_probe"]
+
+
+def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool) -> Psi | FloatArray:
     if form == "one-hot":
         return OneHotPsi(task.n_states)
     if form == "sparse":
         return SparsePsi(_csr(arrays), pseudo=pseudo)
-    if form == "table":
-        return TablePsi(arrays["psi"], pseudo=pseudo)
-    chosen = offered if given is None else given
-    _check_own("psi", chosen, None if chosen is None else chosen.rows(_spread(task.n_states)), arrays["psi_probe"])
-    assert chosen is not None
-    return chosen
-
-
-def _check_own(name: str, chosen: object, answers: NDArray[Any] | None, saved: NDArray[Any]) -> None:
-    """Refuse a feature map that answers otherwise than the saved one did."""
-    if answers is None or answers.shape != saved.shape or not np.allclose(answers, saved, rtol=1e-9, atol=1e-12):
-        what = "the feature map that it was saved with (no file holds functions), here or as the environment's own"
-        _need(name, what, None if chosen is None else f"another {type(chosen).__name__}")
+    return TablePsi(arrays["psi"], pseudo=pseudo) if form == "table" else arrays["psi_probe"]
 
 
 def _spread(n_states: int) -> NDArray[Any]:

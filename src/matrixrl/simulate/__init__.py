@@ -1,17 +1,16 @@
-"""Environment × agent → episodes, for many seeds at once, with exact regret."""
+"""Many seeds of any algorithm on any problem: NumPy, compiled loops, results."""
 
-from matrixrl.simulate.control import ControlResult, ControlRun
 from matrixrl.simulate.files import OutputDirectory
 from matrixrl.simulate.inspection import Inspection, inspect_problem
 from matrixrl.simulate.results import RunResult
-from matrixrl.simulate.simulation import Simulation, run_seeds
+from matrixrl.simulate.running import SeedRuns, run_seeds
+from matrixrl.simulate.simulation import Simulation
 
 __all__ = [
-    "ControlResult",
-    "ControlRun",
     "Inspection",
     "OutputDirectory",
     "RunResult",
+    "SeedRuns",
     "Simulation",
     "inspect_problem",
     "run_seeds",

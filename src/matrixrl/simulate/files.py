@@ -1,4 +1,4 @@
-"""The directory a run is written to: refused if it holds one already, each file whole or not at all."""
+"""The directory that a run is written to: refused if it holds one already, each file whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,19 +7,33 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from matrixrl.errors import MatrixRLError, OutputExists
-from matrixrl.simulate.control import ControlResult
 from matrixrl.simulate.results import RunResult
 
 __all__ = ["OutputDirectory", "write_whole"]
 
 Result = TypeVar("Result")
 
-_SUMMARY, _EPISODES, _PICTURE, _RETURNS = "result.json", "episodes.csv", "regret.png", "returns.png"
+_SUMMARY, _EPISODES = "result.json", "episodes.csv"
+_HEADINGS = (
+    "run",
+    "seed",
+    "episode",
+    "alarm",
+    "return",
+    "length",
+    "seconds",
+    "regret",
+    "cumulative_regret",
+    "upper",
+    "certified_lower",
+    "certified_upper",
+)
+_PICTURES = {"regret": "regret.png", "return": "returns.png"}
 
 
 class OutputDirectory:
@@ -35,7 +49,7 @@ class OutputDirectory:
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.path = Path(path)
-        held = [name for name in (_SUMMARY, _EPISODES, _PICTURE, _RETURNS) if (self.path / name).exists()]
+        held = [name for name in (_SUMMARY, _EPISODES, *_PICTURES.values()) if (self.path / name).exists()]
         if held and not overwrite:
             raise OutputExists(
                 f"{self.path} already holds a run ({', '.join(held)}); choose another directory or pass --overwrite"
@@ -57,17 +71,9 @@ class OutputDirectory:
             self.write(_EPISODES, lambda file: _dump_episodes(file, results)),
         ]
 
-    def write_control(self, result: ControlResult, draw: Callable[[Path], None]) -> list[Path]:
-        """Write summary, episodes and picture of a control task; return the files."""
-        return [
-            self.write(_SUMMARY, lambda file: _dump_json(file, result.as_dict())),
-            self.write(_EPISODES, lambda file: _dump_returns(file, result)),
-            self.write(_RETURNS, draw),
-        ]
-
-    def write_picture(self, draw: Callable[[Path], None]) -> Path:
+    def write_picture(self, draw: Callable[[Path], None], *, of: Literal["regret", "return"] = "regret") -> Path:
         """Write the picture that `draw` saves to the path it is given."""
-        return self.write(_PICTURE, draw)
+        return self.write(_PICTURES[of], draw)
 
     def write(self, name: str, fill: Callable[[Path], None]) -> Path:
         """Let `fill` write a temporary file, then rename it into place."""
@@ -94,15 +100,6 @@ def write_whole(path: Path, fill: Callable[[Path], Result]) -> Result:
     return result
 
 
-def _dump_returns(path: Path, result: ControlResult) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["seed", "episode", "return", "length", "seconds"])
-        for k, seed in enumerate(result.seeds):
-            columns = np.stack([result.returns[k], result.lengths[k], result.seconds[k]], axis=1)
-            writer.writerows([seed, n + 1, *row] for n, row in enumerate(columns.tolist()) if row[0] == row[0])
-
-
 def _dump_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False), encoding="utf-8")
 
@@ -110,27 +107,13 @@ def _dump_json(path: Path, data: Any) -> None:
 def _dump_episodes(path: Path, results: Mapping[str, RunResult]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            [
-                "run",
-                "seed",
-                "episode",
-                "return",
-                "regret",
-                "cumulative_regret",
-                "upper",
-                "alarm",
-                "certified_lower",
-                "certified_upper",
-            ]
-        )
+        writer.writerow(_HEADINGS)
         for label, result in results.items():
-            columns = (result.returns, result.regret, result.cumulative_regret, result.upper)
+            regret = result.cumulative_regret if result.measures_regret else np.full(result.returns.shape, np.nan)
+            series = (result.returns, result.lengths, result.seconds, result.regret, regret, result.upper)
             for k, seed in enumerate(result.seeds):
-                table = np.stack([column[k] for column in columns], axis=1).tolist()
+                table = np.concatenate([np.stack([one[k] for one in series], axis=1), result.certified[k]], axis=1)
                 alarms = result.alarms[k].astype(int).tolist()
-                bands = [["" if x != x else x for x in pair] for pair in result.certified[k].tolist()]
-                writer.writerows(
-                    [label, seed, n + 1, *row, alarm, *band]
-                    for n, (row, alarm, band) in enumerate(zip(table, alarms, bands, strict=True))
-                )
+                for n, (row, alarm) in enumerate(zip(table.tolist(), alarms, strict=True)):
+                    if row[0] == row[0]:  # an episode that was played
+                        writer.writerow([label, seed, n + 1, alarm, *("" if x != x else x for x in row)])

@@ -10,7 +10,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents import ColumnEngine, MatrixRLEngine
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.algorithms.matrix_rl import SampledMatrixRL
+from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.checks import fail
 from matrixrl.core.bounds import a_priori_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
@@ -65,6 +67,7 @@ def inspect_problem(
     settings: dict[str, Any] | None = None,
     agent: str = "matrix-rl",
     n_episodes: Sequence[int] = _EPISODES,
+    trust_code: bool = False,
 ) -> Inspection:
     """Return dimensions, constants, predicted bounds, cost and warnings for a known problem.
 
@@ -73,35 +76,41 @@ def inspect_problem(
     (12, 1.0)
     """
     simulation = Simulation(
-        env, n_episodes=_SAMPLE + 1, seeds=[0], agent=agent, env_settings=env_settings, settings=settings
+        env,
+        n_episodes=_SAMPLE + 1,
+        seeds=[0],
+        agent=agent,
+        env_settings=env_settings,
+        settings=settings,
+        trust_code=trust_code,
     )
-    engine, mdp = simulation.player.certifier, simulation.mdp
-    if engine is None:
+    algorithm, mdp, features = simulation.algorithm, simulation.problem.mdp, simulation.problem.features
+    if not isinstance(algorithm, MatrixRLLearner):
         fail("agent", "must be one of ours (its constants are what is inspected)", agent, "Try matrix-rl.")
-    features, k = simulation.features, engine.regularity
+    assert mdp is not None
+    assert simulation.evaluator is not None
+    assert features is not None
+    k, blocks = algorithm.confidence.regularity, algorithm.confidence.blocks
     fit = embedding(mdp.transitions, features)
     simulation.run()
-    arrays = engine.arrays().values()
-    kept = not engine.blocks.one_pair_each and not isinstance(features.phi, FunctionPhi)
+    arrays = algorithm.learned().values()
+    kept = not blocks.one_pair_each and not isinstance(features.phi, FunctionPhi)
     table = features.phi.d * mdp.n_states * mdp.n_actions * 8 if kept else 0
     cost = {
         "megabytes_per_seed": sum(a.nbytes for a in arrays) / 1e6 + mdp.n_states * mdp.horizon * 16 / 1e6,
         "megabytes_shared": (table + features.psi.d_psi * mdp.n_states * 8) / 1e6,
-        "seconds_per_1000_episodes": simulation.seconds / simulation.done * 1000,
+        "seconds_per_1000_episodes": float(simulation.clock.sum()) / simulation.done * 1000,
     }
-    unit = mdp.task.unit
+    unit, optimum = mdp.task.unit, simulation.evaluator.optimal_value
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
-    bounds = [
-        _bounds(n, k, mdp.horizon, simulation.player.delta, unit, simulation.judge.optimal_value, dims)
-        for n in n_episodes
-    ]
+    bounds = [_bounds(n, k, mdp.horizon, algorithm.delta, unit, optimum, dims) for n in n_episodes]
     sizes = {
         "n_states": mdp.n_states,
         "n_actions": mdp.n_actions,
         "horizon": mdp.horizon,
         "d": features.phi.d,
         "d_psi": features.psi.d_psi,
-        "blocks": engine.blocks.count,
+        "blocks": blocks.count,
     }
     constants: dict[str, dict[str, Any]] = {
         "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
@@ -110,18 +119,18 @@ def inspect_problem(
         "C_psi (Assumption 2')": {"value": k.c_psi, "known": "exact" if k.c_psi_is_exact else "bound"},
         "C_psi'": {"value": k.c_psi_inv, "known": "exact"},
     }
-    sampled = isinstance(engine, ColumnEngine) and not engine.is_exact
+    sampled = isinstance(algorithm, SampledMatrixRL) and not algorithm.is_exact
     if sampled:
         for entry in constants.values():
-            entry["known"] = f"estimated from {simulation.player.settings['columns']:,} columns"
+            entry["known"] = f"estimated from {algorithm.settings.columns:,} columns"
     shown = None if fit is None else {"explained": fit.explained, "residual": fit.residual}
     return Inspection(
-        env=simulation.env_name,
+        env=simulation.problem.name,
         sizes=sizes,
         constants=constants,
         embedding=shown,
         effective_dimension=dims,
-        optimal_value=simulation.judge.optimal_value,
+        optimal_value=optimum,
         bounds=bounds,
         cost=cost,
         warnings=_warnings(shown, bounds, cost, sizes)
@@ -131,13 +140,16 @@ def inspect_problem(
 
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
     """Return d̃ (YW19 section 4) on well chosen pairs, up to a number of them, and on those that were visited."""
-    phi, engine = simulation.features.phi, simulation.engine
-    n_pairs = phi.n_states * phi.n_actions
-    if n_pairs * phi.d**2 > _MOST_WORK or not isinstance(engine, MatrixRLEngine):
+    algorithm = simulation.algorithm
+    if not isinstance(algorithm, UCMatrixRL):
         return None
-    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(engine.regularity.ridge)
-    steps = simulation.done * simulation.mdp.horizon
-    visited = float(engine.design.logdet[0] / math.log1p(steps)) if steps else 0.0
+    phi = algorithm.features.phi
+    n_pairs = phi.n_states * phi.n_actions
+    if n_pairs * phi.d**2 > _MOST_WORK:
+        return None
+    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(algorithm.ridge)
+    steps = simulation.done * algorithm.task.horizon
+    visited = float(algorithm.logdets()[0] / math.log1p(steps)) if steps else 0.0
     return {"chosen": effective_dimension(rows, most=most), "visited": visited}
 
 

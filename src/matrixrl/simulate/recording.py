@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents import KernelMatrixRL
-from matrixrl.envs import make_continuous
+from matrixrl.algorithms import Algorithm
+from matrixrl.envs import make
 from matrixrl.errors import MissingExtra
 
 __all__ = ["record_episode", "require_recorder"]
@@ -26,17 +26,22 @@ def require_recorder() -> None:
         ) from error
 
 
-def record_episode(agent: KernelMatrixRL, env: str, env_settings: dict[str, Any], folder: Path) -> Path:
-    """Play one episode as the agent advises now and write it as a video into a folder; return the file."""
+def record_episode(
+    algorithm: Algorithm, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False
+) -> Path:
+    """Play one episode as the first replica of an algorithm advises now and write it as a video; return the file."""
     require_recorder()
-    world = make_continuous(env, **{**env_settings, "render_mode": "rgb_array"})
+    world = make(env, trust_code=trust_code, **{**env_settings, "render_mode": "rgb_array"})
+    problem, plan = algorithm.problem, algorithm.advice()
     prefix = env.removeprefix("gym:").replace("/", "-")
     recorder = gym.wrappers.RecordVideo(
         world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True
     )
-    obs, _ = recorder.reset(seed=agent.seed)
-    for stage in range(agent.task.horizon):
-        obs, _, terminated, truncated, _ = recorder.step(agent.predict(np.asarray(obs), stage))
+    obs, _ = recorder.reset(seed=algorithm.seeds[0])
+    for stage in range(problem.task.horizon):
+        state = np.asarray(problem.state("obs", obs))
+        action = int(algorithm.act(plan, stage, state[None], explore=False)[0])
+        obs, _, terminated, truncated, _ = recorder.step(action + problem.first_action)
         if terminated or truncated:
             break
     recorder.close()  # type: ignore[no-untyped-call]

@@ -1,8 +1,9 @@
-"""What a run of many seeds leaves behind."""
+"""The result of a run of many seeds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,15 +11,10 @@ import numpy as np
 from matrixrl.errors import MatrixRLError
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
-__all__ = ["RunResult", "alarm_words", "plain_setting"]
+__all__ = ["RunResult", "alarm_words", "join_results"]
 
 _CURVE_POINTS = 200
 _ROUNDING = 1e-9  # optimism is judged up to the rounding of values
-
-
-def plain_setting(value: Any) -> Any:
-    """Return a setting as plain data: a kernel or an array as the words that show it."""
-    return value if isinstance(value, (str, float, int, list, tuple, type(None))) else repr(value)
 
 
 def alarm_words(alarmed: int, seeds: int) -> str:
@@ -34,25 +30,27 @@ class RunResult:
     """N episodes of K seeds, in the environment's own unit.
 
     Attributes:
-        env: name of the environment.
-        env_settings: how it was made.
-        agent: name of the agent.
-        settings: every setting of the agent, resolved.
+        env: Name of the environment.
+        env_settings: Settings of the environment.
+        agent: Name of the agent.
+        settings: Every setting of the agent, resolved.
         horizon: H.
-        sizes: n_states, n_actions, d, d_psi.
-        seeds: the K seeds.
-        optimal_value: V*(s0).
-        earns_from_zero: whether rewards are never negative, so that N·V* is the regret of earning nothing.
+        sizes: n_states, n_actions, d, d_psi of a finite problem; n_coordinates, n_actions of vectors.
+        n_features: For each seed, the number of features of a pair (of a state, for vectors).
+        seeds: The K seeds.
+        optimal_value: V*(s0), or None where P is not known.
+        earns_from_zero: Whether rewards are never negative, so that N·V* is the regret of earning nothing.
         regret: (K, N) exact regret of each episode; NaN if it was not measured.
-        returns: (K, N) realised sums of (expected) rewards.
+        returns: (K, N) realised sums of rewards; NaN for an episode that was not played.
+        lengths: (K, N) number of steps.
         upper: (K, N) optimistic value of the start at each plan.
         alarms: (K, N) whether the misspecification alarm was on.
         certified: (K, N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
-        certificate: for each seed, the certificate of the policy that all its data advise; empty for a baseline.
-        plans: for each seed, how often it planned.
+        certificate: For each seed, the certificate of the policy that all its data advise; empty for a baseline.
+        n_plans: For each seed, the number of plans made.
         settings_guarantee: True if the bound is proven for these settings, else why not.
-        seconds: wall time of the episodes.
-        interrupted: whether it was stopped before all episodes were played.
+        seconds: (K, N) wall time of each episode; replicas that were played together share it.
+        interrupted: Whether it was stopped before all episodes were played.
     """
 
     env: str
@@ -61,29 +59,43 @@ class RunResult:
     settings: dict[str, Any]
     horizon: int
     sizes: dict[str, int]
+    n_features: list[int]
     seeds: list[int]
-    optimal_value: float
+    optimal_value: float | None
     earns_from_zero: bool
     regret: FloatArray
     returns: FloatArray
+    lengths: FloatArray
     upper: FloatArray
     alarms: BoolArray
     certified: FloatArray
     certificate: list[Certificate]
-    plans: list[int]
+    n_plans: list[int]
     settings_guarantee: Literal[True] | str
-    seconds: float
+    seconds: FloatArray
     interrupted: bool = False
 
     @property
     def n_episodes(self) -> int:
-        """How many episodes each seed finished."""
-        return int(self.regret.shape[1])
+        """Number of episodes that each seed finished."""
+        return int(self.returns.shape[1])
+
+    @property
+    def total_seconds(self) -> float:
+        """Wall time of all episodes."""
+        return float(np.nansum(self.seconds))
+
+    def second_half(self, k: int | None = None) -> float | None:
+        """Return the mean return of the second half of the episodes of one seed or of all; None if there are none."""
+        rows = self.returns if k is None else self.returns[k : k + 1]
+        played = [row[~np.isnan(row)] for row in rows]
+        halves = [row[len(row) // 2 :] for row in played if len(row)]
+        return float(np.concatenate(halves).mean()) if halves else None
 
     @property
     def measures_regret(self) -> bool:
         """Whether regret was measured."""
-        return not np.isnan(self.regret).any()
+        return self.optimal_value is not None and not np.isnan(self.regret).any()
 
     @property
     def cumulative_regret(self) -> FloatArray:
@@ -100,12 +112,12 @@ class RunResult:
 
     def _refuse_missing_regret(self, what: str) -> None:
         if not self.measures_regret:
-            raise MatrixRLError(f"{what} needs measure_regret=True; only returns were recorded")
+            raise MatrixRLError(f"{what} needs a known P and measure_regret=True; only returns were recorded")
 
     @property
     def optimistic_share(self) -> float:
         """The share of episodes in which the optimistic value was at least V*(s0)."""
-        if self.n_episodes == 0:
+        if self.n_episodes == 0 or self.optimal_value is None:
             return float("nan")
         slack = _ROUNDING * max(1.0, abs(self.optimal_value))
         return float((self.upper >= self.optimal_value - slack).mean())
@@ -174,11 +186,45 @@ class RunResult:
             "seeds": self.seeds,
             "optimal_value": self.optimal_value,
             **self._regret_summary(points),
-            "return_mean": float(self.returns.mean()) if n else None,
-            "optimistic_share": self.optimistic_share if n else None,
+            "return_mean": float(np.nanmean(self.returns)) if n else None,
+            "return_second_half": self.second_half(),
+            "returns": None if self.measures_regret else [[_number(x) for x in row] for row in self.returns],
+            "optimistic_share": _number(self.optimistic_share),
+            "n_features": self.n_features,
             "guarantee": self.guarantee,
             "certificate": None if shown is None else shown.as_dict(),
             "alarms": self.alarm_list(),
-            "seconds": self.seconds,
+            "seconds": self.total_seconds,
             "interrupted": self.interrupted,
         }
+
+
+def _number(value: float) -> float | None:
+    """Return a number as JSON can hold it: NaN becomes None."""
+    return None if np.isnan(value) else float(value)
+
+
+def join_results(results: Sequence[RunResult]) -> RunResult:
+    """Return runs of different seeds as one; episodes that a seed did not play are NaN."""
+    if len(results) == 1:
+        return results[0]
+    first, n = results[0], max(result.n_episodes for result in results)
+
+    def joined(name: str, fill: float | bool) -> Any:
+        rows = []
+        for result in results:
+            row = getattr(result, name)
+            width = [(0, 0), (0, n - row.shape[1]), *[(0, 0)] * (row.ndim - 2)]
+            rows.append(np.pad(row, width, constant_values=fill))
+        return np.concatenate(rows)
+
+    return replace(
+        first,
+        seeds=[seed for result in results for seed in result.seeds],
+        n_features=[count for result in results for count in result.n_features],
+        certificate=[shown for result in results for shown in result.certificate],
+        n_plans=[count for result in results for count in result.n_plans],
+        alarms=joined("alarms", False),
+        interrupted=any(result.interrupted for result in results),
+        **{name: joined(name, np.nan) for name in ("regret", "returns", "lengths", "upper", "certified", "seconds")},
+    )

@@ -1,4 +1,4 @@
-"""The state of a simulation between two episodes as bytes: whoever takes it goes on bit for bit."""
+"""The state of a simulation between two episodes as bytes, from which another process goes on bit for bit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import numpy as np
 from matrixrl.archive import pack, refusing, unpack
 from matrixrl.checks import integer
 from matrixrl.errors import InvalidInput
+from matrixrl.problems import fingerprint, same_fingerprint
+from matrixrl.records import FloatArray
 from matrixrl.simulate.simulation import Simulation
 
-__all__ = ["can_resume", "restore_simulation", "save_simulation"]
+__all__ = ["restore_simulation", "save_simulation"]
 
 _KIND = "matrixrl-simulation"
 
 
-def can_resume(simulation: Simulation) -> bool:
-    """Say whether the state of a simulation can be kept: sampled columns are saved for one replica only."""
-    return simulation.player.settings.get("columns") is None or len(simulation.seeds) == 1
+def _print_of(simulation: Simulation) -> FloatArray:
+    problem = simulation.problem
+    return fingerprint(problem.task if problem.mdp is None else problem.mdp)
 
 
 def save_simulation(simulation: Simulation) -> bytes:
@@ -29,16 +31,13 @@ def save_simulation(simulation: Simulation) -> bytes:
     >>> other.run().regret.shape
     (2, 3)
     """
-    engine = simulation.engine
-    header = {
-        "agent": simulation.agent,
-        "seeds": simulation.seeds,
-        "done": simulation.done,
-        "world": simulation.mdp.signature(),
-        "streams": engine.random_states(),
-        "env": simulation.env_states(),
+    header = {"agent": simulation.agent, "seeds": simulation.seeds, "done": simulation.done}
+    arrays = {f"learned_{name}": array for name, array in simulation.algorithm.state().items()}
+    arrays |= {
+        "alarmed": simulation.alarmed,
+        "world": simulation.world.to_array(),
+        "fingerprint": _print_of(simulation),
     }
-    arrays = {**engine.arrays(), "plans_made": engine.plans, "alarmed": simulation.alarmed}
     return pack(_KIND, header, arrays)
 
 
@@ -46,21 +45,21 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
     """Put a new simulation into the state that `save_simulation` returned; its window must begin there."""
     source = "the saved state"
     header, arrays = unpack(_KIND, data, source)
-    engine = simulation.engine
     with refusing(source):
         if header["agent"] != simulation.agent or header["seeds"] != simulation.seeds:
             raise InvalidInput("it belongs to another agent or to other seeds")
-        if not np.allclose(header["world"], simulation.mdp.signature(), rtol=1e-9, atol=1e-9):
-            raise InvalidInput("it was learned in another MDP")
+        if not same_fingerprint(arrays["fingerprint"], _print_of(simulation)):
+            raise InvalidInput("it was learned in another problem")
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
             raise InvalidInput(f"it stands after {done} episodes, the window begins at {simulation.window.start}")
-        plans, alarmed = arrays.pop("plans_made"), arrays.pop("alarmed")
+        alarmed = arrays["alarmed"]
         if alarmed.shape != simulation.alarmed.shape or alarmed.dtype != np.bool_:
             raise InvalidInput("alarmed must be one flag for each seed")
-        engine.check_arrays(arrays)
-        engine.restore_arrays(arrays)
-        engine.restore_random_states(header["streams"])
-        engine.plans, engine.episode = plans, done
-        simulation.restore_env_states(header["env"])
+        prefix = "learned_"
+        learned = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        if int(learned["episode"]) != done:
+            raise InvalidInput(f"the algorithm learned from another number of episodes than {done}")
+        simulation.algorithm.restore(learned)
+        simulation.world.from_array(arrays["world"])
         simulation.done, simulation.alarmed = done, alarmed

@@ -1,4 +1,4 @@
-"""Many seeds of one agent on one known MDP, simulated side by side."""
+"""Many seeds of one algorithm on one problem, advancing episode by episode."""
 
 from __future__ import annotations
 
@@ -7,101 +7,151 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.utils import seeding as gym_seeding
 from threadpoolctl import threadpool_limits
 
-from matrixrl.agents import ColumnEngine, MatrixRLEngine
-from matrixrl.checks import choice, fail, integer
-from matrixrl.core.compiled import to_compile
+from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
+from matrixrl.checks import fail, integer
+from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.problems import FiniteMDP, RegretEvaluator, draw_start
+from matrixrl.problems import Problem, RegretEvaluator
 from matrixrl.progress import EpisodeProgress
-from matrixrl.records import BoolArray, Certificate, FloatArray, IntArray
-from matrixrl.seeding import restore, seed_list, state_of, stream_seed
-from matrixrl.simulate.arguments import checked_seeds, read_world
-from matrixrl.simulate.compiled_play import CompiledPlay, why_not_compiled
-from matrixrl.simulate.players import agent_names, make_player
+from matrixrl.records import BoolArray, Certificate, FloatArray, Steps
+from matrixrl.settings import Settings
+from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
 from matrixrl.simulate.results import RunResult
+from matrixrl.simulate.stretch import Stretch
+from matrixrl.simulate.worlds import EnvWorld, TableWorld, World
 
-__all__ = ["Simulation", "run_seeds"]
+__all__ = ["Simulation", "checked_seeds", "plays_in_batches"]
 
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
-class Simulation:
-    """Independent replicas of one agent, one for each seed, advancing episode by episode.
+def checked_seeds(seeds: Sequence[int]) -> list[int]:
+    """Return seeds as plain numbers, at least one and no two alike."""
+    checked = [integer("seeds", s, low=0, remedy="Seeds are whole numbers.") for s in seeds]
+    if not checked:
+        fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
+    if len(set(checked)) < len(checked):
+        fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
+    return checked
 
-    Every replica plays exactly as `MatrixRL(env, seed=seed, n_episodes=N).learn(N)` would; running them together
-    only turns matrix-vector products into matrix-matrix products.
+
+def plays_in_batches(problem: Problem) -> bool:
+    """Say whether many seeds of a problem are simulated side by side: where P is known and states are numbers."""
+    return problem.kind == "finite" and problem.mdp is not None
+
+
+class Simulation:
+    """Independent replicas of one algorithm, one for each seed.
+
+    Every replica plays exactly as ``Agent(env, algorithm, seed=seed).learn(N)`` would; running them together only turns
+    matrix-vector products into matrix-matrix products. A problem without a known P is played in its environment by one
+    seed at a time; `run_seeds` makes one simulation for each.
 
     Args:
-        env: a short name, a Gymnasium environment with a known MDP, or a `FiniteMDP`.
-        env_settings: for an environment given by name.
-        agent: name of the agent.
-        settings: of the agent; `n_episodes` is filled in.
-        n_episodes: N.
-        seeds: one for each replica.
-        certify: keep a certificate of every episode (costs two more backups each).
-        window: the episodes, counted from 0, that this object will play and remember; all by default. One that does
-            not begin at 0 needs `restore_simulation` first.
-        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+        env: Name of an environment, an environment, a `FiniteMDP`, or a `Problem` that was read before.
+        n_episodes: Number of episodes N.
+        seeds: One seed for each replica.
+        agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``.
+        settings: Settings of an agent given by name.
+        env_settings: Settings of an environment given by name.
+        certify: Keep a certificate of every episode (costs two more backups each).
+        window: The episodes, counted from 0, that this object plays and remembers; all by default. One that does not
+            begin at 0 needs `restore_simulation` first.
+        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
+        trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
+        options: phi, psi, psi_pinv, reward, horizon and reward_range, as in `matrixrl.problems.read_problem`.
     """
 
     def __init__(
         self,
-        env: str | gym.Env[Any, Any] | FiniteMDP,
+        env: Any,
         *,
         n_episodes: int,
         seeds: Sequence[int],
-        agent: str = "matrix-rl",
+        agent: str | Startable | type[Startable] = "matrix-rl",
         settings: dict[str, Any] | None = None,
         env_settings: dict[str, Any] | None = None,
         certify: bool = False,
         window: range | None = None,
         compiled: bool | None = None,
         measure_regret: bool = True,
+        trust_code: bool = False,
+        **options: Any,
     ) -> None:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = checked_seeds(seeds)
-        self.agent = choice("agent", agent, agent_names())
         self.env_settings = dict(env_settings or {})
-        self.env_name, self.mdp, points = read_world(env, self.env_settings)
-        chosen = {"n_episodes": self.total, **(settings or {})}
-        self.player = make_player(self.agent, self.mdp.task, points, chosen, self.seeds)
-        self.engine = self.player.engine
-        self.features = self.player.features
-        if certify and self.player.certifier is None:
-            fail("certify", f"must be left out for {agent}, which has no certificates", True, "Certify matrix-rl.")
+        unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+        unstarted.announce(self.total)
+        problem = (
+            env
+            if isinstance(env, Problem)
+            else open_problem(
+                env,
+                self.env_settings,
+                trust_code=trust_code,
+                known_reward=unstarted.known_reward,
+                measure_regret=measure_regret,
+                **options,
+            )
+        )
+        if problem.env is None and not plays_in_batches(problem):
+            fail("env", "must be an environment or an MDP to play in", problem.name, "A Task is for ask and tell.")
+        if not plays_in_batches(problem) and len(self.seeds) > 1:
+            fail("seeds", "must be one where P is not known", len(self.seeds), "run_seeds plays one after the other.")
+        self.algorithm: Algorithm = unstarted.start(problem, self.seeds)
+        self.problem = self.algorithm.problem
+        if certify and not self.algorithm.certifies:
+            rule = f"must be left out for {self.algorithm.name}, which has no certificates"
+            fail("certify", rule, True, "Certify matrix-rl.")
         self.certify = certify
         self.window = range(self.total) if window is None else window
-        self.judge = RegretEvaluator(self.mdp)
-        if not isinstance(measure_regret, bool):
-            fail("measure_regret", "must be true or false", repr(measure_regret), "Say which.")
-        self.measure_regret = measure_regret
-        self.loops = self._compile(compiled)
-        """What plays whole episodes without leaving compiled code, where that fits."""
+        mdp = self.problem.mdp
+        self.evaluator = None if mdp is None else RegretEvaluator(mdp)
+        """Measures exact regret; None where P is not known."""
+        self.measure_regret = self.problem.measures_regret and measure_regret and mdp is not None
+        self.world: World = self._make_world()
+        self._compiled = self._compile(compiled)
         shape = (len(self.seeds), len(self.window))
-        self.regret: FloatArray = np.zeros(shape)
+        self.regret: FloatArray = np.full(shape, np.nan)
         self.returns: FloatArray = np.zeros(shape)
+        self.lengths: FloatArray = np.zeros(shape)
         self.upper: FloatArray = np.zeros(shape)
         self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
         self.certified: FloatArray = np.full((*shape, 2), np.nan)
         self.alarmed: BoolArray = np.zeros(len(self.seeds), dtype=np.bool_)
         """(B,) whether the alarm was on in any episode so far, those before the window included."""
         self.clock: FloatArray = np.zeros(len(self.window))
+        """(N,) seconds of each episode, all replicas together."""
         self.done = 0
-        self.visited: tuple[IntArray, IntArray]
-        """States and actions of the last stretch of episodes, each (B, n, H)."""
+        self.last: Stretch
+        """The last stretch of episodes."""
+        self._regret_so_far = 0.0
         self._stretch = 1
-        self._is_prepared = not (isinstance(self.engine, MatrixRLEngine) and self.engine.compiled)
-        self._streams = [gym_seeding.np_random(stream_seed(s, "env"))[0] for s in self.seeds]
-        self._replica = np.arange(len(self.seeds))
+        self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+        return self.algorithm.name
+
+    @property
+    def optimal_value(self) -> float | None:
+        """V*(s0), where P is known."""
+        return None if self.evaluator is None else self.evaluator.optimal_value
+
+    def _make_world(self) -> World:
+        if plays_in_batches(self.problem):
+            assert self.problem.mdp is not None
+            return TableWorld(self.problem.mdp, self.seeds)
+        return EnvWorld(self.problem, self.seeds[0])
 
     def run(
         self,
@@ -116,79 +166,79 @@ class Simulation:
         An interrupt passes through; `result` then holds the episodes that were finished.
 
         Args:
-            progress: draw a live bar on standard error.
-            callback: called with the number of finished episodes after each of them; returning False stops.
-            blas_threads: threads of the linear algebra; None leaves them alone.
-            label: what the bar is called.
+            progress: Draw a live bar on standard error.
+            callback: Called with the number of finished episodes after each of them; returning False stops.
+            blas_threads: Threads of the linear algebra; None leaves them unchanged.
+            label: Label of the bar.
         """
         threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
-        title = label or f"{self.agent} on {self.env_name}"
+        title = label or f"{self.agent} on {self.problem.name}"
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
             if not self._is_prepared:
                 bar.advance("loading the compiled loops (the first time they are compiled: about 10 s)", 0)
                 self._prepare()
-            running = float(self.regret[:, : self.played].sum(axis=1).mean())
             while self.done < self.window.stop:
                 began = self.played
                 self.advance(1 if callback is not None else self._next_stretch())
-                running += float(self.regret[:, began : self.played].sum(axis=1).mean())
-                bar.advance(f"regret {running:,.1f}" if self.measure_regret else "", self.played - began)
+                bar.advance(self._note(), self.played - began)
                 if callback is not None and callback(self.done) is False:
                     break
         return self.result()
+
+    def _note(self) -> str:
+        """Return what the bar says: the mean regret so far, or the latest return."""
+        if self.measure_regret:
+            return f"regret {self._regret_so_far:,.1f}"
+        return f"return {float(self.returns[:, self.played - 1].mean()):.4g}"
 
     def _prepare(self) -> None:
         """Load what is compiled, once, so that neither clocks nor interrupts wait for it."""
         if self._is_prepared:
             return
-        if self.loops is not None:
-            self.loops.prepare()
-        elif isinstance(self.engine, MatrixRLEngine) and self.engine.compiled:
-            self.engine.plan(break_ties_at_random=False)  # changes nothing
+        if self._compiled is not None:
+            self._compiled.prepare()
+        else:
+            self.algorithm.advice()  # changes nothing
         self._is_prepared = True
 
     def _next_stretch(self) -> int:
-        """Return how many episodes to play before looking up: about a twentieth of a second of compiled ones."""
-        if self.loops is not None and self.played > 0:
+        """Return how many episodes to play before the next look at the clock: 1/20 s of compiled ones."""
+        if self._compiled is not None and self.played > 0:
             per_episode = max(float(self.clock[self.played - 1]), 1e-9)
             self._stretch = int(min(max(_PATIENCE / per_episode, 1), 4 * self._stretch))
         return self._stretch
 
-    def _compile(self, wanted: bool | None) -> CompiledPlay | None:
-        """Tell the engine whether to compile its plans; return the loops that play whole episodes, where they fit."""
-        engine, mdp = self.engine, self.mdp
-        if not isinstance(engine, MatrixRLEngine):
-            if wanted:
-                which = f"{self.agent} with sampled columns" if isinstance(engine, ColumnEngine) else self.agent
-                fail("compiled", "must be left out for an agent without compiled loops", which, "Leave it out.")
+    def _compile(self, wanted: bool | None) -> CompiledPlayer | None:
+        """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
+        algorithm = self.algorithm
+        algorithm.use_compiled(wanted, self.total)
+        if not isinstance(algorithm, UCMatrixRL):
             return None
-        n_pairs = mdp.n_states * mdp.n_actions
-        wanted = to_compile(wanted, n_episodes=self.total, horizon=mdp.horizon, n_pairs=n_pairs)
-        engine.compiled = wanted
-        if not wanted or why_not_compiled(mdp, engine, self.total) is not None:
+        algorithm.use_compiled(algorithm.compiles(self.total))
+        mdp = self.problem.mdp
+        if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
-        optimal_value = self.judge.optimal_value if self.measure_regret else None
-        return CompiledPlay(mdp, engine, optimal_value, certify=self.certify)
+        optimum = self.optimal_value if self.measure_regret else None
+        return CompiledPlayer(mdp, algorithm, optimum, certify=self.certify)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether whole episodes are played by compiled loops."""
+        return self._compiled is not None
 
     @property
     def played(self) -> int:
-        """How many episodes of the window were played."""
+        """Number of episodes of the window that were played."""
         return self.done - self.window.start
 
-    @property
-    def seconds(self) -> float:
-        """Wall time of the episodes played."""
-        return float(self.clock.sum())
+    def advance(self, count: int = 1) -> None:
+        """Play `count` episodes in every replica, or all that are left; an episode that is interrupted leaves no trace.
 
-    def advance(self, count: int) -> None:
-        """Play `count` episodes in every replica, or all that are left; what is interrupted leaves no trace.
-
-        One episode at a time, or all of them as one stretch where they are compiled: then a stretch is what an
-        interrupt waits for.
+        Compiled episodes are played as one stretch, for the end of which an interrupt waits.
 
         Args:
-            count: at least 1.
+            count: At least 1.
         """
         count = integer("count", count, low=1, remedy="Ask for at least one episode.")
         if self.done >= self.window.stop:
@@ -199,182 +249,128 @@ class Simulation:
                 "restore the state of its beginning first"
             )
         count = min(count, self.window.stop - self.done)
-        if self.loops is not None:
+        if self._compiled is not None:
             self._prepare()
             self._undoing(lambda: self._play_compiled(count))
             return
-        visited = []
         for _ in range(count):
             self._undoing(self._play_one)
-            visited.append(self.visited)
-        states, actions = zip(*visited, strict=True)
-        self.visited = np.concatenate(states, axis=1), np.concatenate(actions, axis=1)
-
-    def step(self) -> None:
-        """Play one episode in every replica; one that is interrupted leaves no trace."""
-        self.advance(1)
 
     def _undoing(self, play: Callable[[], None]) -> None:
         """Play; if nothing was learned because of an interrupt or an error, put the random streams back."""
-        done, streams, planning = self.done, self.env_states(), self.engine.planning_state()
+        done, world, planning = self.done, self.world.mark(), self.algorithm.mark()
         try:
             play()
         except BaseException:
-            if self.engine.episode == done:
-                self.engine.restore_planning(planning)
-                self.restore_env_states(streams)
+            if self.algorithm.episode == done:
+                self.algorithm.rewind(planning)
+                self.world.rewind(world)
             raise
 
-    def env_states(self) -> list[dict[str, Any]]:
-        """Return the state of the world's stream of every replica."""
-        return [state_of(stream) for stream in self._streams]
-
-    def restore_env_states(self, states: Sequence[object]) -> None:
-        """Take back what `env_states` returned."""
-        for stream, state in zip(self._streams, states, strict=True):
-            restore(stream, state)
-
     def _play_compiled(self, count: int) -> None:
-        assert self.loops is not None
-        assert isinstance(self.engine, MatrixRLEngine)
+        assert self._compiled is not None
+        assert isinstance(self.world, TableWorld)
         started = time.perf_counter()
         with uninterrupted():
-            played = self.loops.play(self.engine.tie_streams, self._streams, count)
-            now = slice(self.played, self.played + count)
-            self.regret[:, now] = played.regret
-            self.returns[:, now] = played.returns
-            self.upper[:, now] = played.upper
-            self.certified[:, now] = played.certified
-            self.visited = played.states, played.actions
-            self.done += count
-            self.clock[now] = (time.perf_counter() - started) / count
+            self._record(self._compiled.play(self.world.streams, count), started)
 
     def _play_one(self) -> None:
         started = time.perf_counter()
-        task, engine = self.mdp.task, self.engine
-        plan = engine.next_plan()
-        n_replicas, horizon = len(self.seeds), task.horizon
-        uniforms = np.stack([stream.random(self.mdp.draws_per_episode) for stream in self._streams])
-        states = np.empty((n_replicas, horizon + 1), dtype=np.int64)
-        actions = np.empty((n_replicas, horizon), dtype=np.int64)
-        states[:, 0] = draw_start(task.start, uniforms[:, 0])
-        for h in range(horizon):
-            actions[:, h] = plan.policy[self._replica, h, states[:, h]]
-            states[:, h + 1] = self.mdp.transitions.sample(states[:, h], actions[:, h], uniforms[:, h + 1])
-        before, after = states[:, :-1], states[:, 1:]
-        weights = np.ones(before.shape)
-        if task.end_state is not None:  # steps after the end were not taken
-            weights = (before != task.end_state).astype(np.float64)
-        coins = uniforms[:, horizon + 1 :] if self.mdp.noisy_rewards else uniforms[:, 1:]
-        rewards = self.mdp.earn(before, actions, coins) * weights
-        self.visited = before[:, None], actions[:, None]
-        n = self.played
+        algorithm, n = self.algorithm, len(self.seeds)
+        plan = algorithm.plan()
+        steps = self.world.play(algorithm, plan)
+        first = None if plays_in_batches(self.problem) else steps.states[:, 0]
+        certified = np.full((n, 1, 2), np.nan)
         if self.certify:
-            assert self.player.certifier is not None
-            upper, lower, _ = self.player.certifier.certify(plan)
-            self.certified[:, n] = np.stack([lower, upper], axis=1)
-        regret = self.judge.regret(plan.policy) if self.measure_regret else np.full(n_replicas, np.nan)
-        upper = engine.upper(plan)
+            bounds = algorithm.certify(plan, first)
+            certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
+        regret = np.full((n, 1), np.nan)
+        if self.measure_regret:
+            assert self.evaluator is not None
+            regret = self.evaluator.regret(algorithm.policy_table(plan))[:, None]
+        upper = algorithm.upper(plan, first)[:, None]
         with uninterrupted():
-            engine.update(before, actions, after, weights, rewards)
-            self.regret[:, n] = regret
-            self.returns[:, n] = rewards.sum(axis=1)
-            self.upper[:, n] = upper
-            self.alarms[:, n] = plan.empty > 0
-            self.alarmed |= self.alarms[:, n]
-            self.done += 1
-            self.clock[n] = time.perf_counter() - started
+            algorithm.update(steps)
+            self._record(_stretch_of(steps, plan, regret, upper, certified), started)
+
+    def _record(self, stretch: Stretch, started: float) -> None:
+        count = stretch.returns.shape[1]
+        now = slice(self.played, self.played + count)
+        self.regret[:, now], self.returns[:, now], self.lengths[:, now] = (
+            stretch.regret,
+            stretch.returns,
+            stretch.lengths,
+        )
+        self.upper[:, now], self.certified[:, now] = stretch.upper, stretch.certified
+        self.alarms[:, now] = stretch.alarms
+        self.alarmed = self.alarmed | stretch.alarms.any(axis=1)
+        self._regret_so_far += float(stretch.regret.sum(axis=1).mean())
+        self.last = stretch
+        self.done += count
+        self.clock[now] = (time.perf_counter() - started) / count
 
     def result(self) -> RunResult:
         """Return what was played so far."""
-        n = self.played
-        features = self.features
+        n, problem, algorithm = self.played, self.problem, self.algorithm
         return RunResult(
-            env=self.env_name,
+            env=problem.name,
             env_settings=self.env_settings,
             agent=self.agent,
-            settings=self.player.settings,
-            horizon=self.mdp.horizon,
-            sizes={
-                "n_states": self.mdp.n_states,
-                "n_actions": self.mdp.n_actions,
-                "d": features.phi.d,
-                "d_psi": features.psi.d_psi,
-            },
+            settings=algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {},
+            horizon=problem.task.horizon,
+            sizes=self.sizes(),
+            n_features=algorithm.n_features(),
             seeds=self.seeds,
-            optimal_value=self.judge.optimal_value,
-            earns_from_zero=self.mdp.task.reward_range[0] >= 0.0,
+            optimal_value=self.optimal_value,
+            earns_from_zero=(problem.task.reward_range or (-1.0, 0.0))[0] >= 0.0,
             regret=self.regret[:, :n].copy(),
             returns=self.returns[:, :n].copy(),
+            lengths=self.lengths[:, :n].copy(),
             upper=self.upper[:, :n].copy(),
             alarms=self.alarms[:, :n].copy(),
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
-            plans=[int(count) for count in self.engine.plans],
-            settings_guarantee=self.engine.guarantee,
-            seconds=self.seconds,
+            n_plans=[int(count) for count in algorithm.n_plans],
+            settings_guarantee=algorithm.guarantee,
+            seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )
 
+    def sizes(self) -> dict[str, int]:
+        """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one."""
+        task = self.problem.task
+        if self.problem.kind == "continuous":
+            return {"n_coordinates": int(getattr(task, "n_coordinates", 0)), "n_actions": task.n_actions}
+        d, d_psi = self.problem.dimensions
+        n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
+        return {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
+
     def _final_certificates(self) -> list[Certificate]:
         """Return, for each seed, the certificate of the policy that all its data advise; none for a baseline."""
-        certifier = self.player.certifier
-        if certifier is None:
+        algorithm = self.algorithm
+        if not algorithm.certifies or not plays_in_batches(self.problem):
             return []
-        if self.loops is not None:
-            upper, lower = self.loops.certify_advice()
+        if self._compiled is not None:
+            upper, lower = self._compiled.certify_advice()
             empty = np.zeros(len(self.seeds), dtype=np.int64)
         else:
-            upper, lower, empty = certifier.certify(certifier.plan(break_ties_at_random=False))
+            upper, lower, empty = algorithm.certify(algorithm.advice())
         found = []
         for b in range(len(self.seeds)):
-            alarmed = bool(empty[b]) or bool(self.alarmed[b])
-            words = certifier.certificate_guarantee(alarmed)
-            found.append(Certificate(float(upper[b]), float(lower[b]), self.player.delta, words))
+            words = algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
+            found.append(Certificate(float(upper[b]), float(lower[b]), algorithm.delta, words))
         return found
 
 
-def run_seeds(
-    env: str | gym.Env[Any, Any] | FiniteMDP,
-    *,
-    n_episodes: int,
-    seeds: int | Sequence[int] = 8,
-    progress: bool = False,
-    blas_threads: int | None = 1,
-    env_settings: dict[str, Any] | None = None,
-    agent: str = "matrix-rl",
-    certify: bool = False,
-    compiled: bool | None = None,
-    **settings: Any,
-) -> RunResult:
-    """Run many seeds of an agent on a known MDP and return regret, returns and bounds.
-
-    Args:
-        env: a short name ("river-swim", "gym:FrozenLake-v1"), an environment with a known MDP, a `FiniteMDP`.
-        n_episodes: N.
-        seeds: how many (they are 0, 1, 2, …), or the list of them.
-        progress: draw a live bar.
-        blas_threads: threads of the linear algebra; None leaves them alone.
-        env_settings: for an environment given by name.
-        agent: name of the agent.
-        certify: keep a certificate of every episode.
-        compiled: use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
-            alone would take about a second.
-        settings: of the agent (preset, set, radius, exploration, …).
-
-    >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
-    >>> result.regret.shape, result.settings["exploration"]
-    ((4, 20), 0.05)
-    """
-    chosen = seeds if isinstance(seeds, Sequence) else seed_list(0, seeds)
-    simulation = Simulation(
-        env,
-        n_episodes=n_episodes,
-        seeds=chosen,
-        agent=agent,
-        settings=settings,
-        env_settings=env_settings,
-        certify=certify,
-        compiled=compiled,
+def _stretch_of(steps: Steps, plan: Any, regret: FloatArray, upper: FloatArray, certified: FloatArray) -> Stretch:
+    """Return one episode as a stretch."""
+    return Stretch(
+        states=steps.states[:, None],
+        actions=steps.actions[:, None],
+        regret=regret,
+        returns=steps.rewards.sum(axis=1)[:, None],
+        lengths=steps.taken.sum(axis=1)[:, None],
+        upper=upper,
+        alarms=(plan.empty > 0)[:, None],
+        certified=certified,
     )
-    return simulation.run(progress=progress, blas_threads=blas_threads)

@@ -1,152 +1,225 @@
-"""The learning state of KernelMatrixRL on continuous states: model, reward range, random streams."""
+"""KernelMatrixRL on vectors: kernel regression around an optimistic centre, for B replicas."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.continuous.model import ContinuousModel, ContinuousPlan, Transitions
+from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.continuous.maps import make_state_map
+from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
+from matrixrl.algorithms.continuous.plan import ContinuousPlan, Coordinates
 from matrixrl.algorithms.continuous.settings import ContinuousSettings
-from matrixrl.checks import fail
-from matrixrl.features.kernels import ObservationScale, as_kernel
-from matrixrl.features.state_maps import FourierBasis, InducingMap, StateMap, TileCoding, TransformerMap
-from matrixrl.interrupts import uninterrupted
-from matrixrl.problems.continuous import ContinuousTask
-from matrixrl.records import FloatArray
-from matrixrl.seeding import generator, restore, state_of
+from matrixrl.core.greedy import best_action_at_random
+from matrixrl.errors import InvalidInput
+from matrixrl.features.kernels import ObservationScale
+from matrixrl.problems import ContinuousTask
+from matrixrl.records import FloatArray, IntArray, Steps
+from matrixrl.settings import Settings
 
-__all__ = ["ContinuousEngine"]
+__all__ = ["ContinuousMatrixRL", "ContinuousPlans"]
 
 _DATA = ("obs", "actions", "rewards", "next_obs", "terminated")
+_SLACK = 1e-9  # share of the range of values within which actions count as equal
 
 
-class ContinuousEngine:
-    """Everything that KernelMatrixRL learns on one continuous problem."""
+@dataclass(frozen=True)
+class ContinuousPlans:
+    """The plans of all replicas."""
 
-    def __init__(
-        self,
-        problem: ContinuousTask,
-        settings: ContinuousSettings,
-        seed: int,
-        *,
-        kernel: Any = None,
-        features: Any = None,
-    ) -> None:
-        self.problem, self.settings = problem, settings
-        self._ties = generator(seed, "ties")
-        self._sampling = generator(seed, "sampling")
-        scale = ObservationScale(problem.low, problem.high)
-        state_map = _state_map(problem.n_coordinates, settings, kernel, features, seed)
-        self.model = ContinuousModel(problem.n_actions, problem.horizon, scale, state_map, settings)
-        self.episode = 0
+    plans: list[ContinuousPlan]
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """What was declared, or else [0, 1] and all that was seen."""
-        if self.problem.reward_range is not None:
-            return self.problem.reward_range
-        seen = self.model.data.rewards
+    def empty(self) -> IntArray:
+        """(B,) zeros: there is no confidence set that could be empty."""
+        return np.zeros(len(self.plans), dtype=np.int64)
+
+
+class ContinuousMatrixRL(Algorithm):
+    """Backward induction on all steps seen, through a kernel of state-action pairs (YW19 Algorithm 2).
+
+    What is unknown is worth the largest return that is still possible; one configuration serves every task.
+    """
+
+    name = "kernel-matrix-rl"
+    kinds = ("continuous",)
+    settings_class: ClassVar[type[Settings]] = ContinuousSettings
+    stream_names = ("ties", "sampling")
+    settings: ContinuousSettings
+
+    @property
+    def task(self) -> ContinuousTask:
+        """What may be known of the problem."""
+        assert isinstance(self.problem.task, ContinuousTask)
+        return self.problem.task
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """Why nothing is proven."""
+        return "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
+
+    def begin(self) -> None:
+        """Start without data."""
+        if self.settings.max_return is None and self.task.max_return is not None:
+            self.settings = replace(self.settings, max_return=self.task.max_return)
+        self.models = [self._model(seed) for seed in self.seeds]
+
+    def _model(self, seed: int) -> ContinuousModel:
+        task = self.task
+        scale = ObservationScale(task.low, task.high)
+        state_map = make_state_map(task.n_coordinates, self.settings, seed)
+        return ContinuousModel(task.n_actions, task.horizon, scale, state_map, self.settings)
+
+    def n_features(self) -> list[int]:
+        """Return the number of coordinates of a state in each replica."""
+        return [model.map.size for model in self.models]
+
+    def reward_range(self, model: ContinuousModel) -> tuple[float, float]:
+        """Return the declared range of rewards, or else [0, 1] extended to all that was seen."""
+        if self.task.reward_range is not None:
+            return self.task.reward_range
+        seen = model.data.rewards
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
 
-    def plan(self) -> ContinuousPlan:
+    def make_plan(self) -> ContinuousPlans:
         """Return the optimistic plan for the data at hand."""
-        low, high = self.reward_range
-        return self.model.plan(low, high, self._sampling)
-
-    def q(self, plan: ContinuousPlan, stage: int, obs: FloatArray) -> FloatArray:
-        """Return Q_h of observations (n, p): (n, A)."""
-        return plan.q(stage, *self.model.describe(obs))
-
-    def act(self, plan: ContinuousPlan, stage: int, obs: FloatArray, *, break_ties_at_random: bool = True) -> int:
-        """Return the best action at one observation (p,); ties at random, so that an empty plan plays at random."""
-        q = self.q(plan, stage, obs[None])[0]
-        slack = 1e-9 * max(1.0, float(plan.spread[stage]))
-        best = np.flatnonzero(q >= q.max() - slack)
-        return int(best[self._ties.integers(len(best))] if break_ties_at_random and len(best) > 1 else best[0])
-
-    def update(self, steps: Transitions) -> None:
-        """Learn from one episode."""
-        with uninterrupted():
-            self.model.add(steps)
-            self.episode += 1
-
-    def planning_state(self) -> tuple[Any, ...]:
-        """Return what planning and acting change."""
-        return state_of(self._ties), state_of(self._sampling)
-
-    def restore_planning(self, state: tuple[Any, ...]) -> None:
-        """Take back what `planning_state` returned."""
-        restore(self._ties, state[0])
-        restore(self._sampling, state[1])
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned, for saving."""
-        model = self.model
-        arrays: dict[str, NDArray[Any]] = {f"data_{name}": getattr(model.data, name) for name in _DATA}
-        arrays |= {"z": model.z, "z_next": model.z_next, "grams": model.grams, "seen": model.scale.seen}
-        return arrays | {f"map_{k}": v for k, v in model.map.arrays().items()}
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned, if it fits together."""
-        p, count, model = self.problem.n_coordinates, self.problem.n_actions, self.model
-        data = Transitions(*(arrays[f"data_{name}"] for name in _DATA))
-        n = len(data.actions)
-        fits = (
-            data.obs.shape == data.next_obs.shape == (n, p)
-            and data.rewards.shape == data.terminated.shape == (n,)
-            and data.actions.dtype.kind in "iu"
-            and data.terminated.dtype == np.bool_
-            and (n == 0 or 0 <= data.actions.min() <= data.actions.max() < count)
-            and arrays["seen"].shape == (p,)
-            and bool((arrays["seen"] >= 0.0).all())
+        sampling = self.streams["sampling"]
+        return ContinuousPlans(
+            [model.plan(*self.reward_range(model), rng) for model, rng in zip(self.models, sampling, strict=True)]
         )
-        if not fits:
-            raise ValueError("the transitions do not fit the problem")
-        model.map.restore({k.removeprefix("map_"): v for k, v in arrays.items() if k.startswith("map_")})
+
+    def act(self, plan: ContinuousPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the best actions; ties at random, so that an empty plan plays at random: (B, p) → (B,)."""
+        actions = np.empty(len(plan.plans), dtype=np.int64)
+        for b, one in enumerate(plan.plans):
+            q = one.q_at(stage, states[b : b + 1])[0]
+            slack = _SLACK * max(1.0, float(one.spread[stage]))
+            actions[b] = best_action_at_random(q, slack, self.streams["ties"][b] if explore else None)
+        return actions
+
+    def upper(self, plan: ContinuousPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return what the plans expect an episode from the first states to be worth: (B,); NaN without them."""
+        if first_states is None:
+            return np.full(len(plan.plans), np.nan)
+        best = [one.q_at(0, first_states[b : b + 1]).max().clip(max=one.top[0]) for b, one in enumerate(plan.plans)]
+        return np.array(best, dtype=np.float64)
+
+    def value(self, plan: ContinuousPlans, stage: int, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return optimistic values and widths of observations (n, p) in the first replica, each (n,)."""
+        one = plan.plans[0]
+        z, residual = one.coordinates.describe(obs)
+        best = np.minimum(one.q(stage, z, residual).max(axis=1), one.top[stage])
+        return best, one.widths(z, residual).min(axis=1)
+
+    def policy_table(self, plan: ContinuousPlans) -> IntArray:
+        """Return the actions at the observations of a known MDP's states: (B, H, S)."""
+        points = self.problem.points
+        if points is None:
+            self.problem.refuse("must have observations of known states to have a table", "Use predict(obs, stage).")
+        tables = []
+        for one in plan.plans:
+            described = one.coordinates.describe(points)
+            tables.append(np.stack([one.q(h, *described).argmax(axis=1) for h in range(self.task.horizon)]))
+        return np.stack(tables)
+
+    def learn(self, steps: Steps) -> None:
+        """Add the steps that were taken to each replica's data."""
+        for b, model in enumerate(self.models):
+            taken = steps.taken[b]
+            model.add(
+                Experience(
+                    obs=steps.states[b][taken],
+                    actions=steps.actions[b][taken].astype(np.int64),
+                    rewards=steps.rewards[b][taken],
+                    next_obs=steps.next_states[b][taken],
+                    terminated=steps.ended[b][taken],
+                )
+            )
+
+    def learned(self) -> Arrays:
+        """Return data, coordinates and maps of every replica."""
+        arrays: Arrays = {}
+        for b, model in enumerate(self.models):
+            own: Arrays = {f"data_{name}": getattr(model.data, name) for name in _DATA}
+            own |= {"z": model.z, "z_next": model.z_next, "grams": model.grams, "seen": model.scale.seen}
+            own |= {f"map_{name}": array for name, array in model.map.arrays().items()}
+            arrays |= {f"{b}_{name}": array for name, array in own.items()}
+        return arrays
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that `learned` could not have returned."""
+        p, n_actions = self.task.n_coordinates, self.task.n_actions
+        for b in range(self.n_replicas):
+            data = Experience(*(arrays[f"{b}_data_{name}"] for name in _DATA))
+            seen, n = arrays[f"{b}_seen"], len(data.actions)
+            fits = (
+                data.obs.shape == data.next_obs.shape == (n, p)
+                and data.rewards.shape == data.terminated.shape == (n,)
+                and data.actions.dtype.kind in "iu"
+                and data.terminated.dtype == np.bool_
+                and n <= episode * self.task.horizon
+                and (n == 0 or 0 <= data.actions.min() <= data.actions.max() < n_actions)
+                and seen.shape == (p,)
+                and bool((seen >= 0.0).all())
+            )
+            if not fits:
+                raise InvalidInput("the steps do not fit the problem")
+
+    def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `learned` returned, if it fits together."""
+        for b, model in enumerate(self.models):
+            self._load_model(model, {k.removeprefix(f"{b}_"): v for k, v in arrays.items() if k.startswith(f"{b}_")})
+
+    def _load_model(self, model: ContinuousModel, arrays: Arrays) -> None:
+        data = Experience(*(arrays[f"data_{name}"] for name in _DATA))
+        n = len(data.actions)
+        model.map.restore(_of_map(arrays))
         m = model.map.size
         z, z_next, grams = arrays["z"], arrays["z_next"], arrays["grams"]
-        if n and (z.shape != (n, m) or z_next.shape != (n, m) or grams.shape != (count, m, m)):
-            raise ValueError("the coordinates do not fit the transitions")
+        if n and (z.shape != (n, m) or z_next.shape != (n, m) or grams.shape != (self.task.n_actions, m, m)):
+            raise ValueError("the coordinates do not fit the steps")
         model.scale.restore(arrays["seen"])
-        if n and not np.allclose(model.describe(data.obs[-1:])[0], z[-1:], atol=1e-6):
-            raise ValueError(
-                "the coordinates are not those of the transitions (a transformer needs a fixed random_state)"
-            )
-        model.data, model.z, model.z_next, model.grams = data, z, z_next, grams
+        if n and not np.allclose(model.coordinates().describe(data.obs[-1:])[0], z[-1:], atol=1e-6):
+            raise ValueError("the coordinates are not those of the steps (a transformer needs a fixed random_state)")
+        model.data, model.z, model.z_next, model.grams = data, z.copy(), z_next.copy(), grams.copy()
+
+    def plan_to_arrays(self, plan: ContinuousPlans) -> Arrays:
+        """Return the plan of the only replica with its coordinates."""
+        return dict(plan.plans[0].arrays())
+
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> ContinuousPlans:
+        """Return the plan that `plan_to_arrays` wrote."""
+        task, model = self.task, self.models[0]
+        state_map = make_state_map(task.n_coordinates, self.settings, self.seeds[0])
+        state_map.restore(_of_map(arrays))
+        scale = copy(model.scale)
+        scale.restore(arrays["seen"])
+        m, horizon = state_map.size, task.horizon
+        shapes = {
+            "theta": (horizon, task.n_actions, m),
+            "top": (horizon,),
+            "spread": (horizon,),
+            "width_matrix": (task.n_actions, m, m),
+            "seen": (task.n_coordinates,),
+        }
+        if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name, shape in shapes.items()):
+            raise InvalidInput("the plan does not fit the problem")
+        plan = ContinuousPlan(
+            arrays["theta"],
+            arrays["top"],
+            arrays["spread"],
+            arrays["width_matrix"],
+            self.settings.ridge,
+            self.settings.exploration,
+            Coordinates(scale, state_map),
+        )
+        return ContinuousPlans([plan])
 
 
-def _state_map(p: int, settings: ContinuousSettings, kernel: Any, features: Any, seed: int) -> StateMap:
-    if features is not None:
-        if kernel is not None:
-            fail("features", "must not be given together with a kernel", "both", "Give one of them.")
-        return deepcopy(features) if isinstance(features, StateMap) else TransformerMap(features)
-    if kernel is not None and settings.features not in ("inducing", "nystroem"):
-        fail("kernel", "is used by the features inducing and nystroem only", settings.features, "Leave one out.")
-    size, scale = settings.budget, settings.length_scale
-    if settings.features == "fourier-basis":
-        return FourierBasis(p)
-    if settings.features == "tiles":
-        return TileCoding(p)
-    if settings.features == "inducing":
-        return InducingMap(_kernel(kernel, scale), p, budget=size, tolerance=settings.tolerance)
-    from sklearn.kernel_approximation import Nystroem, RBFSampler  # slow to import, so only where it is used
-
-    gamma = 0.5 / scale**2
-    if settings.features == "fourier":
-        return TransformerMap(RBFSampler(gamma=gamma, n_components=size, random_state=seed % 2**32))
-    if kernel is None:
-        return TransformerMap(Nystroem(gamma=gamma, n_components=size, random_state=seed % 2**32))
-    chosen = as_kernel(kernel)
-    pair = lambda x, y: float(chosen(x[None], y[None])[0, 0])  # noqa: E731
-    return TransformerMap(Nystroem(kernel=pair, n_components=size, random_state=seed % 2**32))
-
-
-def _kernel(kernel: Any, length_scale: float) -> Any:
-    if kernel is not None:
-        return as_kernel(kernel)
-    from sklearn.gaussian_process.kernels import RBF
-
-    return as_kernel(RBF(length_scale))
+def _of_map(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {name.removeprefix("map_"): array for name, array in arrays.items() if name.startswith("map_")}

@@ -1,26 +1,41 @@
-"""What was seen of a continuous problem, in coordinates of a kernel, and optimistic plans from it (design 4.1b)."""
+"""All steps of one replica in coordinates of a kernel, and optimistic plans from them.
+
+The model regresses what Q misses of an optimistic centre, the largest return that is still possible. Any centre c is
+valid, because adding c to V adds c to PV; with this one a pair of which nothing is known is worth the most there is.
+"""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, lapack
 
+from matrixrl.algorithms.continuous.plan import ContinuousPlan, Coordinates
 from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.core import Frame, backward_induction
 from matrixrl.features.kernels import ObservationScale, action_factor
 from matrixrl.features.state_maps import StateMap
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["ContinuousModel", "ContinuousPlan", "Transitions"]
+__all__ = ["ContinuousModel", "Experience"]
 
 _JITTER = 1e-10  # relative; keeps the factor of anchors' Gram matrix positive
 
 
 @dataclass(frozen=True)
-class Transitions:
-    """Steps of one or more episodes: obs (n, p), actions, rewards, next_obs (n, p), terminated."""
+class Experience:
+    """Steps of one or more episodes.
+
+    Attributes:
+        obs: (n, p) observations before each step.
+        actions: (n,) actions.
+        rewards: (n,) rewards.
+        next_obs: (n, p) observations after each step.
+        terminated: (n,) whether the environment ended the episode with this step.
+    """
 
     obs: FloatArray
     actions: IntArray
@@ -29,52 +44,19 @@ class Transitions:
     terminated: BoolArray
 
     @classmethod
-    def none(cls, n_coordinates: int) -> Transitions:
-        """Return no steps at all."""
+    def none(cls, n_coordinates: int) -> Experience:
+        """Return an empty record."""
         empty = np.empty((0, n_coordinates))
         return cls(empty, np.empty(0, dtype=np.int64), np.empty(0), empty, np.empty(0, dtype=np.bool_))
 
-    def followed_by(self, more: Transitions) -> Transitions:
-        """Return these steps and then more."""
+    def followed_by(self, more: Experience) -> Experience:
+        """Return these steps followed by others."""
         names = ("obs", "actions", "rewards", "next_obs", "terminated")
-        return Transitions(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in names))
-
-
-@dataclass(frozen=True)
-class ContinuousPlan:
-    """Q as a function of stage and state.
-
-    Attributes:
-        theta: (H, A, m) weights of what Q misses of the optimistic centre.
-        top: (H,) the most that can be earned from each stage on: the centre.
-        spread: (H,) the range of values from each stage on, which scales the bonus.
-        width_matrix: (A, m, m) W_a with λw² = residual + λ zᵀW_a z.
-        ridge: λ.
-        exploration: share of the spread that a pair of which nothing is known gets as a bonus.
-    """
-
-    theta: FloatArray
-    top: FloatArray
-    spread: FloatArray
-    width_matrix: FloatArray
-    ridge: float
-    exploration: float
-
-    def q(self, stage: int, z: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return Q_h of states with coordinates z (n, m) and residuals (n,): (n, A)."""
-        found: FloatArray = self.top[stage] + z @ self.theta[stage].T
-        if self.exploration > 0.0:
-            found += (self.exploration * self.spread[stage]) * self.widths(z, residual)
-        return found
-
-    def widths(self, z: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return √λ·w, about √k(x,x) where nothing is known and 0 where everything is: (n, A)."""
-        inner = np.stack([np.vecdot(z @ w, z) for w in self.width_matrix], axis=1)
-        return np.sqrt(np.maximum(residual[:, None] + self.ridge * inner, 0.0))
+        return Experience(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in names))
 
 
 class ContinuousModel:
-    """All transitions and their coordinates; what is added is folded in, nothing is refitted unless the unit changes.
+    """All steps and their coordinates. New steps are folded in; nothing is refitted unless the unit changes.
 
     The kernel of pairs is k(s, s')·κ(a, a') with κ = 1 for equal actions and ρ otherwise, so
     φ(s, a) = b_a ⊗ z(s) with b_a the rows of the Cholesky factor of κ, and A_n = λI + Σ_a (b_a b_aᵀ) ⊗ G_a with
@@ -86,7 +68,7 @@ class ContinuousModel:
     ) -> None:
         self.n_actions, self.horizon, self.settings = n_actions, horizon, settings
         self.scale, self.map = scale, state_map
-        self.data = Transitions.none(scale.size)
+        self.data = Experience.none(scale.size)
         self._b = action_factor(n_actions, settings.action_correlation)
         self._clear()
 
@@ -97,10 +79,10 @@ class ContinuousModel:
 
     @property
     def n_steps(self) -> int:
-        """How many transitions were seen."""
+        """Number of steps seen."""
         return len(self.data.actions)
 
-    def add(self, steps: Transitions) -> None:
+    def add(self, steps: Experience) -> None:
         """Fold in the steps of an episode: O(k m²) for k steps, and O(n m) for each new inducing point."""
         before = (self.scale.seen, self.map.arrays(), self.z, self.z_next, self.grams.copy())
         try:
@@ -111,7 +93,7 @@ class ContinuousModel:
             self.map.restore(chosen)
             raise
 
-    def _add(self, steps: Transitions) -> None:
+    def _add(self, steps: Experience) -> None:
         everything = self.data.followed_by(steps)
         if self.scale.see(np.concatenate([steps.obs, steps.next_obs])):
             self.map.restart()  # every coordinate changes with the unit
@@ -120,7 +102,7 @@ class ContinuousModel:
         self._fold(steps, everything)
         self.data = everything
 
-    def _fold(self, steps: Transitions, everything: Transitions) -> None:
+    def _fold(self, steps: Experience, everything: Experience) -> None:
         before, after = self.scale(steps.obs), self.scale(steps.next_obs)
         both = np.concatenate([before, after])
         known = self.map.size
@@ -146,19 +128,17 @@ class ContinuousModel:
             self.grams[a] += rows.T @ rows
         self.z, self.z_next = np.concatenate([self.z, fresh]), np.concatenate([self.z_next, fresh_next])
 
-    def describe(self, obs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return coordinates and residuals of observations (n, p)."""
-        x = self.scale(obs)
-        z = self.map.coordinates(x)
-        return z, self.map.residuals(x, z)
+    def coordinates(self) -> Coordinates:
+        """Return the map from observations to coordinates as it is now."""
+        return Coordinates(copy(self.scale), self.map.frozen())
 
     def plan(self, low: float, high: float, rng: np.random.Generator) -> ContinuousPlan:
         """Return optimistic Q_h for every stage.
 
         Args:
-            low: smallest reward of a step.
-            high: largest reward of a step.
-            rng: chooses anchors, where there are more next states than anchors.
+            low: Smallest reward of a step.
+            high: Largest reward of a step.
+            rng: Generator that chooses anchors, where there are more next states than anchors.
         """
         left = np.arange(self.horizon, 0, -1.0)
         top, bottom = np.maximum(left * high, 0.0), np.minimum(left * low, 0.0)
@@ -172,6 +152,7 @@ class ContinuousModel:
             width_matrix=self._width_matrix(inverse),
             ridge=settings.ridge,
             exploration=settings.exploration,
+            coordinates=self.coordinates(),
         )
         if self.n_steps and m:
             self._backward(plan, bottom, inverse.reshape(self.n_actions * m, -1), rng)
@@ -202,22 +183,26 @@ class ContinuousModel:
         ends = np.searchsorted(self.data.actions[order], np.arange(self.n_actions + 1))
         z = self.z[order]
         alive = ~self.data.terminated[order]
-        regress = _OnAnchors(self, order, ends, rng) if self._is_anchored else None
-        follow = self.z_next[order] if regress is None else regress.z
-        residual = self.map.residuals(self.scale(self.data.next_obs[order] if regress is None else regress.obs), follow)
+        anchors = _OnAnchors(self, order, ends, rng) if self._is_anchored else None
+        follow = self.z_next[order] if anchors is None else anchors.z
+        residual = self.map.residuals(self.scale(self.data.next_obs[order] if anchors is None else anchors.obs), follow)
         bonus = plan.exploration * plan.widths(follow, residual) if plan.exploration > 0.0 else 0.0
-        values = np.zeros(len(follow))
         rewards = self.data.rewards[order]
-        for h in reversed(range(self.horizon)):
-            if regress is None:
-                target = rewards + np.where(alive, values, 0.0) - plan.top[h]
+
+        def q_of(h: int, values: FloatArray) -> FloatArray:
+            """Regress what Q_h misses of the centre, and return Q_h at the next states: (1, A, n)."""
+            if anchors is None:
+                target = rewards + np.where(alive, values[0], 0.0) - plan.top[h]
                 moments = np.stack([target[i:j] @ z[i:j] for i, j in pairwise(ends)])
             else:
-                moments = regress.moments(values, plan.top[h])
+                moments = anchors.moments(values[0], plan.top[h])
             solved = (inverse @ (self._b.T @ moments).ravel()).reshape(self.n_actions, -1)
             plan.theta[h] = self._b @ solved
-            q = plan.top[h] + follow @ plan.theta[h].T + plan.spread[h] * bonus
-            values = np.clip(q.max(axis=1), bottom[h], plan.top[h])
+            q: FloatArray = plan.top[h] + follow @ plan.theta[h].T + plan.spread[h] * bonus
+            return q.T[None]
+
+        frame = Frame(self.horizon, self.n_actions, len(follow))
+        backward_induction(q_of, frame, 1, low=bottom, high=plan.top)
 
     @property
     def _is_anchored(self) -> bool:

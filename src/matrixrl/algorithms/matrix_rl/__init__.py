@@ -1,1 +1,7 @@
-"""UC-MatrixRL (YW19 Algorithm 1) on finite problems and on sampled columns."""
+"""UC-MatrixRL (YW19 Algorithm 1): on numbered states, on sampled columns, with kernels."""
+
+from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL, Visits
+from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
+from matrixrl.algorithms.matrix_rl.settings import PRESETS, MatrixRLSettings
+
+__all__ = ["PRESETS", "MatrixRLSettings", "SampledMatrixRL", "UCMatrixRL", "Visits"]

@@ -1,21 +1,23 @@
-"""When N is not known (doubling) and when to plan again (rare switching)."""
+"""Doubling: epochs of growing length, for a number of episodes N that is not known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DOUBLING", "Epoch", "counted", "epoch_of", "restarts"]
+from matrixrl.core import Clock
+
+__all__ = ["DOUBLING", "Epoch", "clock_of", "epoch_of", "restarts"]
 
 DOUBLING = ("off", "restart", "keep")
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A stretch of episodes that is played as if its end were N.
+    """Consecutive episodes that are played with one N.
 
     Attributes:
-        start: the first episode of the epoch, counted from 0.
-        n_episodes: the N that its radius uses.
+        start: First episode of the epoch, counted from 0.
+        n_episodes: N that its radius uses.
     """
 
     start: int
@@ -40,16 +42,16 @@ def epoch_of(episode: int, doubling: str) -> Epoch:
     return Epoch(start, length if doubling == "restart" else start + length)
 
 
-def counted(episode: int, doubling: str, n_episodes: int | None) -> tuple[int, int | None]:
+def clock_of(episode: int, doubling: str, n_episodes: int | None) -> Clock:
     """Return n, counted from 1 since the data begin, and the N that a radius may use, for the episode to come.
 
-    >>> counted(5, "off", 100), counted(5, "restart", None), counted(5, "keep", None)
-    ((6, 100), (4, 4), (6, 6))
+    >>> [tuple(clock_of(5, doubling, n)) for doubling, n in (("off", 100), ("restart", None), ("keep", None))]
+    [(6, 100), (4, 4), (6, 6)]
     """
     if doubling == "off":
-        return episode + 1, n_episodes
+        return Clock(episode + 1, n_episodes)
     epoch = epoch_of(episode, doubling)
-    return episode + 1 - (epoch.start if doubling == "restart" else 0), epoch.n_episodes
+    return Clock(episode + 1 - (epoch.start if doubling == "restart" else 0), epoch.n_episodes)
 
 
 def restarts(episode: int, doubling: str) -> bool:

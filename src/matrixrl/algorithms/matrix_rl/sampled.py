@@ -1,44 +1,39 @@
-"""UC-MatrixRL on sampled columns: what planning and acting cost does not depend on how many states there are."""
+"""UC-MatrixRL on sampled columns: the cost of planning and acting does not depend on the number of states."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.matrix_rl.doubling import counted, restarts
-from matrixrl.algorithms.matrix_rl.sampled_plan import Basis, Constants, SampledPlan, sampled_psi
-from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.algorithms.matrix_rl.state_oracle import Start, StateOracle
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.matrix_rl.sampled_plan import Constants, PlanData, SampledPlan, sampled_psi
+from matrixrl.algorithms.matrix_rl.state_oracle import Start, make_oracle
 from matrixrl.checks import fail
-from matrixrl.core import regularity, reward_regularity
+from matrixrl.core import Confidence
 from matrixrl.core.columns import Columns
+from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi
-from matrixrl.interrupts import uninterrupted
 from matrixrl.linalg import DesignMatrix
-from matrixrl.records import FloatArray, IntArray
-from matrixrl.seeding import generator, restore, state_of
+from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
-__all__ = ["ColumnEngine", "ColumnPlan"]
+__all__ = ["SampledMatrixRL", "SampledPlans"]
 
-_DRAWS = 50  # tries before columns are called too few
+_DRAWS = 50  # attempts before columns are refused as too few
+_LEARNED = ("cross_moment", "reward_moment", "design")
 
 
-class ColumnPlan:
-    """The lazy plans of all replicas; the table of a finite problem is made when it is asked for."""
+class SampledPlans:
+    """The plans of all replicas; the table of a finite problem is computed on first use."""
 
     def __init__(self, plans: list[SampledPlan]) -> None:
         self.plans = plans
         self.empty: IntArray = np.array([plan.empty for plan in plans])
-
-    def action(self, stage: int, state: Any) -> int:
-        """Return the action of the first replica."""
-        return int(self.plans[0].actions(stage, np.asarray(state)[None])[0])
 
     @cached_property
     def policy(self) -> IntArray:
@@ -46,66 +41,50 @@ class ColumnPlan:
         return np.stack([plan.table() for plan in self.plans])
 
 
-class ColumnEngine:
-    """The same contract as `MatrixRLEngine`, with values at m sampled states only.
+class SampledMatrixRL(MatrixRLLearner):
+    """The form of UC-MatrixRL with values at m sampled states only; `UCMatrixRL.start` returns it."""
 
-    Args:
-        source: features, rewards and columns.
-        settings: of the agent; `columns` is m.
-        seeds: one seed for each replica.
-        pseudo: accept linearly dependent columns of ψ.
-    """
+    name = "matrix-rl"
+    kinds = ("finite", "functional")
+    stream_names = ("ties", "sampling")
 
-    def __init__(
-        self, source: StateOracle, settings: MatrixRLSettings, seeds: Sequence[int], *, pseudo: bool = False
-    ) -> None:
-        self.source, self.settings, self.seeds = source, settings, list(seeds)
-        self.episode = 0
-        self.plans = np.zeros(len(self.seeds), dtype=np.int64)
-        self._ties = [generator(seed, "ties") for seed in self.seeds]
-        self._sampling = [generator(seed, "sampling") for seed in self.seeds]
-        self._pseudo = pseudo
-        drawn = [self._draw(rng) for rng in self._sampling]
+    def begin(self) -> None:
+        """Draw the first columns of every replica and take its constants from them."""
+        super().begin()
+        if self.settings.columns is None:
+            rule = "must be given for a task whose states are not enumerated"
+            fail("columns", rule, None, "Try columns=2000.")
+        problem = self.problem
+        assert problem.kind != "continuous"
+        self.oracle = make_oracle(problem, self.settings.columns, self.settings.column_weights)
+        drawn = [self._draw(rng) for rng in self.streams["sampling"]]
         self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
-        self._kept: list[SampledPlan | None] = [None] * len(self.seeds)
-        self._kept_logdet = np.full(len(self.seeds), -np.inf)
         self._constants = [self._measure(columns, psi) for columns, psi in drawn]
-        self.regularity = self._constants[0].regularity
-        self.blocks = self._constants[0].blocks
-        self._forget()
+        self.kept: list[SampledPlan] | None = None
+        self.forget()
 
     def _measure(self, columns: Columns, psi: TablePsi) -> Constants:
-        """Take the constants of the features from a replica's first sample: exact if it is every state."""
-        source, settings = self.source, self.settings
-        phi = TablePhi(source.phi_at(columns.states).transpose(1, 0, 2))
-        ridge = settings.ridge_for(phi.max_norm_sq)
-        blocks = phi.blocks()
+        """Return the constants of the features at a replica's first sample: exact if it is every state."""
+        phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2))
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon)
         feature_block = np.empty(phi.d, dtype=np.int64)
-        for k, members in enumerate(blocks.members):
+        for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k
-        return Constants(
-            source=source,
-            settings=settings,
-            ridge=ridge,
-            regularity=regularity(Features(phi, psi), c_core=settings.c_core, ridge=ridge),
-            reward_regularity=reward_regularity(phi, ridge),
-            blocks=blocks,
-            feature_block=feature_block,
-        )
+        return Constants(self.oracle, confidence, feature_block)
 
     def _draw(self, rng: np.random.Generator) -> tuple[Columns, TablePsi]:
-        """Draw columns on which K_ψ can be inverted: one draw in many may miss a feature, and is drawn again."""
+        """Draw columns on which K_ψ can be inverted; a draw that misses a feature is repeated."""
         for attempt in range(_DRAWS):
             columns = self._draw_once(rng)
             try:
-                return columns, sampled_psi(self.source, columns, pseudo=self._pseudo)
+                return columns, sampled_psi(self.oracle, columns, pseudo=self.problem.pseudo)
             except InvalidInput:
                 if attempt == _DRAWS - 1 or columns.is_all:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
     def _draw_once(self, rng: np.random.Generator) -> Columns:
-        columns, end = self.source.draw(rng), self.source.end
+        columns, end = self.oracle.draw(rng), self.oracle.end
         if end is None:
             return columns
         # The end state's value is known, so it stands for itself and comes first.
@@ -116,18 +95,22 @@ class ColumnEngine:
             columns.is_all,
         )
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Start without data (Algorithm 1, line 4)."""
-        n, d = len(self.seeds), self.source.d
+        n, d = self.n_replicas, self.oracle.d
         # Each replica has the ridge of its own sample of features.
         self.designs = [DesignMatrix(d, 1, ridge=constants.ridge) for constants in self._constants]
-        self.cross_moment = np.zeros((n, d, self.source.d_psi))
+        self.cross_moment = np.zeros((n, d, self.oracle.d_psi))
         self.reward_moment = np.zeros((n, d))
 
     @property
-    def n_replicas(self) -> int:
-        """B."""
-        return len(self.seeds)
+    def confidence(self) -> Confidence:
+        """Set, radius and shares of δ of the first replica."""
+        return self._constants[0].confidence
+
+    def logdets(self) -> FloatArray:
+        """Return ln det(A_n / λ) of every replica: (B,)."""
+        return np.array([design.logdet[0] for design in self.designs])
 
     @property
     def is_exact(self) -> bool:
@@ -137,240 +120,218 @@ class ColumnEngine:
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for these settings, else why not."""
-        return self.settings.guarantee if self.is_exact else self._estimated
+        return super().guarantee if self.is_exact else self._estimated
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""
-        return self.settings.certificate_guarantee(alarmed) if self.is_exact else self._estimated
+        return super().certificate_guarantee(alarmed) if self.is_exact else self._estimated
+
+    def alarm_words(self, first_alarm: str) -> str:
+        """Return why nothing is proven after an alarm: 1 − φᵀM_n u has the sampling error of u."""
+        if self.is_exact:
+            return super().alarm_words(first_alarm)
+        return f"{self._estimated}; {first_alarm}, which sampling may have caused"
 
     @property
     def _estimated(self) -> str:
-        """Say that bounds are estimates, and so is the alarm: 1 − φᵀM_n u has the sampling error of u."""
         return f"planning looks at {len(self._columns[0].states):,} sampled columns: bounds are estimates, not proven"
 
-    def next_plan(self) -> ColumnPlan:
-        """Return the plan to play now; columns are drawn anew for it unless they are fixed."""
-        growth = self.settings.switch_growth
-        if restarts(self.episode, self.settings.doubling):
-            self._forget()
-            self._kept_logdet[:] = -np.inf
-        logdet = np.array([design.logdet[0] for design in self.designs])
-        due = np.ones(self.n_replicas, dtype=np.bool_)
-        if growth > 0.0:
-            due = logdet >= self._kept_logdet + math.log1p(growth)
-        for b in range(self.n_replicas):
-            if not due[b]:
-                continue
+    def plan(self) -> SampledPlans:
+        """Return the plan to play now; columns are drawn anew for a new plan unless they are fixed."""
+        due = self.due()
+        kept: list[SampledPlan | None] = [None] * self.n_replicas if self.kept is None else list(self.kept)
+        n_actions = self.oracle.n_actions
+        for b in np.flatnonzero(due).tolist():
             if self.settings.column_draw == "resampled" and not self._columns[b].is_all:
-                self._columns[b], self._psis[b] = self._draw(self._sampling[b])
-            ranking = self._ties[b].permutation(self.source.n_actions) / self.source.n_actions
-            self._kept[b] = SampledPlan(self._constants[b], self._basis(b, ranking[None]))
-        self._kept_logdet = np.where(due, logdet, self._kept_logdet)
-        self.plans += due
-        return self.current_plan()
+                columns, psi = self._draw(self.streams["sampling"][b])
+                self._columns = [*self._columns[:b], columns, *self._columns[b + 1 :]]
+                self._psis = [*self._psis[:b], psi, *self._psis[b + 1 :]]
+            ranking = self.streams["ties"][b].permutation(n_actions) / n_actions
+            kept[b] = SampledPlan(self._constants[b], self._data(b, ranking[None]))
+        self.kept = [plan for plan in kept if plan is not None]
+        self.n_plans = self.n_plans + due
+        return SampledPlans(self.kept)
 
-    def current_plan(self) -> ColumnPlan:
-        """Return the plan that `next_plan` gave last."""
-        if None in self._kept:
-            raise InvalidInput("an episode is running but there is no plan")
-        return ColumnPlan([plan for plan in self._kept if plan is not None])
+    def make_plan(self) -> SampledPlans:
+        """Return the plan to play now."""
+        return self.plan()
 
-    def plan(self, *, break_ties_at_random: bool = True) -> ColumnPlan:
-        """Return the plan for the data at hand on the last columns; no random stream moves without ties."""
-        if break_ties_at_random:
-            return self.next_plan()
-        return ColumnPlan([SampledPlan(self._constants[b], self._basis(b)) for b in range(self.n_replicas)])
+    def advice(self) -> SampledPlans:
+        """Return the plan for the data at hand on the last columns, ties to the lowest action."""
+        return SampledPlans([SampledPlan(self._constants[b], self._data(b)) for b in range(self.n_replicas)])
 
-    def _basis(self, b: int, priority: FloatArray | None = None) -> Basis:
-        episode, planned = counted(self.episode, self.settings.doubling, self.settings.n_episodes)
-        lowest_first = np.arange(self.source.n_actions)[None, ::-1] / self.source.n_actions
-        return Basis(
+    def _data(self, b: int, rankings: FloatArray | None = None) -> PlanData:
+        return PlanData(
             design=self.designs[b].matrix.copy(),
             cross_moment=self.cross_moment[b : b + 1].copy(),
             reward_moment=self.reward_moment[b : b + 1].copy(),
-            episode=episode,
-            n_episodes=planned,
-            priority=lowest_first if priority is None else priority,
+            clock=self.clock,
+            rankings=lowest_first(self.oracle.n_actions, 1) if rankings is None else rankings,
             columns=self._columns[b],
             psi=self._psis[b],
         )
 
-    def start_at(self, state: NDArray[Any] | int | None) -> Start:
-        """Return where episodes start: at the state, or where the task says if None."""
-        if state is not None:
-            return np.asarray(state)[None], np.ones(1)
-        if self.source.start is None:
-            fail(
-                "start",
-                "must be known to bound the value of an episode",
-                None,
-                "Give FunctionalTask a start, or play one.",
-            )
-        return self.source.start
+    def act(self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the actions of the plans: states (B, …) → (B,)."""
+        del explore
+        chosen = [one.actions(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)]
+        return np.array(chosen, dtype=np.int64)
 
-    def upper(self, plan: ColumnPlan, start: Start | None = None) -> FloatArray:
-        """Return the optimistic value of the start in its own unit: (B,)."""
-        where = self.start_at(None) if start is None else start
-        return self._own_unit(np.array([p.value(*where) for p in plan.plans]))
+    def policy_table(self, plan: SampledPlans) -> IntArray:
+        """Return the actions of every counted state: (B, H, S)."""
+        return plan.policy
 
-    def certify(self, plan: ColumnPlan, start: Start | None = None) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Bound V*(s0) from above and the value of the plan's policy from below, on the plan's columns."""
-        where = self.start_at(None) if start is None else start
+    def upper(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return what the plans expect an episode to be worth, in the environment's unit: (B,)."""
+        starts = self._starts(first_states)
+        return self._own_unit([one.value(*start) for one, start in zip(plan.plans, starts, strict=True)])
+
+    def certify(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> Bounds:
+        """Bound V*(s0) and the value of a plan's policy, on the last columns."""
         upper, lower, empty = [], [], []
-        for b, played in enumerate(plan.plans):
-            best = SampledPlan(self._constants[b], self._basis(b), proven=True)
-            upper.append(best.value(*where))
-            lower.append(best.lower(played, *where))
+        for b, (played, start) in enumerate(zip(plan.plans, self._starts(first_states), strict=True)):
+            best = SampledPlan(self._constants[b], self._data(b), level="proven")
+            upper.append(best.value(*start))
+            lower.append(best.lower(played, *start))
             empty.append(best.empty)
-        return self._own_unit(np.array(upper)), self._own_unit(np.array(lower)), np.array(empty)
+        return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty))
 
-    def _own_unit(self, values: FloatArray) -> FloatArray:
-        low, high = self.source.reward_range
-        own: FloatArray = values * (high - low) + self.source.horizon * low
+    def _starts(self, first_states: NDArray[Any] | None) -> list[Start]:
+        """Return, for each replica, where episodes start: states and their probabilities."""
+        if first_states is not None:
+            return [(state[None], np.ones(1)) for state in np.asarray(first_states)]
+        if self.oracle.start is None:
+            rule = "must be known to bound the value of an episode"
+            fail("start", rule, None, "Give the task a start, or play one.")
+        return [self.oracle.start] * self.n_replicas
+
+    def _own_unit(self, values: list[float]) -> FloatArray:
+        low, high = self.oracle.reward_range
+        own: FloatArray = np.array(values) * (high - low) + self.oracle.horizon * low
         return own
 
-    def update(
-        self,
-        states: NDArray[Any],
-        actions: IntArray,
-        next_states: NDArray[Any],
-        weights: FloatArray,
-        rewards: FloatArray,
-    ) -> None:
-        """Learn from one episode (lines 11, 12); arguments as in `MatrixRLEngine.update`, states (B, k, …)."""
-        n, k = actions.shape
-        flat = states.reshape(n * k, *states.shape[2:])
-        every = self.source.phi_at(flat)
-        phi = every[actions.ravel(), np.arange(n * k)].reshape(n, k, -1) * weights[:, :, None]
-        psi = self.source.psi_at(next_states.reshape(flat.shape)).reshape(n, k, -1)
-        low, high = self.source.reward_range
-        with uninterrupted():
-            for design, rows in zip(self.designs, phi, strict=True):
-                design.matrix += rows.T @ rows
-                design.refactor()  # O(d³), and the same bits after a save
-            self.cross_moment += phi.transpose(0, 2, 1) @ psi
-            if not self.settings.known_reward:
-                self.reward_moment += np.einsum("bkd,bk->bd", phi, (rewards - low) / (high - low))
-            self.episode += 1
+    def planning_memory(self) -> tuple[Any, ...]:
+        """Return the plans, the determinants they were made at, and the columns."""
+        return super().planning_memory(), self._columns, self._psis
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the learned arrays, for saving."""
-        arrays: dict[str, NDArray[Any]] = {
+    def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
+        """Take back what `planning_memory` returned."""
+        shared, self._columns, self._psis = memory
+        super().restore_planning_memory(shared)
+
+    def learn(self, steps: Steps) -> None:
+        """Add the steps to A_n, Σ φψᵀ and Σ φr (Algorithm 1, lines 11 and 12)."""
+        n, k = steps.actions.shape
+        flat = steps.states.reshape(n * k, *steps.states.shape[2:])
+        every = self.oracle.phi_at(flat)
+        phi = every[steps.actions.ravel(), np.arange(n * k)].reshape(n, k, -1) * steps.weights[:, :, None]
+        psi = self.oracle.psi_at(steps.next_states.reshape(flat.shape)).reshape(n, k, -1)
+        low, high = self.oracle.reward_range
+        for design, rows in zip(self.designs, phi, strict=True):
+            design.matrix += rows.T @ rows
+            design.refactor()  # O(d³), and the same bits after a save
+        self.cross_moment += phi.transpose(0, 2, 1) @ psi
+        if not self.settings.known_reward:
+            self.reward_moment += np.einsum("bkd,bk->bd", phi, (steps.rewards - low) / (high - low))
+
+    def learned(self) -> Arrays:
+        """Return the moments, the designs and columns, and with rare switching the plans that are being played."""
+        arrays: Arrays = {
             "cross_moment": self.cross_moment,
             "reward_moment": self.reward_moment,
-            "plans": self.plans.astype(np.float64),
-            "design": self.designs[0].matrix,
-            "columns": self._columns[0].states,
-            "column_weights": self._columns[0].weights,
+            "design": np.concatenate([design.matrix for design in self.designs]),
         }
-        kept = self._kept[0]
-        if kept is not None:
-            arrays |= {f"kept_{k}": v for k, v in basis_arrays(kept.basis).items()}
+        for b, columns in enumerate(self._columns):
+            arrays |= {f"columns_{b}": columns.states, f"column_weights_{b}": columns.weights}
+        if self.settings.switch_growth > 0.0 and self.kept is not None:
+            for b, plan in enumerate(self.kept):
+                arrays |= {f"kept_{b}_{name}": array for name, array in plan.data.arrays().items()}
             arrays["kept_logdet"] = self._kept_logdet
         return arrays
 
-    def check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Refuse arrays that `arrays` of this engine could not have returned."""
-        own = self.arrays()
-        if arrays["plans"].shape != (1,) or arrays["plans"].dtype != np.float64 or arrays["plans"][0] < 0:
-            raise InvalidInput("plans must be one count")
-        for prefix in ("", "kept_") if "kept_design" in arrays else ("",):
-            for name in ("cross_moment", "reward_moment", "design"):
-                array = arrays[prefix + name]
-                if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
-                    raise InvalidInput(f"{prefix}{name} must have shape {own[name].shape} and type {own[name].dtype}")
-            matrix, ridge = arrays[f"{prefix}design"][0], self._constants[0].ridge
-            if not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < ridge * (1.0 - 1e-6):
-                raise InvalidInput(f"{prefix}design must be symmetric, with no eigenvalue below the ridge")
-            self._check_columns(arrays[f"{prefix}columns"], arrays[f"{prefix}column_weights"], own["columns"])
-        if "kept_design" in arrays:
-            episodes, priority = arrays["kept_episodes"], arrays["kept_priority"]
-            fits = (
-                episodes.shape == (2,)
-                and episodes.dtype == np.int64
-                and episodes[0] >= 1
-                and episodes[1] >= 0
-                and priority.shape == (1, self.source.n_actions)
-                and arrays["kept_logdet"].shape == (1,)
-            )
-            if not fits:
-                raise InvalidInput("the plan that was kept does not fit the problem")
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that `learned` could not have returned."""
+        del episode
+        own = self.learned()
+        for name in _LEARNED:
+            array = arrays[name]
+            if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
+                raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
+        for b in range(self.n_replicas):
+            self._check_design(arrays["design"][b], b)
+            self._check_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"])
+        if "kept_logdet" in arrays:
+            if arrays["kept_logdet"].shape != (self.n_replicas,):
+                raise InvalidInput("kept_logdet must be one number for each replica")
+            for b in range(self.n_replicas):
+                self._check_plan(_unprefixed(arrays, f"kept_{b}_"), b)
 
-    def _check_columns(self, states: NDArray[Any], weights: FloatArray, own: NDArray[Any]) -> None:
+    def _check_design(self, matrix: FloatArray, b: int) -> None:
+        ridge = self._constants[b].ridge
+        if not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < ridge * (1.0 - 1e-6):
+            raise InvalidInput("design must be symmetric, with no eigenvalue below the ridge")
+
+    def _check_columns(self, states: NDArray[Any], weights: FloatArray) -> None:
+        own = self._columns[0].states
         if states.ndim != own.ndim or states.shape[1:] != own.shape[1:] or states.dtype != own.dtype:
             raise InvalidInput("the columns are not states of this problem")
         if weights.shape != states.shape[:1] or weights.dtype != np.float64 or not (weights > 0).all():
             raise InvalidInput("the columns and their weights do not belong together")
-        count, end = self.source.n_states, self.source.end
+        count, end = self.oracle.n_states, self.oracle.end
         if count is not None and not (states.size and 0 <= states.min() <= states.max() < count):
             raise InvalidInput("the columns are not states of this problem")
         if end is not None and not np.array_equal(states[0], end):
             raise InvalidInput("the end state must be the first column")
 
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned, of one replica."""
-        self.cross_moment = arrays["cross_moment"]
-        self.reward_moment = arrays["reward_moment"]
-        self.plans = arrays["plans"].astype(np.int64)
-        self.designs[0].matrix = arrays["design"]
-        try:
-            self.designs[0].refactor()
-        except np.linalg.LinAlgError as error:
-            raise ValueError("the design matrix is not positive definite") from error
-        is_all = self._columns[0].is_all
-        self._columns = [Columns(arrays["columns"], arrays["column_weights"], is_all)]
-        self._psis = [sampled_psi(self.source, self._columns[0], pseudo=self._pseudo)]
-        if "kept_design" in arrays:
-            kept = {k.removeprefix("kept_"): v for k, v in arrays.items() if k.startswith("kept_")}
-            columns = Columns(kept["columns"], kept["column_weights"], is_all)
-            psi = sampled_psi(self.source, columns, pseudo=self._pseudo)
-            basis = basis_of(kept, columns, psi)
-            self._kept = [SampledPlan(self._constants[0], basis)]
-            self._kept_logdet = arrays["kept_logdet"]
+    def _check_plan(self, arrays: Mapping[str, NDArray[Any]], b: int) -> None:
+        shapes = {
+            "design": (1, self.oracle.d, self.oracle.d),
+            "cross_moment": (1, self.oracle.d, self.oracle.d_psi),
+            "reward_moment": (1, self.oracle.d),
+            "rankings": (1, self.oracle.n_actions),
+        }
+        fits = all(arrays[name].shape == shape and arrays[name].dtype == np.float64 for name, shape in shapes.items())
+        clock = arrays["clock"]
+        if not fits or clock.shape != (2,) or clock.dtype != np.int64 or clock[0] < 1 or clock[1] < 0:
+            raise InvalidInput("the plan does not fit the problem")
+        self._check_design(arrays["design"][0], b)
+        self._check_columns(arrays["columns"], arrays["column_weights"])
 
-    def planning_state(self) -> tuple[Any, ...]:
-        """Return what planning changes, so that an episode that is abandoned leaves no trace."""
-        drawn = list(self._columns), list(self._psis)
-        return self.random_states(), list(self._kept), self._kept_logdet.copy(), self.plans.copy(), drawn
+    def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `learned` returned."""
+        self.cross_moment, self.reward_moment = arrays["cross_moment"].copy(), arrays["reward_moment"].copy()
+        for b, design in enumerate(self.designs):
+            design.matrix = arrays["design"][b : b + 1].copy()
+            try:
+                design.refactor()
+            except np.linalg.LinAlgError as error:
+                raise ValueError("the design matrix is not positive definite") from error
+        drawn = [
+            self._loaded_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"], b)
+            for b in range(self.n_replicas)
+        ]
+        self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
+        if "kept_logdet" in arrays:
+            self.kept = [self._loaded_plan(_unprefixed(arrays, f"kept_{b}_"), b) for b in range(self.n_replicas)]
+            self._kept_logdet = arrays["kept_logdet"].copy()
 
-    def restore_planning(self, state: tuple[Any, ...]) -> None:
-        """Take back what `planning_state` returned."""
-        streams, self._kept, self._kept_logdet, self.plans, (self._columns, self._psis) = state
-        self.restore_random_states(streams)
+    def _loaded_columns(self, states: NDArray[Any], weights: FloatArray, b: int) -> tuple[Columns, TablePsi]:
+        columns = Columns(states, weights, self._columns[b].is_all)
+        return columns, sampled_psi(self.oracle, columns, pseudo=self.problem.pseudo)
 
-    def random_states(self) -> list[dict[str, Any]]:
-        """Return the states of every replica's streams: ties first, then sampling."""
-        return [state_of(rng) for rng in [*self._ties, *self._sampling]]
+    def _loaded_plan(self, arrays: Mapping[str, NDArray[Any]], b: int) -> SampledPlan:
+        columns, psi = self._loaded_columns(arrays["columns"], arrays["column_weights"], b)
+        return SampledPlan(self._constants[b], PlanData.from_arrays(arrays, columns, psi))
 
-    def restore_random_states(self, states: Sequence[object]) -> None:
-        """Take back what `random_states` returned."""
-        for rng, state in zip([*self._ties, *self._sampling], states, strict=True):
-            restore(rng, state)
+    def plan_to_arrays(self, plan: SampledPlans) -> Arrays:
+        """Return what the plan of the only replica was made from."""
+        return plan.plans[0].data.arrays()
 
-
-def basis_arrays(basis: Basis) -> dict[str, NDArray[Any]]:
-    """Return a basis as plain arrays."""
-    return {
-        "design": basis.design,
-        "cross_moment": basis.cross_moment,
-        "reward_moment": basis.reward_moment,
-        "episodes": np.array([basis.episode, 0 if basis.n_episodes is None else basis.n_episodes], dtype=np.int64),
-        "priority": basis.priority,
-        "columns": basis.columns.states,
-        "column_weights": basis.columns.weights,
-    }
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
+        """Make the plan again that `plan_to_arrays` wrote."""
+        self._check_plan(arrays, 0)
+        return SampledPlans([self._loaded_plan(arrays, 0)])
 
 
-def basis_of(arrays: dict[str, NDArray[Any]], columns: Columns, psi: TablePsi) -> Basis:
-    """Return the basis that `basis_arrays` wrote."""
-    episode, planned = (int(n) for n in arrays["episodes"])
-    return Basis(
-        design=arrays["design"],
-        cross_moment=arrays["cross_moment"],
-        reward_moment=arrays["reward_moment"],
-        episode=episode,
-        n_episodes=planned or None,
-        priority=arrays["priority"],
-        columns=columns,
-        psi=psi,
-    )
+def _unprefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Where an agent that never enumerates states gets features, rewards and sampled columns from."""
+"""Features, rewards and samples of a few states at a time, for agents that never enumerate all states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail
 from matrixrl.core.columns import Columns, column_sampler
 from matrixrl.features import Features, OneHotPhi
-from matrixrl.problems import FunctionalTask, Task
+from matrixrl.problems import FunctionalTask, Problem, Task
 from matrixrl.records import FloatArray
 
 __all__ = ["FiniteOracle", "FunctionOracle", "StateOracle", "make_oracle"]
@@ -21,7 +21,7 @@ Start = tuple[NDArray[Any], FloatArray]
 
 
 class StateOracle(Protocol):
-    """Everything an agent may ask about some states: k of them at a time."""
+    """Answers questions about k states at a time."""
 
     n_actions: int
     horizon: int
@@ -32,17 +32,17 @@ class StateOracle(Protocol):
 
     @property
     def start(self) -> Start | None:
-        """Where episodes start, if that is known."""
+        """First states and their probabilities, if they are known."""
         ...
 
     @property
     def end(self) -> NDArray[Any] | None:
-        """The state that stands for "terminated"."""
+        """The state of a terminated episode, if there is one."""
         ...
 
     @property
     def n_states(self) -> int | None:
-        """S, or None where states are not counted."""
+        """Number of states S, or None where states are not counted."""
         ...
 
     def phi_at(self, states: NDArray[Any]) -> FloatArray:
@@ -59,7 +59,7 @@ class StateOracle(Protocol):
 
 
 class FiniteOracle:
-    """A finite task of which only sampled and queried states are looked at."""
+    """The oracle of a finite task; only the states in question are computed."""
 
     def __init__(self, task: Task, features: Features, m: int, column_weights: str) -> None:
         if isinstance(features.phi, OneHotPhi):
@@ -73,17 +73,17 @@ class FiniteOracle:
 
     @property
     def start(self) -> Start:
-        """Where episodes start."""
+        """First states and their probabilities."""
         return self._start
 
     @property
     def end(self) -> NDArray[Any] | None:
-        """The state that stands for "terminated"."""
+        """The state of a terminated episode, if there is one."""
         return None if self.task.end_state is None else np.asarray(self.task.end_state)
 
     @property
     def n_states(self) -> int:
-        """S."""
+        """Number of states S."""
         return self.task.n_states
 
     def phi_at(self, states: NDArray[Any]) -> FloatArray:
@@ -101,7 +101,7 @@ class FiniteOracle:
 
 
 class FunctionOracle:
-    """A task given as functions; its own sampler draws the columns."""
+    """The oracle of a `FunctionalTask`, whose own sampler draws the columns."""
 
     def __init__(self, task: FunctionalTask, m: int) -> None:
         self.task = task
@@ -111,17 +111,17 @@ class FunctionOracle:
 
     @property
     def start(self) -> Start | None:
-        """Where episodes start, if the task says."""
+        """First state with probability 1, if the task gives one."""
         return None if self.task.start is None else (self.task.start[None], np.ones(1))
 
     @property
     def end(self) -> NDArray[Any] | None:
-        """The state that stands for "terminated"."""
+        """The state of a terminated episode, if there is one."""
         return self.task.end_state
 
     @property
     def n_states(self) -> None:
-        """Not counted."""
+        """States of a `FunctionalTask` are not counted."""
         return None
 
     def phi_at(self, states: NDArray[Any]) -> FloatArray:
@@ -138,9 +138,9 @@ class FunctionOracle:
         return unit
 
 
-def make_oracle(task: Task | FunctionalTask, features: Features | None, m: int, column_weights: str) -> StateOracle:
-    """Return the source of a task, finite or not."""
-    if isinstance(task, FunctionalTask):
-        return FunctionOracle(task, m)
-    assert features is not None
-    return FiniteOracle(task, features, m, column_weights)
+def make_oracle(problem: Problem, m: int, column_weights: str) -> StateOracle:
+    """Return the oracle of a problem whose states are numbers or functions."""
+    if isinstance(problem.task, FunctionalTask):
+        return FunctionOracle(problem.task, m)
+    assert problem.features is not None
+    return FiniteOracle(problem.finite_task, problem.features, m, column_weights)

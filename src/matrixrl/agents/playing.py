@@ -16,33 +16,29 @@ from matrixrl.records import Episode
 from matrixrl.seeding import restore, state_of, stream_seed
 
 if TYPE_CHECKING:
-    from matrixrl.agents.continuous import KernelMatrixRL
-    from matrixrl.agents.matrix_rl import MatrixRL
+    from matrixrl.agents.agent import Agent
 
-__all__ = ["play_episodes"]
+__all__ = ["play_episodes", "premature_end"]
 
 
 def play_episodes(
-    agent: MatrixRL | KernelMatrixRL,
+    agent: Agent,
     env: gym.Env[Any, Any],
     n_episodes: int,
-    callback: Callable[[Episode], bool | None] | None,
-    progress: bool,
-    blas_threads: int | None,
     *,
-    prepare: Callable[[Any], None] | None = None,
+    callback: Callable[[Episode], bool | None] | None = None,
+    progress: bool = False,
+    blas_threads: int | None = 1,
+    certify: bool = False,
     until_gap: float | None = None,
 ) -> None:
-    """Play whole episodes; an interrupt or error leaves the agent as after the last finished one.
-
-    `prepare` is called with the first observation of each episode, once it is planned.
-    """
+    """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
     threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
     with threads, EpisodeProgress(agent.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
             try:
-                episode = _play_one(agent, env, prepare)
+                episode = _play_one(agent, env, certify)
             except BaseException:
                 mark.rewind()
                 raise
@@ -55,48 +51,53 @@ def play_episodes(
 
 
 class _Mark:
-    """The random streams before an episode: an episode that is not finished leaves no trace."""
+    """The random streams before an episode, so that an episode that is not finished leaves no trace."""
 
-    def __init__(self, agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, agent: Agent, env: gym.Env[Any, Any]) -> None:
         self._agent, self._env = agent, env
-        self._episode, self._seeded = agent.n_episodes, agent.env_is_seeded
-        self._planning = agent.engine.planning_state()
+        self._episode, self._seeded = agent.n_episodes, agent._env_is_seeded
+        self._planning = agent.algorithm.mark()
         self._stream = state_of(env.unwrapped.np_random) if self._seeded else None
 
     def rewind(self) -> None:
-        """Put the streams back, unless the episode was learned from after all."""
+        """Go back, unless the episode was learned from."""
         if self._agent.n_episodes > self._episode:
             return
-        self._agent.abandon_episode()
-        self._agent.engine.restore_planning(self._planning)
-        self._agent.env_is_seeded = self._seeded
+        for episode in self._agent.open_episodes:
+            episode.abandon()
+        self._agent.algorithm.rewind(self._planning)
+        self._agent._env_is_seeded = self._seeded
         if self._stream is not None:
             restore(self._env.unwrapped.np_random, self._stream)
 
 
-def _play_one(
-    agent: MatrixRL | KernelMatrixRL, env: gym.Env[Any, Any], prepare: Callable[[Any], None] | None
-) -> Episode:
-    seed = None if agent.env_is_seeded else stream_seed(agent.seed, "env")
+def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
+    seed = None if agent._env_is_seeded else stream_seed(agent.seed, "env")
     obs, _ = env.reset(seed=seed)
-    agent.env_is_seeded = True
+    agent._env_is_seeded = True
     obs = _kept(obs)
-    agent.begin_episode()
-    if prepare is not None:
-        prepare(obs)
-    for stage in range(agent.task.horizon):
-        action = agent.act(obs)
+    episode = agent.begin_episode()
+    if certify:
+        agent._certify_from(episode, obs)
+    horizon = agent.problem.task.horizon
+    for stage in range(horizon):
+        action = episode.act(obs)
         next_obs, reward, terminated, truncated, _ = env.step(action)
-        agent.observe(obs, action, float(reward), next_obs, bool(terminated))
+        episode.observe(obs, action, float(reward), next_obs, bool(terminated))
         obs = _kept(next_obs)
         if terminated:
             break
-        if truncated and stage < agent.task.horizon - 1:
-            raise ProtocolError(
-                f"the environment truncated an episode after {stage + 1} steps, before the horizon of "
-                f"{agent.task.horizon}; make it with a longer time limit or give a smaller horizon"
-            )
-    return agent.end_episode()
+        if truncated and stage < horizon - 1:
+            raise premature_end(stage + 1, horizon)
+    return episode.end()
+
+
+def premature_end(steps: int, horizon: int) -> ProtocolError:
+    """Return the error of an environment that truncates episodes before the horizon."""
+    return ProtocolError(
+        f"the environment truncated an episode after {steps} steps, before the horizon of {horizon}; "
+        "make it with a longer time limit or give a smaller horizon"
+    )
 
 
 def _kept(obs: Any) -> Any:

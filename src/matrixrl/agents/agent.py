@@ -1,0 +1,336 @@
+"""The one agent shell over any algorithm: episodes, learn, predict, certificate, save, load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from matrixrl.agents.checkpoint import load_agent, save_agent
+from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.playing import play_episodes
+from matrixrl.algorithms import Algorithm, Startable
+from matrixrl.checks import fail, index, integer, number
+from matrixrl.envs import open_problem
+from matrixrl.errors import ProtocolError
+from matrixrl.features import Phi, Psi
+from matrixrl.interrupts import uninterrupted
+from matrixrl.problems import Problem, RegretEvaluator
+from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, Policy
+from matrixrl.seeding import fresh_seed
+
+__all__ = ["Agent"]
+
+
+class Agent:
+    """One learner on one problem.
+
+    It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
+
+        episode = agent.begin_episode()
+        action = episode.act(obs)                                   # ask
+        episode.observe(obs, action, reward, next_obs, terminated)  # tell, up to `horizon` times
+        episode.end()
+
+    Many episodes may be open at once over one model. While there is one, `agent.act`, `agent.observe`,
+    `agent.end_episode` and `agent.abandon_episode` are short for the methods of that episode.
+
+    Args:
+        problem: Name of an environment, a Gymnasium environment, a `FiniteMDP`, a `Task` for ask and tell only, or a
+            `FunctionalTask`.
+        algorithm: What learns, such as ``PSRL(preset="tuned")``, not started.
+        phi: φ as a feature map or an (S, A, d) array; the problem's own by default, else one-hot.
+        psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default, else one-hot.
+        psi_pinv: Accept linearly dependent columns of ψ and work on their span.
+        reward: (S, A) known rewards, for an environment without a transition table; not needed if they are learned.
+        horizon: Steps in an episode, where the environment does not declare them.
+        reward_range: Declared range of rewards, for environments that are not ours.
+        env_settings: Settings of an environment given by name.
+        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
+        seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
+        compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
+            announced (`n_episodes`) pay for loading them.
+
+    >>> from matrixrl.algorithms.baselines import PSRL
+    >>> agent = Agent("river-swim", PSRL(preset="tuned"), seed=0)
+    >>> agent.learn(n_episodes=5).n_episodes
+    5
+    """
+
+    name: ClassVar[str] = "agent"
+
+    def __init__(
+        self,
+        problem: Any,
+        algorithm: Startable,
+        *,
+        phi: Phi | FloatArray | None = None,
+        psi: Psi | FloatArray | None = None,
+        psi_pinv: bool = False,
+        reward: FloatArray | None = None,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        env_settings: dict[str, Any] | None = None,
+        measure_regret: bool = True,
+        seed: int | None = None,
+        compiled: bool | None = None,
+    ) -> None:
+        if not isinstance(algorithm, Startable):
+            rule = "must be an algorithm of matrixrl.algorithms, or a subclass of its Algorithm"
+            fail("algorithm", rule, repr(algorithm), 'Such as PSRL(preset="tuned").')
+        known = open_problem(
+            problem,
+            env_settings,
+            phi=phi,
+            psi=psi,
+            psi_pinv=psi_pinv,
+            reward=reward,
+            horizon=horizon,
+            reward_range=reward_range,
+            known_reward=algorithm.known_reward,
+            measure_regret=measure_regret,
+        )
+        chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
+        self._setup(algorithm.start(known, [chosen]), compiled)
+
+    def _setup(self, algorithm: Algorithm, compiled: bool | None) -> None:
+        """Prepare the shell around an algorithm with one replica that is started but has not played."""
+        algorithm.use_compiled(compiled)
+        problem = algorithm.problem
+        measures = problem.mdp is not None and problem.measures_regret
+        self._algorithm = algorithm
+        self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
+        self._log = HistoryLog()
+        self._open: list[OpenEpisode] = []
+        self._env_is_seeded = False
+        self._first_state: Any = None
+        self._advice: Any = None  # for `predict`; dropped when data come in
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm inside, with one replica."""
+        return self._algorithm
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that is learned."""
+        return self._algorithm.problem
+
+    @property
+    def settings(self) -> Any:
+        """The settings of the algorithm."""
+        return self._algorithm.settings
+
+    @property
+    def seed(self) -> int:
+        """Seed of all random streams."""
+        return self._algorithm.seeds[0]
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes that were learned from."""
+        return self._algorithm.episode
+
+    @property
+    def history(self) -> History:
+        """All finished episodes."""
+        return self._log.freeze()
+
+    @property
+    def open_episodes(self) -> tuple[OpenEpisode, ...]:
+        """The episodes that were begun and neither ended nor abandoned."""
+        return tuple(self._open)
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for this agent so far, else why not."""
+        if any(self._log.alarms):
+            first = self._log.alarms.index(True)
+            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
+        return self._algorithm.guarantee
+
+    def begin_episode(self) -> OpenEpisode:
+        """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
+        episode = OpenEpisode(self, self._algorithm.plan())
+        self._open.append(episode)
+        return episode
+
+    def act(self, obs: Any) -> int:
+        """Return the action to play now in the only open episode."""
+        return self._only("act").act(obs)
+
+    def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
+        """Add one step to the only open episode; see `OpenEpisode.observe`."""
+        self._only("observe").observe(obs, action, reward, next_obs, terminated)
+
+    def end_episode(self) -> Episode:
+        """Learn from the only open episode and return its record."""
+        return self._only("end_episode").end()
+
+    def abandon_episode(self) -> None:
+        """Forget the only open episode, if any: nothing is learned from it."""
+        if self._open:
+            self._only("abandon_episode").abandon()
+
+    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> int:
+        """Return the action that all finished episodes advise; it changes nothing, not even a random stream.
+
+        Args:
+            obs: Observation.
+            stage: Stage h, counted from 0.
+            episode: Open episode to take the stage from instead.
+        """
+        if (stage is None) == (episode is None):
+            received = "neither" if stage is None else "both"
+            fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
+        h = episode.stage if episode is not None else stage
+        h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
+        state = np.asarray(self.problem.state("obs", obs))
+        action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
+        return int(action[0]) + self.problem.first_action
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that `predict` follows, as a table of a problem with numbered states."""
+        table = self._algorithm.policy_table(self._advised_plan())[0]
+        words = f"plan of {self.name} from {self.n_episodes} episodes, as `predict` follows it"
+        return Policy(table, words, self.problem.first_state, self.problem.first_action)
+
+    def certificate(self) -> Certificate:
+        """Return how far from optimal the policy being played can still be (docs/proofs.md, 6).
+
+        The policy is that of the only open episode, or else the one that `predict` follows. The bounds are at the
+        tightest proven radius, whatever the agent explores with, so they hold for tuned agents too.
+        """
+        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
+
+    def _certificate_of(self, plan: Any) -> Certificate:
+        bounds = self._algorithm.certify(plan, self._first_states())
+        words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
+        return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
+
+    def learn(
+        self,
+        n_episodes: int,
+        *,
+        until_gap: float | None = None,
+        certify: bool = False,
+        callback: Callable[[Episode], bool | None] | None = None,
+        progress: bool = False,
+        blas_threads: int | None = 1,
+    ) -> History:
+        """Play and learn `n_episodes` more episodes; `learn(a)` then `learn(b)` is `learn(a + b)`.
+
+        Args:
+            n_episodes: Largest number of episodes to play.
+            until_gap: Stop once the policy is certified to be within this of optimal.
+            certify: Put a certificate into every `Episode` and the history (`until_gap` does too).
+            callback: Called with each finished `Episode`; returning False stops.
+            progress: Draw a live bar.
+            blas_threads: Threads of the linear algebra; None leaves them unchanged.
+
+        Returns:
+            The history of all episodes of the agent.
+        """
+        if self.problem.env is None:
+            raise ProtocolError("learn needs an environment; this agent was made for ask and tell")
+        if self._open:
+            raise ProtocolError("learn was called while an episode is open; end it first")
+        count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
+        if until_gap is not None:
+            number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
+        certifies = certify or until_gap is not None
+        if certifies and not self._algorithm.certifies:
+            fail("certify", f"must be left out for {self.name}, which has no certificates", True, "Use MatrixRL.")
+        play_episodes(
+            self,
+            self.problem.env,
+            count,
+            callback=callback,
+            progress=progress,
+            blas_threads=blas_threads,
+            certify=certifies,
+            until_gap=until_gap,
+        )
+        return self.history
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically; also while episodes are open."""
+        save_agent(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: Any = None,
+        *,
+        phi: Phi | None = None,
+        psi: Psi | None = None,
+        compiled: bool | None = None,
+        algorithm: Startable | None = None,
+        **objects: Any,
+    ) -> Self:
+        """Return the agent that `save` wrote, ready to go on as if it had never stopped.
+
+        Args:
+            path: The file.
+            env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
+                and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
+            phi: The feature map that the agent was made with, if it is a user's own and the environment does not offer it.
+            psi: Likewise.
+            compiled: Compiled loops, in place of what the agent was made with.
+            algorithm: An algorithm of a user's own that the agent was made with, not started.
+            objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
+        """
+        return load_agent(cls, path, env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
+
+    def _advised_plan(self) -> Any:
+        """Return the plan from all finished episodes; cached."""
+        if self._advice is None:
+            self._advice = self._algorithm.advice()
+        return self._advice
+
+    def _first_states(self) -> Any:
+        """Return where episodes start: None where the problem says, else the first state that was seen last."""
+        starts_known = self.problem.mdp is not None and self.problem.kind == "finite"
+        return None if starts_known or self._first_state is None else np.asarray(self._first_state)[None]
+
+    def _certify_from(self, episode: OpenEpisode, obs: Any) -> None:
+        """Certify an episode before its first step."""
+        self._first_state = self.problem.state("obs", obs)
+        episode._certificate = self._certificate_of(episode._plan)
+
+    def _end(self, episode: OpenEpisode) -> Episode:
+        plan = episode._plan
+        self._first_state = episode._states[0]
+        regret: float | None = None
+        if self._evaluator is not None and not episode._off_plan:
+            regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
+        record = Episode(
+            index=self.n_episodes,
+            episode_return=float(sum(episode._rewards)),
+            length=episode.stage,
+            regret=regret,
+            upper=float(self._algorithm.upper(plan, self._first_states())[0]),
+            alarm=bool(plan.empty[0]),
+            certificate=episode._certificate,
+        )
+        with uninterrupted():
+            self._algorithm.update(episode._steps())
+            self._log.append(record)
+            self._abandon(episode)
+            self._advice = None
+        return record
+
+    def _abandon(self, episode: OpenEpisode) -> None:
+        episode._is_open = False
+        self._open = [other for other in self._open if other is not episode]
+
+    def _only(self, call: str) -> OpenEpisode:
+        if not self._open:
+            raise ProtocolError(f"{call} was called outside an episode; call begin_episode first")
+        if len(self._open) > 1:
+            raise ProtocolError(f"{call} was called while {len(self._open)} episodes are open; call it on one of them")
+        return self._open[0]

@@ -1,0 +1,113 @@
+"""KernelMatrixRL: UC-MatrixRL through kernels of states (YW19 Algorithm 2), on numbers or on vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.continuous import ContinuousMatrixRL
+from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.features import Features, kernel_features
+from matrixrl.problems import Problem
+from matrixrl.records import FloatArray
+from matrixrl.settings import Settings, real, setting
+
+__all__ = ["FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "line_points"]
+
+
+@dataclass(frozen=True)
+class KernelSettings(MatrixRLSettings):
+    """Settings of KernelMatrixRL on numbered states: those of MatrixRL, and its kernels."""
+
+    points: Any = setting(None, "(S, p) coordinates of the states; the environment's own, else evenly on a line.")
+    k_phi: Any = setting(None, "Kernel of states inside k_φ; the RBF kernel of `length_scale` by default.")
+    k_psi: Any = setting(None, "Kernel of next states; the identity by default.")
+    length_scale: float = setting(
+        0.5,
+        "Length scale of the RBF kernel, in the unit of the points.",
+        real(open_ends=True, remedy="Try 0.5."),
+    )
+    action_correlation: float = setting(0.0, "How much actions share, from 0 to below 1.", real(high=0.999))
+
+    IN_FEATURES: ClassVar[tuple[str, ...]] = ("points", "k_phi", "k_psi")
+    """Settings that are part of the features once these are computed, so that a saved agent does not need them."""
+
+    def make_features(self, problem: Problem) -> Features:
+        """Return the features of the kernels on the states of a finite problem."""
+        task = problem.finite_task
+        points = line_points(problem.points if self.points is None else self.points, task.n_states)
+        k_phi = self.k_phi
+        if k_phi is None:
+            from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
+
+            k_phi = RBF(self.length_scale)
+        return kernel_features(
+            points, task.n_actions, k_phi=k_phi, k_psi=self.k_psi, action_correlation=self.action_correlation
+        )
+
+
+def line_points(points: Any, n_states: int) -> FloatArray:
+    """Return the coordinates of states: as given (S, p), else evenly on a line from −1 to 1.
+
+    >>> line_points(None, 3).ravel()
+    array([-1.,  0.,  1.])
+    """
+    return np.linspace(-1.0, 1.0, n_states)[:, None] if points is None else np.asarray(points, dtype=np.float64)
+
+
+class FiniteKernelMatrixRL(UCMatrixRL):
+    """UC-MatrixRL in coordinates of kernels of states: neighbours share what is learned.
+
+    Every quantity of the paper depends on features through inner products only, so this is the dual algorithm.
+    """
+
+    name = "kernel-matrix-rl"
+    kinds = ("finite",)
+    settings_class: ClassVar[type[Settings]] = KernelSettings
+    settings: KernelSettings
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem through its kernels."""
+        self.check_problem(problem)
+        features = self.settings.make_features(problem)
+        return self.start_prepared(replace(problem, features=features, pseudo=features.psi.pseudo), seeds)
+
+    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start on a problem whose features are those of the kernels."""
+        return super().start(problem, seeds)
+
+
+class KernelStarter(Startable):
+    """Starts the form of KernelMatrixRL that fits the states of a problem: numbers or vectors.
+
+    >>> KernelStarter(length_scale=0.3).name
+    'kernel-matrix-rl'
+    """
+
+    name = "kernel-matrix-rl"
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+        self._n_episodes: int | None = None
+
+    @property
+    def known_reward(self) -> bool:
+        """Whether the agent is given the rewards."""
+        return self._settings.get("known_reward", True) is not False
+
+    def announce(self, n_episodes: int) -> None:
+        """Remember how many episodes will be played."""
+        self._n_episodes = n_episodes
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return the started form."""
+        form = ContinuousMatrixRL if problem.kind == "continuous" else FiniteKernelMatrixRL
+        chosen: Algorithm = form(**self._settings)
+        if self._n_episodes is not None:
+            chosen.announce(self._n_episodes)
+        return chosen.start(problem, seeds)

@@ -1,0 +1,97 @@
+"""What both forms of UC-MatrixRL share: settings, doubling, rare switching, what is proven."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from matrixrl.algorithms.base import Algorithm
+from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.core import Clock, Confidence
+from matrixrl.records import BoolArray, FloatArray
+from matrixrl.settings import Settings
+
+__all__ = ["MatrixRLLearner"]
+
+
+class MatrixRLLearner(Algorithm):
+    """Plans when det A_n has grown enough, forgets data where doubling restarts, and can certify its policy."""
+
+    settings_class: ClassVar[type[Settings]] = MatrixRLSettings
+    settings: MatrixRLSettings
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Start without data (Algorithm 1, line 4)."""
+
+    @abstractmethod
+    def logdets(self) -> FloatArray:
+        """Return ln det(A_n / λ) of every replica: (B,)."""
+
+    @property
+    @abstractmethod
+    def confidence(self) -> Confidence:
+        """Set, radius and shares of δ; of the first replica, where each has its own."""
+
+    @property
+    def clock(self) -> Clock:
+        """N and N of the episode to come."""
+        return clock_of(self.episode, self.settings.doubling, self.settings.n_episodes)
+
+    def begin(self) -> None:
+        """Start without a plan."""
+        self.kept: Any = None
+        """The plan that is being played."""
+        self._kept_logdet: FloatArray = np.full(self.n_replicas, -np.inf)
+
+    def due(self) -> BoolArray:
+        """Return which replicas plan again: those whose det A_n grew by 1 + κ since their last plan: (B,).
+
+        YW19 plans before every episode, κ = 0; Abbasi-Yadkori et al. 2011, section 5.1, bound the cost of κ > 0 by a
+        factor √(1 + κ) of the widths.
+        """
+        if restarts(self.episode, self.settings.doubling):
+            self.forget()
+            self._kept_logdet = np.full(self.n_replicas, -np.inf)
+        growth = self.settings.switch_growth
+        if growth == 0.0:
+            return np.ones(self.n_replicas, dtype=np.bool_)
+        logdet = self.logdets()
+        due: BoolArray = logdet >= self._kept_logdet + math.log1p(growth)
+        self._kept_logdet = np.where(due, logdet, self._kept_logdet)
+        return due
+
+    def planning_memory(self) -> tuple[Any, FloatArray]:
+        """Return the plan that is being played and the determinant it was made at."""
+        return self.kept, self._kept_logdet
+
+    def restore_planning_memory(self, memory: tuple[Any, FloatArray]) -> None:
+        """Take back what `planning_memory` returned."""
+        self.kept, self._kept_logdet = memory
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for these settings, else why not."""
+        claim = self.confidence.guarantee
+        return self._restart_words or claim if claim is True else claim
+
+    @property
+    def certifies(self) -> bool:
+        """Both forms bound V* and the value of their policy."""
+        return True
+
+    def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
+        """True if a certificate holds with probability 1 − δ at all times, else why not."""
+        if self._restart_words:
+            return self._restart_words
+        if alarmed:
+            return "misspecification alarm: the features cannot represent P (or a δ event)"
+        return self.confidence.certificate_guarantee
+
+    @property
+    def _restart_words(self) -> str | None:
+        return "restarts forget data: each epoch has its own δ" if self.settings.doubling == "restart" else None

@@ -1,0 +1,93 @@
+"""Algorithms by name, as objects, or by reference to a user's own class."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.baselines import BASELINES
+from matrixrl.algorithms.continuous import ContinuousMatrixRL
+from matrixrl.algorithms.matrix_rl import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL, KernelStarter
+from matrixrl.checks import choice, fail
+from matrixrl.errors import InvalidInput
+from matrixrl.references import is_reference, load_reference
+
+__all__ = ["ALGORITHMS", "algorithm_class", "make_algorithm", "with_objects"]
+
+ALGORITHMS: dict[str, type[Startable]] = {
+    UCMatrixRL.name: UCMatrixRL,
+    KernelStarter.name: KernelStarter,
+    **BASELINES,
+}
+"""Every algorithm by the name used on the command line and in specs."""
+
+_OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi")
+
+
+def make_algorithm(
+    agent: str | Startable | type[Startable], settings: Mapping[str, Any] | None = None, *, trust_code: bool = False
+) -> Startable:
+    """Return an algorithm that is not started yet.
+
+    Args:
+        agent: A name of `ALGORITHMS`, an algorithm, its class, or ``package.module:Name`` of one.
+        settings: Settings for a name or a class; an algorithm has its own.
+        trust_code: Whether text may import code.
+
+    >>> make_algorithm("psrl", {"preset": "tuned"}).settings.prior
+    0.5
+    """
+    given = with_objects(settings or {}, trust_code=trust_code)
+    if isinstance(agent, Startable):
+        if given:
+            fail("settings", "must be empty for an agent that is already made", sorted(given), "Make it with them.")
+        return copy.deepcopy(agent)
+    made = algorithm_class(agent, trust_code=trust_code)
+    try:
+        return made(**given)
+    except TypeError as error:
+        raise InvalidInput(f"agent {agent!r} cannot be made with settings {sorted(given)} ({error})") from error
+
+
+def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -> type[Startable]:
+    """Return the class that a name or a reference stands for."""
+    found: Any = agent
+    if isinstance(agent, str):
+        if is_reference(agent):
+            found = load_reference("agent", agent, trust_code=trust_code)
+        else:
+            return ALGORITHMS[choice("agent", agent, ALGORITHMS)]
+    if not isinstance(found, type) or not issubclass(found, Startable):
+        rule = "must be a name, an algorithm or a subclass of matrixrl.algorithms.Algorithm"
+        fail("agent", rule, repr(agent), "See matrixrl list agents.")
+    return found
+
+
+def saved_class(name: str, kind: str) -> type[Algorithm] | None:
+    """Return the class of a saved algorithm of the library, or None for a user's own."""
+    forms: dict[tuple[str, str], type[Algorithm]] = {
+        (UCMatrixRL.name, "finite"): UCMatrixRL,
+        (UCMatrixRL.name, "functional"): UCMatrixRL,
+        (KernelStarter.name, "finite"): FiniteKernelMatrixRL,
+        (KernelStarter.name, "continuous"): ContinuousMatrixRL,
+    }
+    return forms.get((name, kind)) or BASELINES.get(name)
+
+
+def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:
+    """Return settings in which references ``package.module:Name`` became objects: classes are called without arguments.
+
+    Args:
+        settings: Settings of an agent, as a spec or a command line gives them.
+        trust_code: Whether text may import code.
+    """
+    made = dict(settings)
+    for name in _OBJECT_SETTINGS:
+        value = made.get(name)
+        if is_reference(value):
+            found = load_reference(name, str(value), trust_code=trust_code)
+            made[name] = found() if isinstance(found, type) else found
+    return made

@@ -1,0 +1,159 @@
+"""`run_seeds`: many seeds of any agent on any problem, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.envs import open_problem
+from matrixrl.problems import Problem
+from matrixrl.seeding import seed_list
+from matrixrl.simulate.results import RunResult, join_results
+from matrixrl.simulate.simulation import Simulation, checked_seeds, plays_in_batches
+
+__all__ = ["SeedRuns", "run_seeds"]
+
+
+class SeedRuns:
+    """All seeds of a run: one simulation where P is known, else one for each seed, played one after the other.
+
+    Args:
+        env: As in `Simulation`.
+        n_episodes: Number of episodes N.
+        seeds: The seeds.
+        agent: As in `Simulation`.
+        settings: Settings of an agent given by name.
+        env_settings: Settings of an environment given by name.
+        trust_code: Whether names may import code.
+        options: Other arguments of `Simulation`.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        n_episodes: int,
+        seeds: Sequence[int],
+        agent: str | Startable | type[Startable] = "matrix-rl",
+        settings: dict[str, Any] | None = None,
+        env_settings: dict[str, Any] | None = None,
+        trust_code: bool = False,
+        **options: Any,
+    ) -> None:
+        self._seeds = checked_seeds(seeds)
+        self._reading = {k: options.pop(k) for k in tuple(options) if k in _READING}
+        self._given = (env, dict(env_settings or {}), trust_code)
+        self._unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+        self._options = {"n_episodes": n_episodes, "agent": self._unstarted, **options}
+        problem = self._open()
+        batch = self._seeds if plays_in_batches(problem) else self._seeds[:1]
+        self.first = self._simulate(problem, batch)
+        """The simulation of the first seeds, which is prepared before anything is played."""
+        self._results: list[RunResult] = []
+        self._current = self.first
+
+    def _open(self) -> Problem:
+        env, env_settings, trust_code = self._given
+        return open_problem(
+            env, env_settings, trust_code=trust_code, known_reward=self._unstarted.known_reward, **self._reading
+        )
+
+    def _simulate(self, problem: Problem, seeds: list[int]) -> Simulation:
+        return Simulation(problem, seeds=seeds, env_settings=self._given[1], **self._options)
+
+    def run(self, *, progress: bool = False, blas_threads: int | None = 1, label: str | None = None) -> RunResult:
+        """Play everything; an interrupt passes through, and `result` then holds what was finished.
+
+        Args:
+            progress: Draw a live bar on standard error.
+            blas_threads: Threads of the linear algebra; None leaves them unchanged.
+            label: Label of the bar.
+        """
+        name = label or f"{self.first.agent} on {self.first.problem.name}"
+        left = [self.first.seeds, *([seed] for seed in self._seeds[len(self.first.seeds) :])]
+        for k, seeds in enumerate(left):
+            if k > 0:  # an environment of its own, unless one was given
+                self._current = self._simulate(self._open(), seeds)
+            title = name if len(left) == 1 else f"{name}, seed {seeds[0]}"
+            self._current.run(progress=progress, blas_threads=blas_threads, label=title)
+            self._results.append(self._current.result())
+        return self.result()
+
+    def result(self) -> RunResult:
+        """Return what was played so far."""
+        is_over = bool(self._results) and self._results[-1].seeds == self._current.seeds
+        return join_results(self._results if is_over else [*self._results, self._current.result()])
+
+
+_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret")
+
+
+def run_seeds(
+    env: Any,
+    *,
+    n_episodes: int,
+    seeds: int | Sequence[int] = 8,
+    agent: str | Startable | type[Startable] = "matrix-rl",
+    env_settings: dict[str, Any] | None = None,
+    phi: Any = None,
+    psi: Any = None,
+    psi_pinv: bool = False,
+    reward: Any = None,
+    horizon: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+    certify: bool = False,
+    compiled: bool | None = None,
+    measure_regret: bool = True,
+    trust_code: bool = False,
+    progress: bool = False,
+    blas_threads: int | None = 1,
+    **settings: Any,
+) -> RunResult:
+    """Run many seeds of an agent on a problem and return regret, returns and bounds.
+
+    Args:
+        env: A short name ("river-swim", "gym:FrozenLake-v1", "cart-pole"), a Gymnasium environment or a `FiniteMDP`.
+        n_episodes: Number of episodes N.
+        seeds: How many (they are 0, 1, 2, …), or the list of them.
+        agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
+            ``package.module:Name`` of one.
+        env_settings: Settings of an environment given by name.
+        phi: φ as a feature map or an (S, A, d) array; the problem's own by default.
+        psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default.
+        psi_pinv: Accept linearly dependent columns of ψ and work on their span.
+        reward: (S, A) known rewards, for an environment without a transition table.
+        horizon: Steps in an episode, where the environment does not declare them.
+        reward_range: Declared range of rewards, for environments that are not ours.
+        certify: Keep a certificate of every episode.
+        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+            alone would take about a second.
+        measure_regret: False leaves regret out and saves an exact evaluation of every policy.
+        trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
+        progress: Draw a live bar.
+        blas_threads: Threads of the linear algebra; None leaves them unchanged.
+        settings: Settings of an agent given by name (preset, set, radius, exploration, …).
+
+    >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
+    >>> result.regret.shape, result.settings["exploration"]
+    ((4, 20), 0.05)
+    """
+    runs = SeedRuns(
+        env,
+        n_episodes=n_episodes,
+        seeds=seeds if isinstance(seeds, Sequence) else seed_list(0, seeds),
+        agent=agent,
+        settings=settings,
+        env_settings=env_settings,
+        trust_code=trust_code,
+        phi=phi,
+        psi=psi,
+        psi_pinv=psi_pinv,
+        reward=reward,
+        horizon=horizon,
+        reward_range=reward_range,
+        measure_regret=measure_regret,
+        certify=certify,
+        compiled=compiled,
+    )
+    return runs.run(progress=progress, blas_threads=blas_threads)

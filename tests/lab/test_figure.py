@@ -1,4 +1,4 @@
-"""The figure for a paper: its size, its fonts, its curves."""
+"""Tests of the figure for a paper: size, fonts and curves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from matrixrl.errors import InvalidInput, MissingExtra, UnknownName
 from matrixrl.lab.execution import Campaign, make_executor
+from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report import draw_paper_figure
-from matrixrl.lab.report.look import looks_of
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 
@@ -68,7 +68,7 @@ def test_both_kinds_of_file_have_the_width_of_the_column(store, tmp_path, column
 
 def test_the_pdf_is_vectors_with_truetype_fonts_inside(store, tmp_path):
     data = draw_paper_figure(store, tmp_path / "a.pdf").read_bytes()
-    assert b"/FontFile2" in data  # a TrueType program is embedded
+    assert b"/FontFile2" in data  # an embedded TrueType font
     assert b"/Type3" not in data
     assert b"/Subtype /Image" not in data
 
@@ -84,7 +84,7 @@ def test_every_agent_is_drawn_in_its_colour_and_nothing_is_cut_off(store, tmp_pa
         wanted = np.array([int(look.colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
         assert (np.abs(image - wanted).max(axis=2) < 0.02).sum() > 500
     edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
-    assert (edges == 1.0).all()  # a long name that ran out of the figure would touch its edge
+    assert (edges == 1.0).all()  # a name that is cut off would touch the edge
 
 
 def test_one_environment_can_be_named(store, tmp_path):

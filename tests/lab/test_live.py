@@ -97,7 +97,7 @@ class Server:
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
 
     def stop(self) -> tuple[int, str, str, float]:
-        """Interrupt it, as Ctrl-C does; return exit code, what it said, and the seconds that it took."""
+        """Interrupt it as Ctrl-C does; return exit code, stdout, stderr and the seconds until it ended."""
         started = time.monotonic()
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=20)
@@ -162,7 +162,7 @@ def server(finished):
         yield found
 
 
-# What a snapshot says
+# Snapshots
 
 
 def test_a_snapshot_shows_the_numbers_of_the_store(finished):
@@ -278,7 +278,7 @@ def test_events_follow_the_store_at_most_once_a_second(tmp_path):
         assert len(stored) >= 3
         assert stored == sorted(set(stored))  # one event for each change, none without
         assert seen[-1]["progress"]["stored"] == seen[-1]["progress"]["total"] == 960
-        assert np.diff(times).min() > 0.7  # a second, less what travels unevenly
+        assert np.diff(times).min() > 0.7  # one second, with a margin for the delivery
         with Store.open_to_write(folder) as store:
             store.fail(0, [0], "no luck")
         assert next(stream)["failures"][0]["reason"] == "no luck"
@@ -292,7 +292,7 @@ def test_events_follow_the_store_at_most_once_a_second(tmp_path):
 def test_a_quiet_stream_gives_signs_of_life(server):
     with streaming(server) as lines:
         assert next(snapshots(lines))["finished"]
-        assert next(line for line in lines if line).startswith(":")  # a comment, which is no event
+        assert next(line for line in lines if line).startswith(":")  # a comment, not an event
 
 
 def test_an_interrupt_ends_it_with_streams_open(finished):
@@ -353,7 +353,7 @@ POINTS = "[...document.querySelectorAll('.chart')].map(c => c.data?.[0].x.at(-1)
 
 
 def wait_for(page, expression: str) -> None:
-    """Wait until an expression is true; from outside, as the page's policy forbids to evaluate text inside."""
+    """Wait until an expression is true; polled from outside, because the policy of the page forbids eval."""
     deadline = time.monotonic() + 30
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
@@ -371,7 +371,7 @@ def test_the_page_grows_with_the_campaign(tmp_path, browser):
             wait_for(page, f"document.querySelectorAll('.chart .scatterlayer').length === 2 && {POINTS}[0] > 10")
             assert page.locator("#notice").is_hidden()
             first = page.evaluate(POINTS)
-            # the reader hides an agent and zooms in; both stay while more comes
+            # a hidden agent and the zoom are kept while episodes are added
             page.locator(".chart .legendtoggle").first.click()
             wait_for(page, "document.querySelector('.chart').data[0].visible === 'legendonly'")
             page.evaluate("Plotly.relayout(document.querySelector('.chart'), {'xaxis.range': [0, 33]})")
@@ -394,7 +394,7 @@ def test_the_page_grows_with_the_campaign(tmp_path, browser):
         assert drawn == 2
         shutil.rmtree(folder)
         wait_for(page, "document.getElementById('notice').innerText.includes('holds no results')")
-        assert page.locator("#percent").inner_text() == "100 %"  # what was seen last stays
+        assert page.locator("#percent").inner_text() == "100 %"  # the last state stays visible
         assert watched.errors == []
         assert all(url.startswith(server.url) or url.startswith("data:") for url in watched.requests)
         page.close()

@@ -1,4 +1,4 @@
-"""The page, in a real browser: what it shows is what the store says, and it asks nobody for anything."""
+"""Tests of the report in a real browser: it shows the numbers of the store and makes no network requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
+from matrixrl.lab import pages
 from matrixrl.lab.analysis import summarise
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.report import write_report
@@ -89,7 +91,7 @@ def whole(tmp_path_factory):
 
 
 def until(page, function, arg=None):
-    """Wait until a function of the page is true; Playwright's own waiting needs eval, which the page forbids."""
+    """Wait until a function of the page is true; the waiting of Playwright needs eval, which the page forbids."""
     end = time.monotonic() + 10.0
     while not page.evaluate(function, arg):
         assert time.monotonic() < end, f"never true: {function}"
@@ -105,7 +107,7 @@ def opened(browser, path, **options):
 
 @pytest.fixture(scope="module")
 def shown(browser, whole):
-    """The page of the finished store, for tests that only look."""
+    """The page of the finished store, for tests that do not change it."""
     watched = opened(browser, whole[1])
     yield watched
     watched.page.close()
@@ -117,7 +119,7 @@ def quiet(watched, path):
 
 
 def traces(page, chart):
-    """Return (agent, part, visible, x, y) of every trace, as Plotly holds it."""
+    """Return agent, part, visibility, style and data of every trace from Plotly."""
     return page.evaluate(
         "(id) => document.getElementById(id)._fullData.map((t) => "
         "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, colour: t.line.color,"
@@ -232,7 +234,7 @@ def test_the_median_replaces_the_mean_and_comes_without_its_band(browser, whole)
         found = traces(watched.page, "env-1-regret")
         np.testing.assert_allclose(of(found, agent.id, "line")["y"], agent.curve.median)
         assert set(of(found, agent.id, "band")["y"]) == {None}
-    click_legend(watched.page, "env-1-regret", "psrl")  # what is switched off meanwhile stays off with its band
+    click_legend(watched.page, "env-1-regret", "psrl")  # an agent that is hidden now stays hidden with its band
     visible_is(watched.page, "env-1-regret", "psrl", "legendonly")
     watched.page.locator("[data-measure=mean]").click()
     again = of(traces(watched.page, "env-1-regret"), "random", "line")["y"]
@@ -254,7 +256,7 @@ def test_slopes_are_said_in_the_legend(shown, whole):
     legend = shown.page.locator("#env-1-loglog .legend").text_content()
     for agent in environments[0].agents:
         assert f"slope {agent.exponent.value:.2f}" in legend
-    assert "slope ½" in legend
+    assert "guide of slope ½" in legend
 
 
 def column(page, number):
@@ -274,7 +276,7 @@ def test_a_click_on_a_heading_sorts(browser, whole):
     assert [float(v) for v in column(page, 2)] == sorted(totals, reverse=True)
     page.locator("#env-1 thead").get_by_role("button", name="certificate gap").click()
     gaps = column(page, 10)
-    assert gaps[2:] == ["", ""]  # who has none stays last
+    assert gaps[2:] == ["", ""]  # agents without certificates stay last
     assert float(gaps[0]) <= float(gaps[1])
     assert column(page, 0)[0] in {environments[0].agents[0].id, environments[0].agents[1].id}
     assert page.locator("#env-1 [aria-sort=ascending]").count() == 1
@@ -335,7 +337,7 @@ def test_what_people_wrote_is_shown_and_never_run(browser, tmp_path):
     watched = opened(browser, path)
     page = watched.page
     assert page.evaluate("window.pwned") is None
-    assert page.locator("script").count() == 4  # theme, data, Plotly, ours
+    assert page.locator("script").count() == 4  # theme, data, Plotly, script of the page
     assert page.locator("img, .chart a, h1 *").count() == 0
     assert page.locator("h1").text_content() == page.title() == title
     assert page.locator("#env-1 h2").text_content() == cells[0].env_id
@@ -365,9 +367,9 @@ def test_a_store_that_is_half_done_has_a_page_of_what_is_there(browser, tmp_path
     watched = opened(browser, path)
     assert [t["agent"] for t in traces(watched.page, "env-1-regret") if t["part"] == "line"] == played
     assert watched.page.locator("#env-2 .chart").count() == 0
-    assert "Nothing was played here so far" in watched.page.locator("#env-2").inner_text()
+    assert "No episodes have been played here so far" in watched.page.locator("#env-2").inner_text()
     assert "out of memory" in watched.page.locator(".failures").inner_text()
-    assert watched.page.locator("tr.best").count() == 0  # totals of unequal lengths have no best
+    assert watched.page.locator("tr.best").count() == 0  # totals of unequal lengths cannot be compared
     quiet(watched, path)
     watched.page.close()
 
@@ -379,7 +381,7 @@ def test_one_seed_and_one_episode_have_a_page_without_bands(browser, tmp_path):
     watched = opened(browser, path)
     found = traces(watched.page, "env-1-regret")
     assert {t["part"] for t in found} == {"line", "bound"}
-    assert "One seed says nothing of the spread" in watched.page.locator("header").inner_text()
+    assert "The spread cannot be estimated from one seed" in watched.page.locator("header").inner_text()
     assert "nan" not in watched.page.locator("main").inner_text().lower()
     quiet(watched, path)
     watched.page.close()
@@ -409,7 +411,7 @@ def test_a_page_replaces_the_earlier_one_and_leaves_nothing_beside_it(tmp_path):
         path.write_text("old")
         assert write_report(store, path) == path
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
-    assert "Nothing was played here so far" in path.read_text(encoding="utf-8")
+    assert "No episodes have been played here so far" in path.read_text(encoding="utf-8")
 
 
 def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
@@ -417,6 +419,24 @@ def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "plotly.offline", None)
         with pytest.raises(MissingExtra, match=r"matrixrl\[lab\]"):
             write_report(store, tmp_path / "report.html")
+
+
+def test_without_jinja2_the_way_out_is_said(monkeypatch):
+    pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtra, match=r"jinja2.*matrixrl\[lab\]"):
+        pages.render("report.html.j2")
+
+
+def test_a_template_escapes_its_values_and_needs_all_of_them():
+    values = {"title": "<b>&", "reserved_ids": ['"><i>'], "looks": ["</script>"]}
+    page = pages.render("live.html.j2", **values)
+    assert "<title>&lt;b&gt;&amp;</title>" in page
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert "\\u003c/script" in page
+    with pytest.raises(UndefinedError, match="'title' is undefined"):
+        pages.render("live.html.j2", reserved_ids=[], looks=[])
 
 
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):

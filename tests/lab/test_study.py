@@ -1,4 +1,4 @@
-"""The study in its smallest form: every question is asked and answered, kept, and written down."""
+"""Tests of the study in its smallest size: every question is answered, stored and written to the pages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 
 from browser import Watched, chromium
 from matrixrl.errors import StoreError, UnknownName
+from matrixrl.lab.analysis.statistics import expanded_level
 from matrixrl.lab.store import Store
 from matrixrl.lab.study import questions, run_study, write_pages
 from matrixrl.lab.study.confidence import coverage_of
 from matrixrl.lab.study.slopes import power, ratio, share_interval
 from matrixrl.problems import tabular
+from matrixrl.seeding import generator
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +125,21 @@ def test_powers_ratios_and_shares(rng):
     assert exact.high == pytest.approx(1.0 - 0.025 ** (1.0 / 20.0))
 
 
+@pytest.mark.parametrize("seeds", [2, 4, 16])
+def test_intervals_are_quantiles_of_resampled_seeds(rng, seeds):
+    """The second route draws the resamples of scipy.stats.bootstrap with numpy."""
+    x, totals = [1.0, 2.0, 4.0], [rng.gamma(2.0, 50.0, seeds) for _ in range(3)]
+    tail = (1.0 - expanded_level(seeds)) / 2.0
+    draws, rows = generator(0, "sampling"), generator(0, "sampling").integers(0, seeds, (1999, seeds))
+    means = [total[draws.integers(0, seeds, (1999, seeds))].mean(axis=1) for total in totals]
+    slopes = np.polyfit(np.log(x), np.log(means), 1)[0]
+    ratios = totals[0][rows].mean(axis=1) / totals[1][rows].mean(axis=1)
+    for found, drawn in ((power(x, totals), slopes), (ratio(totals[0], totals[1]), ratios)):
+        np.testing.assert_allclose([found.low, found.high], np.quantile(drawn, [tail, 1.0 - tail]), rtol=1e-9)
+
+
 def test_coverage_counts_what_it_should():
-    """A huge exploration keeps M* inside always; none at all never does."""
+    """A very large radius always contains M*; a very small one does not."""
     world = tabular(n_states=4, n_actions=2, horizon=3, seed=0)
     assert set(coverage_of(world, "proof", runs=3, episodes=5).values()) == {3}
     assert coverage_of(world, "constant", runs=3, episodes=60)["column-printed"] < 3

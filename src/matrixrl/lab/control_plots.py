@@ -1,4 +1,4 @@
-"""Pictures of control: returns against episodes, and what an agent knows of a plane of states."""
+"""Matplotlib figures of control tasks: returns against episodes, and value and width over a plane of states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from matrixrl.agents import KernelMatrixRL
 from matrixrl.envs import CONTROL
-from matrixrl.lab.plots import require_matplotlib
+from matrixrl.lab.palette import COLOURS
+from matrixrl.lab.plots import add_grid, require_matplotlib
 from matrixrl.records import FloatArray
 from matrixrl.simulate import ControlResult
 
@@ -19,7 +20,16 @@ _GRID = 61
 
 
 def draw_control(result: ControlResult, agent: KernelMatrixRL, path: Path) -> None:
-    """Draw the returns of every seed; for two coordinates also value, width and path of one agent."""
+    """Draw the returns of every seed and, for two coordinates, the value and the width of one agent.
+
+    Args:
+        result: Returns of all seeds.
+        agent: Agent of one seed, whose value function is drawn.
+        path: PNG file to write.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
@@ -37,15 +47,15 @@ def draw_control(result: ControlResult, agent: KernelMatrixRL, path: Path) -> No
 def _draw_returns(axes: Any, result: ControlResult) -> None:
     episodes = np.arange(1, result.returns.shape[1] + 1)
     for row in result.returns:
-        axes.plot(episodes, row, color="#0072B2", alpha=0.35, linewidth=1.0)
+        axes.plot(episodes, row, color=COLOURS[0], alpha=0.35, linewidth=1.0)
     played = ~np.isnan(result.returns).all(axis=0)
     mean = np.nanmean(result.returns[:, played], axis=0)
-    axes.plot(episodes[played], mean, color="#D55E00", linewidth=2.0, label="mean")
+    axes.plot(episodes[played], mean, color=COLOURS[1], linewidth=2.0, label="mean")
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
     count = len(result.seeds)
     axes.set_title(f"{count} seed{'s' * (count > 1)}, nothing tuned to the task", fontsize=10)
-    axes.grid(alpha=0.25, linewidth=0.6)
+    add_grid(axes)
     axes.legend(fontsize=8.5)
 
 
@@ -66,7 +76,7 @@ def _draw_plane(figure: Any, axes: Any, agent: KernelMatrixRL, names: tuple[str,
 
 
 def _box(agent: KernelMatrixRL) -> tuple[FloatArray, FloatArray]:
-    """Return the plane to draw: the bounds of the space, or what was seen where it has none."""
+    """Return the corners of the plane to draw: the bounds of the space, or of the visited states if unbounded."""
     seen = agent.engine.model.data.obs
     low, high = agent.task.low, agent.task.high
     bounded = (np.abs(low) < 1e6) & (np.abs(high) < 1e6)

@@ -1,4 +1,4 @@
-"""Pictures of regret."""
+"""Matplotlib figures of regret, and the functions that all figures share."""
 
 from __future__ import annotations
 
@@ -9,26 +9,78 @@ from typing import Any
 import numpy as np
 
 from matrixrl.errors import MissingExtra
+from matrixrl.lab.palette import REFERENCE, Look, look
+from matrixrl.records import FloatArray
 from matrixrl.simulate import RunResult
 
-__all__ = ["draw_regret", "require_matplotlib"]
+__all__ = ["add_grid", "draw_curve", "draw_regret", "require_matplotlib"]
 
-# Okabe and Ito's colours: told apart by colour-blind readers and in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_STYLES = ("-", "--", "-.", ":")
 _POINTS = 400
 
 
 def require_matplotlib() -> None:
-    """Raise a clear error, before any work is done, if pictures cannot be drawn."""
+    """Raise an error that names the extra to install if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise MissingExtra("pictures need matplotlib, which is not installed; pip install 'matrixrl[viz]'") from error
+        raise MissingExtra("figures need matplotlib, which is not installed; pip install 'matrixrl[viz]'") from error
+
+
+def draw_curve(
+    axes: Any,
+    episode: FloatArray,
+    mean: FloatArray,
+    band: tuple[FloatArray, FloatArray],
+    look: Look,
+    *,
+    label: str | None = None,
+    line_width: float = 1.3,
+    dashed: bool = True,
+    markers: int = 0,
+) -> Any:
+    """Draw a curve of regret or returns with the band around it.
+
+    Args:
+        axes: Axes of matplotlib.
+        episode: Episode numbers, shape (m,).
+        mean: Values of the line, shape (m,).
+        band: Lower and upper edge of the band, shape (m,) each; not drawn if they are equal everywhere.
+        look: Colour, dash and marker.
+        label: Name in the legend.
+        line_width: Width of the line in points.
+        dashed: Use the dash of the look; otherwise the line is solid.
+        markers: Number of markers on the line.
+
+    Returns:
+        The line, which can be passed to a legend.
+    """
+    style: dict[str, Any] = {"linestyle": look.line_style if dashed else "-", "linewidth": line_width}
+    if markers:
+        at = np.searchsorted(episode, np.linspace(0.12, 0.95, markers) * episode[-1]).clip(max=len(episode) - 1)
+        style |= {"marker": look.marker, "markersize": 2.8, "markeredgewidth": 0, "markevery": np.unique(at).tolist()}
+    (line,) = axes.plot(episode, mean, color=look.colour, label=label, **style)
+    low, high = band
+    if (low < high).any():
+        axes.fill_between(episode, low, high, color=look.colour, alpha=0.18, linewidth=0)
+    return line
+
+
+def add_grid(axes: Any, axis: str = "both") -> None:
+    """Add a faint grid to axes of matplotlib."""
+    axes.grid(alpha=0.25, linewidth=0.6, axis=axis)
 
 
 def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> None:
-    """Draw cumulative regret against episodes, mean and range over seeds, linear and log-log."""
+    """Draw cumulative regret against episodes, mean and range over seeds, with linear and logarithmic axes.
+
+    Args:
+        results: Result of each agent by its label.
+        path: PNG file to write.
+        title: Title of the figure.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
@@ -37,40 +89,32 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     linear, logarithmic, *rest = figure.subplots(1, 2 + bool(certified))
     for axes in rest:
         _draw_certificates(axes, certified)
-    longest = max(result.n_episodes for result in results.values())
     for i, (label, result) in enumerate(results.items()):
         if result.n_episodes == 0:
             continue
-        curves = result.cumulative_regret
-        n = curves.shape[1]
+        n = result.n_episodes
         points = np.unique(np.geomspace(1, n, min(n, _POINTS)).round().astype(int))
         points = np.union1d(points, np.linspace(1, n, min(n, _POINTS)).round().astype(int))
-        shown = curves[:, points - 1]
-        colour, style = _COLOURS[i % len(_COLOURS)], _STYLES[i % len(_STYLES)]
+        shown = result.cumulative_regret[:, points - 1]
+        band = (shown.min(axis=0), shown.max(axis=0))
         proof = "" if result.guarantee is True else " (no proof)"
         name = f"{label}{proof}: {result.final_regret.mean():,.0f}"
         for axes in (linear, logarithmic):
-            axes.plot(points, shown.mean(axis=0), style, color=colour, label=name, linewidth=1.8)
-            axes.fill_between(points, shown.min(axis=0), shown.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+            draw_curve(axes, points, shown.mean(axis=0), band, look(i), label=name, line_width=1.8)
     reference = next(iter(results.values()))
-    episodes = np.arange(1, longest + 1)
+    episodes = np.arange(1, max(result.n_episodes for result in results.values()) + 1)
     for axes in (linear, logarithmic):
-        if reference.earns_from_zero:  # only then is V* what a policy that earns nothing loses
-            axes.plot(
-                episodes,
-                episodes * reference.optimal_value,
-                color="#888888",
-                linewidth=0.9,
-                label="earning nothing: N·V*",
-            )
+        if reference.earns_from_zero:  # only then is V* the regret of an episode without reward
+            lost = episodes * reference.optimal_value
+            axes.plot(episodes, lost, color=REFERENCE, linewidth=0.9, label="earning nothing: N·V*")
         axes.set_xlabel("episode N")
-        axes.grid(alpha=0.25, linewidth=0.6)
+        add_grid(axes)
     linear.set_ylabel("cumulative regret")
     logarithmic.set_xscale("log")
     logarithmic.set_yscale("log")
     largest = max(float(r.cumulative_regret[:, -1].max()) for r in results.values() if r.n_episodes)
     bottom, top = logarithmic.get_ylim()
-    logarithmic.set_ylim(max(bottom, 1e-5 * max(largest, 1e-3)), top)  # rounding is not regret
+    logarithmic.set_ylim(max(bottom, 1e-5 * max(largest, 1e-3)), top)  # smaller values are rounding errors
     logarithmic.set_title("the same, both axes logarithmic", fontsize=10)
     seeds = len(reference.seeds)
     linear.set_title(f"mean of {seeds} seed{'s' * (seeds > 1)}, band: all of them", fontsize=10)
@@ -80,12 +124,12 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
 
 
 def _draw_certificates(axes: Any, results: Mapping[str, RunResult]) -> None:
-    """Draw the certified band around the truth, V*(s0) and the value of what is played: the mean of all seeds.
+    """Draw V*(s0), the value of the played policies and the certified band, as means over seeds.
 
-    The lightest band reaches from the lowest lower bound of a seed to the highest upper one.
+    The lighter band reaches from the lowest lower bound of all seeds to the highest upper bound.
     """
     for i, (label, result) in enumerate(results.items()):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = look(i).colour
         episodes = np.arange(1, result.n_episodes + 1)
         lower, upper = result.certified[:, :, 0], result.certified[:, :, 1]
         widest = (lower.min(axis=0), upper.max(axis=0))
@@ -94,10 +138,10 @@ def _draw_certificates(axes: Any, results: Mapping[str, RunResult]) -> None:
         axes.fill_between(episodes, *means, color=colour, alpha=0.2, linewidth=0, label=f"{label}: certified")
         played = (result.optimal_value - result.regret).mean(axis=0)
         axes.plot(episodes, played, color=colour, linewidth=0.9, label="played")
-        axes.axhline(result.optimal_value, color="#000000", linewidth=0.9, linestyle=":")
+        axes.axhline(result.optimal_value, color="black", linewidth=0.9, linestyle=":")
     axes.set_xscale("log")
     axes.set_xlabel("episode N")
     axes.set_ylabel("value of the start")
     axes.set_title("certificates, mean and range of seeds; dotted: V*(s0)", fontsize=10)
-    axes.grid(alpha=0.25, linewidth=0.6)
+    add_grid(axes)
     axes.legend(fontsize=8.5)

@@ -1,4 +1,4 @@
-"""What the results say, with intervals over seeds."""
+"""Statistics of stored results, with intervals over seeds."""
 
 from matrixrl.lab.analysis.statistics import Curve, Interval
 from matrixrl.lab.analysis.summary import AgentSummary, EnvSummary, summarise

@@ -1,9 +1,11 @@
-"""Means with bootstrap intervals over seeds; pure functions of arrays."""
+"""Means, medians and growth exponents with bootstrap intervals over seeds; pure functions of arrays."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -11,37 +13,55 @@ from scipy import stats
 from matrixrl.records import FloatArray
 from matrixrl.seeding import generator
 
-__all__ = ["Curve", "Interval", "curve_of", "grid_of", "growth_exponent", "mean_interval", "median_interval"]
+__all__ = [
+    "Curve",
+    "Interval",
+    "bootstrap",
+    "curve_of",
+    "expanded_level",
+    "grid_of",
+    "growth_exponent",
+    "log_log_slope",
+    "mean_interval",
+    "median_interval",
+]
 
 CONFIDENCE = 0.95
 _RESAMPLES = 1999
-_FEWEST = 3  # seeds; fewer say next to nothing of their spread
+_BATCH = 100  # resamples held in memory at once
+_MIN_SEEDS = 3  # with fewer seeds the spread cannot be estimated
 _GRID = 160
 _SLOPE_POINTS = 24
-_NO_REGRET = 1e-12  # a resample of seeds without regret has a logarithm too
+_MIN_MEAN = 1e-12  # lower limit of a mean before its logarithm is taken
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its 95 % bootstrap interval over seeds; NaN ends for one or two seeds, which cannot say."""
+    """A number with its 95 % interval over seeds.
+
+    Attributes:
+        value: Estimate from all seeds.
+        low: Lower end of the interval; NaN if there are too few seeds.
+        high: Upper end of the interval; NaN if there are too few seeds.
+    """
 
     value: float
     low: float
     high: float
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return plain data; None where there is no number."""
+        """Return the three numbers as plain data, with None in place of NaN."""
         return {name: _plain(getattr(self, name)) for name in ("value", "low", "high")}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity along episodes, over K seeds.
+    """A quantity against episodes, summarised over K seeds.
 
     Attributes:
-        episode: (m,) counted from 1.
-        mean, median: (m,).
-        low, high: (m,) the 95 % bootstrap band of the mean; equal to it for one or two seeds.
+        episode: Episode numbers, counted from 1, shape (m,).
+        mean, median: Mean and median over seeds, shape (m,).
+        low, high: 95 % bootstrap band of the mean, shape (m,); equal to the mean for one or two seeds.
     """
 
     episode: FloatArray
@@ -52,7 +72,11 @@ class Curve:
 
 
 def grid_of(n: int, points: int = _GRID) -> FloatArray:
-    """Return episodes 1 … n to draw, some evenly and some logarithmically spread; all if they are few.
+    """Return at most `points` of the episodes 1 … n, half of them evenly and half logarithmically spaced.
+
+    Args:
+        n: Number of episodes.
+        points: Largest number of episodes to return; all n are returned if n is not larger.
 
     >>> grid_of(4)
     array([1., 2., 3., 4.])
@@ -64,16 +88,20 @@ def grid_of(n: int, points: int = _GRID) -> FloatArray:
 
 
 def curve_of(values: FloatArray, episode: FloatArray) -> Curve:
-    """Return mean, median and band of values (K, m) at the episodes (m,)."""
+    """Return the mean, the median and the band of the mean at each episode.
+
+    Args:
+        values: One row per seed, shape (K, m).
+        episode: Episode numbers, shape (m,).
+    """
     mean, median = values.mean(axis=0), np.median(values, axis=0)
-    if len(values) < _FEWEST:
+    if len(values) < _MIN_SEEDS:
         return Curve(episode, mean, median, mean, mean)
-    band = _bootstrap(values, np.mean)
-    return Curve(episode, mean, median, band[0], band[1])
+    return Curve(episode, mean, median, *bootstrap([values], np.mean))
 
 
 def mean_interval(values: FloatArray) -> Interval:
-    """Return the mean of (K,) numbers with its interval.
+    """Return the mean of values of shape (K,) with its interval.
 
     >>> mean_interval(np.array([1.0, 1.0, 1.0]))
     Interval(value=1.0, low=1.0, high=1.0)
@@ -82,19 +110,22 @@ def mean_interval(values: FloatArray) -> Interval:
 
 
 def median_interval(values: FloatArray) -> Interval:
-    """Return the median of (K,) numbers with its interval."""
+    """Return the median of values of shape (K,) with its interval."""
     return _interval(values, np.median)
 
 
 def growth_exponent(cumulative: FloatArray, episode: FloatArray) -> Interval | None:
     r"""Return the slope of ln(mean cumulative regret) against ln N over the last decade, with its interval.
 
-    One is linear regret (nothing is learned any more), ½ the rate of the theorems, 0 a regret that has stopped. None
-    where there is no regret to speak of, or fewer than ten episodes.
+    A slope of 1 is linear regret (the agent has stopped learning), ½ is the rate of the theorems, and 0 means that
+    regret no longer grows.
 
     Args:
-        cumulative: (K, m) cumulative regret at the episodes.
-        episode: (m,).
+        cumulative: Cumulative regret of each seed, shape (K, m).
+        episode: Episode numbers, shape (m,).
+
+    Returns:
+        The slope, or None if the mean regret is not positive or there are fewer than ten episodes.
 
     >>> n = np.arange(1.0, 1001.0)
     >>> round(growth_exponent(np.sqrt(n)[None, :], n).value, 6)
@@ -106,37 +137,75 @@ def growth_exponent(cumulative: FloatArray, episode: FloatArray) -> Interval | N
         return None
     targets = np.geomspace(episode[chosen[0]], last, _SLOPE_POINTS)
     picked = np.unique(np.searchsorted(episode, targets).clip(max=len(episode) - 1))
-    curves, x = cumulative[:, picked], np.log(episode[picked])
+    curves = cumulative[:, picked]
     if not (curves.mean(axis=0) > 0.0).all():
         return None
-    centred = x - x.mean()
 
     def slope(seeds: FloatArray, axis: int = -1) -> FloatArray:
-        mean = curves[seeds.astype(int)].mean(axis=axis - 1)
-        found: FloatArray = np.log(np.maximum(mean, _NO_REGRET)) @ centred / (centred @ centred)
-        return found
+        return log_log_slope(episode[picked], curves[seeds.astype(int)].mean(axis=axis - 1))
 
-    everyone = np.arange(len(curves))
-    value = float(slope(everyone.astype(float)))
-    if len(curves) < _FEWEST:
+    seeds = np.arange(len(curves), dtype=np.float64)
+    value = float(slope(seeds))
+    if len(curves) < _MIN_SEEDS:
         return Interval(value, math.nan, math.nan)
+    low, high = bootstrap([seeds], slope)
+    return Interval(value, float(low), float(high))
+
+
+def log_log_slope(x: FloatArray, means: FloatArray) -> FloatArray:
+    """Return the least-squares slope of ln(means) against ln(x).
+
+    Args:
+        x: Positive numbers, shape (m,).
+        means: Values at x, shape (..., m).
+
+    Returns:
+        Slopes, shape (...).
+    """
+    centred = np.log(x) - np.log(x).mean()
+    slope: FloatArray = np.log(np.maximum(means, _MIN_MEAN)) @ centred / (centred @ centred)
+    return slope
+
+
+def bootstrap(
+    samples: Sequence[FloatArray],
+    statistic: Callable[..., Any],
+    *,
+    paired: bool = False,
+    batch: int | None = _BATCH,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the 95 % percentile bootstrap interval of a statistic.
+
+    Args:
+        samples: Arrays with one row per seed, at least two rows each. Every array is resampled independently.
+        statistic: Function of the samples and of `axis`, over which it reduces.
+        paired: Resample all arrays with the same seeds.
+        batch: Number of resamples computed at once; None computes all of them together.
+
+    Returns:
+        Lower and upper ends, with the shape of the statistic.
+    """
     ends = stats.bootstrap(
-        (everyone.astype(float),),
-        slope,
+        tuple(samples),
+        statistic,
+        axis=0,
         n_resamples=_RESAMPLES,
-        confidence_level=expanded_level(len(curves)),
+        confidence_level=expanded_level(min(map(len, samples))),
         method="percentile",
         vectorized=True,
+        paired=paired,
+        batch=batch,
         rng=generator(0, "sampling"),
     ).confidence_interval
-    return Interval(value, float(ends.low), float(ends.high))
+    return np.asarray(ends.low), np.asarray(ends.high)
 
 
 def expanded_level(n: int) -> float:
-    """Return the level at which percentiles are read so that n seeds cover 95 % of the time, not fewer.
+    """Return the level of the percentile interval whose coverage is about 95 % for n seeds.
 
-    The plain percentile interval is a normal interval with the variance of the sample (divided by n): too narrow for
-    few seeds. Its level is raised as a t interval's is: 1 − 2Φ(−t·√(n/(n−1))), t the 97.5 % quantile of n − 1 degrees.
+    The percentile interval is a normal interval with the sample variance divided by n, which is too narrow for few
+    seeds. Its level is raised to that of a t interval: 1 − 2Φ(−t·√(n/(n−1))), where t is the 97.5 % quantile of the t
+    distribution with n − 1 degrees of freedom.
 
     >>> round(expanded_level(8), 3), round(expanded_level(1000), 3)
     (0.989, 0.95)
@@ -145,27 +214,12 @@ def expanded_level(n: int) -> float:
     return float(1.0 - 2.0 * stats.norm.cdf(-t))
 
 
-def _interval(values: FloatArray, statistic: object) -> Interval:
-    value = float(statistic(values))  # type: ignore[operator]
-    if len(values) < _FEWEST:
+def _interval(values: FloatArray, statistic: Callable[..., Any]) -> Interval:
+    value = float(statistic(values))
+    if len(values) < _MIN_SEEDS:
         return Interval(value, math.nan, math.nan)
-    low, high = _bootstrap(values[:, None], statistic)
-    return Interval(value, float(low[0]), float(high[0]))
-
-
-def _bootstrap(values: FloatArray, statistic: object) -> tuple[FloatArray, FloatArray]:
-    found = stats.bootstrap(
-        (values,),
-        statistic,
-        axis=0,
-        n_resamples=_RESAMPLES,
-        confidence_level=expanded_level(len(values)),
-        method="percentile",
-        vectorized=True,
-        batch=100,
-        rng=generator(0, "sampling"),
-    ).confidence_interval
-    return np.asarray(found.low), np.asarray(found.high)
+    low, high = bootstrap([values], statistic)
+    return Interval(value, float(low), float(high))
 
 
 def _plain(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What a store says: curves, tables, exponents, differences, times. A pure function of the store."""
+"""Summary of a store: curves, totals, growth exponents, differences and times of every agent."""
 
 from __future__ import annotations
 
@@ -24,39 +24,40 @@ from matrixrl.simulate.results import alarm_words
 
 __all__ = ["AgentSummary", "EnvSummary", "summarise"]
 
-_ROUNDING = 1e-9  # optimism is judged up to the rounding of values
+_ROUNDING = 1e-9  # relative tolerance of comparisons with V*
 
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """One agent on one environment.
+    """Summary of one agent on one environment.
 
     Attributes:
-        cell: number of the cell.
-        id: of the agent.
-        agent: its name.
-        settings: all of them.
-        guarantee: True if a regret bound is proven for these settings and no alarm was raised, else why not; None
-            before the first block.
-        played: the seeds that are counted: those that have episodes and did not fail (all, if all failed).
-        failed: (seed, reason) of those that failed.
-        episodes: how many all of those seeds have.
-        curve: cumulative regret, or return of each episode where there is no regret; None before the first block.
-        final: mean of the total regret, or of the return over the second half.
-        median: the same with the median.
-        totals: (K,) what `final` is the mean of, by seed.
-        at_end: per episode over the last tenth, mean over seeds.
-        exponent: growth of regret over the last decade, or None.
-        difference: of `totals` to the best agent's on the same seeds, or None for the best itself.
-        seconds_per_1000: for one seed, as part of its batch.
-        kept_megabytes: what one seed keeps between episodes.
-        optimistic_share: episodes in which the plan's own value was at least V*(s0); None without V*.
-        gap: mean of the final certificates' gaps; None where there are none.
-        certified: curves of the certificate's lower and upper bound, or None.
-        truths_inside: in how many of the seeds every certificate held: V*(s0) below its upper bound, the value of the
-            policy that was played above its lower one; 0 without certificates.
-        plans: how often a seed planned, mean over the finished ones; NaN before that.
-        bounds: episode, theorem_2 and explicit bound on regret, or None.
+        cell: Number of the cell.
+        id: Id of the agent.
+        agent: Registered name of the agent.
+        settings: All settings of the agent, including defaults.
+        guarantee: True if a regret bound is proven for these settings and no alarm was raised, otherwise the reason;
+            None before the first block.
+        played: Seeds that the statistics include: those with episodes that did not fail (all seeds with episodes if
+            all failed).
+        failed: Seed and reason of every failed run.
+        episodes: Number of episodes that all seeds in `played` have.
+        curve: Cumulative regret, or return of each episode if the optimum is unknown; None before the first block.
+        final: Mean of the total regret, or of the return over the second half of the episodes.
+        median: Median of the same quantity.
+        totals: Values of which `final` is the mean, shape (K,).
+        at_end: Regret or return per episode over the last tenth of the episodes, mean over seeds.
+        exponent: Growth exponent of regret over the last decade, or None.
+        difference: Mean of `totals` minus those of the best agent on the same seeds; None for the best agent.
+        seconds_per_1000: Seconds per 1,000 episodes of one seed, measured as its share of a batch.
+        kept_megabytes: Megabytes that one seed stores between episodes.
+        optimistic_share: Share of episodes in which the planned value was at least V*(s0); None if V* is unknown.
+        gap: Mean gap of the final certificates; None without certificates.
+        certified: Curves of the lower and the upper bound of the certificates, or None.
+        truths_inside: Number of seeds of which all certificates held: V*(s0) was at most the upper bound and the value
+            of the played policy at least the lower bound; 0 without certificates.
+        plans: Number of plans of a seed, mean over the finished seeds; NaN if none is finished.
+        bounds: Lists `episode`, `theorem_2` and `explicit` of the bounds on regret, or None.
     """
 
     cell: int
@@ -85,21 +86,21 @@ class AgentSummary:
 
     @property
     def seeds(self) -> int:
-        """How many seeds are counted."""
+        """Number of seeds that the statistics include."""
         return len(self.played)
 
 
 @dataclass(frozen=True)
 class EnvSummary:
-    """All agents on one environment.
+    """Summary of all agents on one environment.
 
     Attributes:
-        id: of the environment.
-        measure: "regret", or "return" where no optimum is known.
-        facts: horizon, sizes, optimal_value, as far as known.
-        agents: in the order of the spec.
-        best: id of the agent with the least regret, or the highest return, of those with the most episodes and seeds;
-            None before the first block.
+        id: Id of the environment.
+        measure: "regret", or "return" if the optimum is unknown.
+        facts: `horizon`, `sizes` and `optimal_value`, as far as they are known.
+        agents: Summaries of the agents in the order of the spec.
+        best: Id of the agent with the least regret, or the highest return, among those with the most episodes and
+            seeds; None before the first block.
     """
 
     id: str
@@ -110,7 +111,11 @@ class EnvSummary:
 
 
 def summarise(store: Store) -> list[EnvSummary]:
-    """Return one summary for each environment; what is not there yet is left out."""
+    """Return one summary for each environment, from the episodes that are stored so far.
+
+    Args:
+        store: Store, open for reading or writing.
+    """
     found: dict[str, list[tuple[int, Cell]]] = {}
     for number, cell in enumerate(store.experiment.cells):
         found.setdefault(cell.env_id, []).append((number, cell))
@@ -130,13 +135,13 @@ def _environment(store: Store, env_id: str, cells: list[tuple[int, Cell]], rows:
         return EnvSummary(env_id, measure, facts, agents, None)
     sign = 1.0 if measure == "regret" else -1.0
     most = max((a.episodes, a.seeds) for a in played)
-    complete = [a for a in played if (a.episodes, a.seeds) == most]  # a total of fewer episodes is not a better one
+    complete = [a for a in played if (a.episodes, a.seeds) == most]  # totals of fewer episodes cannot be compared
     best = min(complete, key=lambda a: sign * a.final.value if a.final is not None else math.inf)
-    return EnvSummary(env_id, measure, facts, [_beside(a, best) for a in agents], best.id)
+    return EnvSummary(env_id, measure, facts, [_with_difference(a, best) for a in agents], best.id)
 
 
-def _beside(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
-    """Return the summary with its paired difference to the best, where both have the same seeds and episodes."""
+def _with_difference(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
+    """Add the paired difference to the best agent if both have the same seeds and episodes."""
     same = agent.id != best.id and agent.played == best.played and agent.episodes == best.episodes
     if not same or agent.totals is None or best.totals is None:
         return agent
@@ -146,18 +151,18 @@ def _beside(agent: AgentSummary, best: AgentSummary) -> AgentSummary:
 def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSummary:
     facts = store.facts(number)
     played = [row for row in rows if row.episodes > 0]
-    begun = [row for row in played if row.status != "failed"] or played
+    counted = [row for row in played if row.status != "failed"] or played
     summary = AgentSummary(
         cell=number,
         id=cell.agent_id,
         agent=cell.agent,
         settings=cell.settings,
         guarantee=_guarantee(facts, rows),
-        played=[row.seed for row in begun],
+        played=[row.seed for row in counted],
         failed=[(row.seed, row.reason or "") for row in rows if row.status == "failed"],
-        episodes=min((row.episodes for row in begun), default=0),
+        episodes=min((row.episodes for row in counted), default=0),
     )
-    if not begun:
+    if not counted:
         return summary
     seeds = summary.played
     series = store.read(number, cell.measure, seeds)
@@ -186,8 +191,8 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
     totals = cumulative[:, -1]
     upper, value = store.read(number, "optimistic", seeds), float(facts["optimal_value"])
     slack = _ROUNDING * max(1.0, abs(value))
-    plans = [row.outcome["plans"] for row in begun if "plans" in row.outcome]
-    gaps = [row.outcome["certificate"]["gap"] for row in begun if row.outcome.get("certificate")]
+    plans = [row.outcome["plans"] for row in counted if "plans" in row.outcome]
+    gaps = [row.outcome["certificate"]["gap"] for row in counted if row.outcome.get("certificate")]
     return replace(
         summary,
         curve=curve_of(cumulative[:, picked], at),
@@ -205,7 +210,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
 
 
 def _guarantee(facts: dict[str, Any], rows: list[RunRow]) -> Literal[True] | str | None:
-    """Return what the settings promise, unless the misspecification alarm says that it cannot hold here."""
+    """Return the guarantee of the settings, or the reason why an alarm has withdrawn it."""
     alarmed = sum(row.alarms > 0 for row in rows)
     return alarm_words(alarmed, len(rows)) if alarmed else facts.get("guarantee")
 
@@ -220,7 +225,7 @@ def _certified(
 
 
 def _truths_inside(store: Store, number: int, seeds: list[int], values: FloatArray, optimum: float) -> int:
-    """Return how many seeds have certificates that all hold; values (K, n) are of the policies that were played."""
+    """Return the number of seeds of which all certificates hold; values are those of the played policies, (K, n)."""
     lower, upper = store.read(number, "lower", seeds), store.read(number, "upper", seeds)
     if lower.shape[1] == 0:
         return 0

@@ -1,4 +1,4 @@
-"""A page that shows an experiment while it runs; it reads the store and changes nothing."""
+"""A web page that shows an experiment while it runs; the store is only read."""
 
 from matrixrl.lab.live.server import make_app, serve
 from matrixrl.lab.live.snapshot import Watcher, snapshot

@@ -1,4 +1,4 @@
-"""The present snapshot as JSON, taken at most once a second however many pages are open."""
+"""The latest snapshot as JSON, taken at most once a second for any number of open pages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from matrixrl.lab.live.snapshot import Watcher
 
 __all__ = ["Feed"]
 
-_PAUSE = 1.0  # seconds between two looks at the store
-_SHARE = 0.2  # of the time at most is spent on looking, or a large store would slow down the work itself
+_PAUSE = 1.0  # seconds between two snapshots
+_SHARE = 0.2  # largest share of the time that snapshots may take, so that a large store does not slow down the runs
 
 
 class Feed:
-    """Snapshots with a version that goes up whenever something changed.
+    """Snapshots with a version number that increases whenever the snapshot changes.
 
     Args:
-        folder: of the store; where there is none, the snapshot says so in `problem`.
+        folder: Directory of the store; if it holds no store, the snapshot has an error message in `problem`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,22 +30,22 @@ class Feed:
         self._next = 0.0
 
     def latest(self) -> tuple[int, str]:
-        """Return version and JSON of the latest snapshot; a new one is taken if the last is old enough."""
+        """Return version and JSON of the latest snapshot, which is taken again if it is old enough."""
         with self._lock:
             started = time.monotonic()
             if started >= self._next:
-                text = self._look()
+                text = self._take()
                 if text != self._text:
                     self._version, self._text = self._version + 1, text
                 ended = time.monotonic()
                 self._next = ended + max(_PAUSE, (ended - started) / _SHARE)
             return self._version, self._text
 
-    def _look(self) -> str:
+    def _take(self) -> str:
         try:
             found = {"problem": None, **self._watcher.snapshot()}
         except (StoreError, OSError) as error:
             found = {"problem": str(error)}
-        except (ValueError, LookupError) as error:  # rows that no writer of ours has written
+        except (ValueError, LookupError) as error:  # rows in an unknown format
             found = {"problem": f"{self._watcher.folder} is damaged: {error}"}
         return json.dumps(found, allow_nan=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What stands before every answer: requests from elsewhere are refused, and pages get headers that keep them alone."""
+"""ASGI middleware of the live page: refuses requests from other hosts and adds security headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-# Data addresses of images: pictures that the chart makes of itself when the reader asks for one.
+# Plotly saves an image of a chart through data: and blob: addresses.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -29,25 +29,28 @@ _HEADERS = [
 
 
 class Guard:
-    """ASGI middleware that lets through GET requests to a name of this machine, and nothing else.
+    """ASGI middleware that accepts only GET requests whose Host header is a loopback name.
 
-    A page of another site can make its own name point here (DNS rebinding); the Host header then still says that name.
+    Another site can let its own name resolve to this machine (DNS rebinding), but the Host header still has that name.
+
+    Args:
+        app: Application that answers the accepted requests.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass an accepted request to the application, and refuse any other."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or not _is_loopback(hosts[0]):
-            return await _refuse(send, 421, "This page is only for this machine: open it as 127.0.0.1 or localhost.\n")
+            return await _refuse(send, 421, "This page is local: open it as 127.0.0.1 or localhost.\n")
         if scope["method"] != "GET":
-            return await _refuse(send, 405, "Only GET: nothing can be changed here.\n", [(b"allow", b"GET")])
+            return await _refuse(send, 405, "Only GET is allowed: this page is read-only.\n", [(b"allow", b"GET")])
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -58,7 +61,7 @@ class Guard:
 
 
 def _is_loopback(host: str) -> bool:
-    """Say whether a Host header names this machine, with or without a port.
+    """Return whether a Host header is a loopback name, with or without a port.
 
     >>> _is_loopback("localhost:8787"), _is_loopback("localhost.example.com:8787")
     (True, False)
@@ -69,7 +72,7 @@ def _is_loopback(host: str) -> bool:
     return name.lower() in _LOOPBACK and (port == "" or port.isdigit())
 
 
-async def _refuse(send: Send, status: int, words: str, more: list[tuple[bytes, bytes]] | None = None) -> None:
+async def _refuse(send: Send, status: int, text: str, more: list[tuple[bytes, bytes]] | None = None) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS, *(more or [])]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": words.encode()})
+    await send({"type": "http.response.body", "body": text.encode()})

@@ -1,4 +1,4 @@
-"""The server of the live page: this machine only, GET only, from one store that it only reads."""
+"""The server of the live page: a read-only view of one store on the loopback address."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable
-from functools import cache
-from importlib import resources
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from matrixrl.checks import fail, integer
 from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.lab.live.feed import Feed
 from matrixrl.lab.live.guard import Guard
+from matrixrl.lab.pages import plotly_script, read_file, render, stylesheet
+from matrixrl.lab.palette import LOOKS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -26,26 +27,25 @@ __all__ = ["make_app", "serve"]
 
 _HOST = "127.0.0.1"
 _PORT_REMEDY = "Choose another with --port."
-_TICK = 0.2  # seconds between two looks at whether to stop
-_HEARTBEAT = 25  # ticks of silence before a sign of life, so that a lost connection is noticed
+_TICK = 0.2  # seconds between two checks for news or for the end
+_HEARTBEAT = 25  # ticks without news after which a comment is sent, so that a lost connection is noticed
 _SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
-_GRACE = 2  # seconds that open connections have at the end
+_GRACE = 2  # seconds that open connections have to close at the end
 
 
 def make_app(folder: Path) -> FastAPI:
     """Return the live page of a store as an ASGI application.
 
-    GET / is the page, /events a stream of snapshots (server-sent events), /snapshot.json the present one, /page.css,
-    /page.js and /plotly.js what the page is made of. Nothing else is answered.
+    GET / is the page, /events a stream of snapshots (server-sent events), /snapshot.json the latest snapshot, and
+    /page.css, /page.js and /plotly.js are the files of the page. All other paths give an error.
 
     Args:
-        folder: of the store; it may come later.
+        folder: Directory of the store; it may be created later.
 
     Raises:
-        MissingExtra: fastapi or plotly is not installed.
+        MissingExtra: fastapi, jinja2 or plotly is not installed.
     """
     try:
-        import plotly  # noqa: F401
         from fastapi import FastAPI
         from fastapi.responses import Response, StreamingResponse
     except ImportError as error:
@@ -54,18 +54,19 @@ def make_app(folder: Path) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.stopping = lambda: False
     feed = Feed(folder)
+    plotly = plotly_script()
 
-    def add_file(path: str, media_type: str, content: Callable[[], str]) -> None:
-        def answer() -> Response:
-            return Response(content(), media_type=media_type)
+    def add_file(path: str, media_type: str, text: str) -> None:
+        app.get(path, response_model=None)(lambda: Response(text, media_type=media_type))
 
-        app.get(path, response_model=None)(answer)
+    add_file("/", "text/html", _page(plotly))
+    add_file("/page.css", "text/css", stylesheet("live"))
+    add_file("/page.js", "text/javascript", read_file("live.js"))
+    add_file("/plotly.js", "text/javascript", plotly)
 
-    add_file("/", "text/html", _page)
-    add_file("/page.css", "text/css", lambda: _page_file("page.css"))
-    add_file("/page.js", "text/javascript", lambda: _page_file("page.js"))
-    add_file("/plotly.js", "text/javascript", _plotly)
-    add_file("/snapshot.json", "application/json", lambda: feed.latest()[1])
+    @app.get("/snapshot.json", response_model=None)
+    def latest() -> Response:
+        return Response(feed.latest()[1], media_type="application/json")
 
     @app.get("/events", response_model=None)
     async def events() -> Response:
@@ -76,7 +77,7 @@ def make_app(folder: Path) -> FastAPI:
 
 
 async def _events(feed: Feed, stopping: Callable[[], bool]) -> AsyncIterator[str]:
-    """Yield each new snapshot as an event; a comment from time to time where there is none."""
+    """Yield each new snapshot as an event, and a comment from time to time if there is none."""
     yield "retry: 1000\n\n"
     seen, silence = 0, 0
     while not stopping():
@@ -101,14 +102,15 @@ def serve(
     """Serve the live page of a store on this machine until an interrupt (Ctrl-C), which ends it within seconds.
 
     Args:
-        folder: of the store; it may come later.
-        port: on 127.0.0.1; 0 takes any that is free.
-        open_browser: whether to open the page there.
-        announce: called once with the address, when it can be opened.
+        folder: Directory of the store; it may be created later.
+        port: Port on 127.0.0.1; 0 chooses a free one.
+        open_browser: Open the page in a web browser.
+        announce: Function that is called once with the address, as soon as it accepts connections.
 
     Raises:
-        MatrixRLError: the port is in use.
-        MissingExtra: a package is missing.
+        InvalidInput: The port is not a number from 0 to 65535.
+        MatrixRLError: The port is in use.
+        MissingExtra: A package of the extra `lab` is not installed.
     """
     app = make_app(folder)
     try:
@@ -122,49 +124,41 @@ def serve(
             app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
         )
         server = uvicorn.Server(config)
-        app.state.stopping = lambda: server.should_exit  # open streams end themselves, or the server would wait
+        app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
         if announce is not None:
             announce(url)
         if open_browser:
-            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # some browsers block
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()  # the call may block
         try:
             server.run(sockets=[listener])
         except KeyboardInterrupt:
-            return  # uvicorn passes the interrupt on after it has ended
+            return  # uvicorn raises the interrupt again after its shutdown
 
 
 def _listening(port: int) -> socket.socket:
     if integer("--port", port, low=0, remedy="Ports go from 1 to 65535.") > 65535:
         fail("--port", "must be at most 65535", port, "Ports go from 1 to 65535.")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":  # a port that was left a moment ago is free; elsewhere the option means another thing
+    if os.name == "posix":  # reuse a port that was closed a moment ago; on Windows the option has another meaning
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((_HOST, port))
-        listener.listen()  # so that whoever is told the address can connect at once
+        listener.listen()  # before the address is announced
     except OSError as error:
         listener.close()
         raise MatrixRLError(f"--port {port} cannot be used ({error.strerror}). {_PORT_REMEDY}") from error
     return listener
 
 
-@cache
-def _page() -> str:
-    """Return the page, with the ids taken under which the chart library would add sheets for its maps.
+def _page(plotly: str) -> str:
+    """Return the HTML of the page.
 
-    They would be inline styles, which the page's policy forbids, and there are no maps.
+    Plotly adds inline style sheets for maps, which the content policy forbids, unless elements with their ids exist.
+    The page has no maps, so it reserves these ids.
     """
-    taken = "".join(f'<template id="{name}"></template>' for name in sorted(set(_SHEET_ID.findall(_plotly()))))
-    return _page_file("page.html").replace("<!--taken ids-->", taken)
-
-
-@cache
-def _page_file(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
-
-
-@cache
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
+    return render(
+        "live.html.j2",
+        title="matrixrl live",
+        reserved_ids=sorted(set(_SHEET_ID.findall(plotly))),
+        looks=[asdict(look) for look in LOOKS],
+    )

@@ -1,4 +1,4 @@
-"""How far an experiment is, as plain data: progress, coarse curves, failures."""
+"""The state of an experiment as plain data: progress, coarse curves and failures."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ CURVE_POINTS = 100
 _STATUSES = ("done", "running", "pending", "failed")
 
 _CurveKey = tuple[str, int, tuple[int, ...], int]
-"""Hash of the experiment, cell, seeds, episodes: the same key always has the same numbers."""
+"""Hash of the experiment, cell, seeds and episodes, which together determine the curve."""
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
-    """Return where the experiment of a directory stands.
+    """Return the state of the experiment in a directory.
 
     Args:
-        folder: of the store, which is only read; somebody may be writing to it.
+        folder: Directory of the store, which is only read; another process may be writing to it.
 
     Returns:
-        Plain data for JSON: name, title, hash, episodes and seeds of the spec; `progress` and `finished` of the whole;
-        `environments`, each with id, measure ("regret" or "return") and its cells; `failures` with their reasons. A
-        cell has its progress, a status, and a `curve`: cumulative regret, or return of each episode, as the mean of
-        the seeds that are furthest ahead, so that it only grows.
+        Plain data for JSON: name, title, hash, episodes and seeds of the spec; `progress` and `finished` of the whole
+        experiment; `environments`, each with id, measure ("regret" or "return") and its cells; `failures` with their
+        reasons. A cell has its progress, a status and a `curve`: cumulative regret, or the return of each episode, as
+        the mean over the seeds with the most episodes, so that it never gets shorter.
 
     Raises:
-        StoreError: the directory holds no store, or a damaged one.
+        StoreError: The directory holds no store, or a damaged one.
     """
     return Watcher(folder).snapshot()
 
 
 class Watcher:
-    """Takes snapshots of one directory again and again; only cells with new episodes are read again.
+    """Takes repeated snapshots of one directory and reads only cells with new episodes again.
 
     Args:
-        folder: of the store; it may be missing now and come later.
+        folder: Directory of the store; it may be created later.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,16 +52,16 @@ class Watcher:
         self._curves: dict[_CurveKey, dict[str, list[Any]]] = {}
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what `snapshot` returns."""
+        """Return the present state; see the function `snapshot`."""
         with Store.open_to_read(self.folder) as store:
             rows: dict[int, list[RunRow]] = {}
             for row in store.runs():
                 rows.setdefault(row.cell, []).append(row)
-            return self._all(store, rows)
+            return self._state(store, rows)
 
-    def _all(self, store: Store, rows: dict[int, list[RunRow]]) -> dict[str, Any]:
+    def _state(self, store: Store, rows: dict[int, list[RunRow]]) -> dict[str, Any]:
         experiment, before = store.experiment, self._curves
-        self._curves = {}  # what is not asked for again is forgotten
+        self._curves = {}  # curves that are not used again are dropped
         environments: dict[str, dict[str, Any]] = {}
         for number, cell in enumerate(experiment.cells):
             panel = environments.setdefault(cell.env_id, {"id": cell.env_id, "measure": cell.measure, "cells": []})
@@ -87,7 +87,7 @@ class Watcher:
     def _curve(
         self, store: Store, number: int, cell: Cell, rows: list[RunRow], before: dict[_CurveKey, dict[str, list[Any]]]
     ) -> dict[str, Any]:
-        """Return the curve of the seeds that are furthest ahead, and how many they are."""
+        """Return the mean curve of the seeds with the most episodes, and the number of these seeds."""
         n = max(row.episodes for row in rows)
         seeds = tuple(row.seed for row in rows if row.episodes == n)
         if n == 0:
@@ -95,8 +95,8 @@ class Watcher:
         key = (store.experiment.hash, number, seeds, n)
         curve = before.get(key)
         if curve is None:
-            series = store.read(number, cell.measure, seeds)[:, :n]  # more may have come since the rows were read
-            if series.shape[1] == 0:  # … or the seeds began anew
+            series = store.read(number, cell.measure, seeds)[:, :n]  # more may have been written since
+            if series.shape[1] == 0:  # the seeds have started again
                 return {"curve": {"episode": [], "mean": []}, "curve_seeds": 0}
             mean = series.mean(axis=0)
             at = grid_of(series.shape[1], CURVE_POINTS)
@@ -109,7 +109,7 @@ class Watcher:
 
 
 def _progress(rows: list[RunRow], episodes: int) -> dict[str, Any]:
-    """Return seeds by status, episodes that are stored, that are wanted, and that failed seeds will not play."""
+    """Return the number of seeds by status, and of episodes that are stored, planned, and lost to failed seeds."""
     count = Counter(row.status for row in rows)
     stored = sum(row.episodes for row in rows)
     lost = sum(episodes - row.episodes for row in rows if row.status == "failed")
@@ -123,14 +123,14 @@ def _progress(rows: list[RunRow], episodes: int) -> dict[str, Any]:
 
 
 def _status(count: Counter[str], stored: int) -> str:
-    """Return one word for many seeds; a cell whose later seeds wait for earlier ones is running."""
+    """Return one status for several seeds; a cell is running as soon as one of its seeds has episodes."""
     if count["pending"] == count["running"] == 0:
         return "failed" if count["failed"] else "done"
     return "running" if stored else "pending"
 
 
 def _failures(cell: Cell, rows: list[RunRow]) -> list[dict[str, Any]]:
-    """Return the failures of a cell, seeds with the same reason together."""
+    """Return the failures of a cell; seeds with the same reason are merged."""
     found: dict[str, list[int]] = {}
     for row in rows:
         if row.status == "failed":

@@ -1,4 +1,4 @@
-"""What people read: a page with every curve and number of a store, and a figure for a paper."""
+"""The HTML report of a store, and a figure of its curves for a paper."""
 
 from matrixrl.lab.report.figure import draw_paper_figure
 from matrixrl.lab.report.html import write_report

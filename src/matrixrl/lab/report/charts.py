@@ -1,4 +1,4 @@
-"""The charts of an environment as plain data: traces with what they mean; colours and sizes are the page's business."""
+"""The charts of an environment as plain data; the script of the page chooses sizes and colours of the theme."""
 
 from __future__ import annotations
 
@@ -8,49 +8,47 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Curve, EnvSummary
-from matrixrl.lab.report.look import Look, hundredths, interval_text
+from matrixrl.lab.analysis.formatting import hundredths, interval_parts
+from matrixrl.lab.palette import Look
 from matrixrl.records import FloatArray
 
 __all__ = ["charts_of"]
 
-_SQUASHED = 1.5  # a bound that makes an axis this much longer is off until it is asked for
-_FAINTEST = 1e-5  # of the largest regret: what lies below it on a logarithmic axis is rounding
+_LONGEST = 1.5  # a bound that makes the axis longer than this factor is hidden at first
+_FAINTEST = 1e-5  # share of the largest regret; smaller values on a logarithmic axis are rounding errors
 
 Trace = dict[str, Any]
 
 
 def charts_of(env: EnvSummary, looks: dict[str, Look], key: str) -> list[dict[str, Any]]:
-    """Return the charts that an environment has data for.
+    """Return the charts for which an environment has data.
 
     Args:
-        env: its summary.
-        looks: of every agent.
-        key: unique in the page; begins the id of each chart.
+        env: Summary of the environment.
+        looks: Look of every agent id.
+        key: Prefix of the chart ids, unique in the page.
 
     Returns:
-        One dict for each: id, kind (regret, loglog, return or certificates), the titles of the axes, traces.
+        One dict for each chart: id, kind (regret, loglog, return or certificates), title of the y-axis and traces.
     """
     played = [agent for agent in env.agents if agent.curve is not None]
     if not played:
         return []
     if env.measure == "return":
         return [_chart(key, "return", "return of the episode", [t for a in played for t in _curves(a, looks)])]
-    bounds = list(_bounds(played))
+    bounds = _bounds(played)
     linear = [trace for agent in played for trace in _curves(agent, looks)]
     linear += [_bound(*bound, "linear", played) for bound in bounds if bound[0] == "explicit"]
-    steep = [trace for agent in played for trace in _curves(agent, looks, log=True)]
-    steep += [_bound(*bound, "log", played) for bound in bounds]
-    steep += _slopes(played)
-    made = [
-        _chart(key, "regret", "cumulative regret", linear),
-        _chart(key, "loglog", "cumulative regret", steep),
-    ]
+    log = [trace for agent in played for trace in _curves(agent, looks, log=True)]
+    log += [_bound(*bound, "log", played) for bound in bounds]
+    log += _slopes(played)
+    charts = [_chart(key, "regret", "cumulative regret", linear), _chart(key, "loglog", "cumulative regret", log)]
     certified = [agent for agent in played if agent.certified is not None]
     if certified:
         traces = [trace for agent in certified for trace in _certificates(agent, looks)]
         traces.append(_optimum(certified, float(env.facts["optimal_value"])))
-        made.append(_chart(key, "certificates", "value of the start", traces))
-    return made
+        charts.append(_chart(key, "certificates", "value of the start", traces))
+    return charts
 
 
 def _chart(key: str, kind: str, y_title: str, traces: list[Trace]) -> dict[str, Any]:
@@ -58,12 +56,12 @@ def _chart(key: str, kind: str, y_title: str, traces: list[Trace]) -> dict[str, 
 
 
 def _curves(agent: AgentSummary, looks: dict[str, Look], *, log: bool = False) -> list[Trace]:
-    """Return the band of an agent, if it has one, and its line."""
+    """Return the band of an agent, if it has one, and the line of its mean."""
     curve = agent.curve
     assert curve is not None
     label = agent.id
     if log and agent.exponent is not None:
-        label += f"\nslope {' '.join(interval_text(agent.exponent, hundredths)).rstrip()}"
+        label += f"\nslope {' '.join(interval_parts(agent.exponent, hundredths)).rstrip()}"
     common = {"agent": agent.id, "label": label, **_colours(looks[agent.id])}
     line = {
         **common,
@@ -76,18 +74,18 @@ def _curves(agent: AgentSummary, looks: dict[str, Look], *, log: bool = False) -
     if (curve.low == curve.high).all():
         return [line]
     low = curve.low
-    if log:  # a band must not fall through the floor of a logarithmic axis
+    if log:  # a logarithmic axis has no zero
         low = np.maximum(low, _FAINTEST * float(curve.mean.max()))
-    return [{**common, "part": "band", **_around(curve.episode, low, curve.high, log=log)}, line]
+    return [{**common, "part": "band", **_outline(curve.episode, low, curve.high, log=log)}, line]
 
 
 def _certificates(agent: AgentSummary, looks: dict[str, Look]) -> list[Trace]:
-    """Return the certified area of an agent, and its two edges."""
+    """Return the area between the certified bounds of an agent, and the two bounds."""
     assert agent.certified is not None
     lower, upper = agent.certified
     common = {"agent": agent.id, "label": agent.id, **_colours(looks[agent.id])}
-    area = {**common, "part": "area", **_around(lower.episode, lower.mean, upper.mean)}
-    area["median"] = _around(lower.episode, lower.median, upper.median)["y"]
+    area = {**common, "part": "area", **_outline(lower.episode, lower.mean, upper.mean)}
+    area["median"] = _outline(lower.episode, lower.median, upper.median)["y"]
     edges = [
         {
             **common,
@@ -115,9 +113,9 @@ def _optimum(agents: list[AgentSummary], value: float) -> Trace:
 
 
 def _bounds(agents: list[AgentSummary]) -> list[tuple[str, str, list[float], list[float]]]:
-    """Return (kind, label, episodes, bound); agents with the same bound share it.
+    """Return kind, label, episodes and values of each bound; agents with equal bounds share one.
 
-    Only of agents for which the theorem holds: a curve that is called a bound must be one.
+    Agents without a guarantee are left out, because the bound need not hold for them.
     """
     found: dict[tuple[str, tuple[float, ...]], tuple[list[float], list[str]]] = {}
     for agent in agents:
@@ -128,7 +126,7 @@ def _bounds(agents: list[AgentSummary]) -> list[tuple[str, str, list[float], lis
             found.setdefault(key, (agent.bounds["episode"], []))[1].append(agent.id)
     names = {"explicit": "explicit bound", "theorem_2": "Theorem 2 with c = 1"}
     return [
-        (kind, f"{names[kind]}\n{_listed(ids)}", episode, list(values))
+        (kind, f"{names[kind]}\n{_short_list(ids)}", episode, list(values))
         for (kind, values), (episode, ids) in found.items()
     ]
 
@@ -142,24 +140,24 @@ def _bound(kind: str, label: str, x: list[float], y: list[float], axis: str, age
         "x": x,
         "y": _numbers(np.asarray(y), log=axis == "log"),
         "dash": "dash" if kind == "explicit" else "dashdot",
-        "off": _squashes(np.asarray(y), curves, log=axis == "log"),
+        "off": _is_too_high(np.asarray(y), curves, log=axis == "log"),
     }
 
 
-def _squashes(bound: FloatArray, curves: list[Curve], *, log: bool) -> bool:
-    """Say whether a bound would make the axis so long that the curves are hard to read."""
+def _is_too_high(bound: FloatArray, curves: list[Curve], *, log: bool) -> bool:
+    """Return whether the axis of a bound would be so long that the curves are hard to read."""
     top = max(float(curve.high.max()) for curve in curves)
     if not log:
-        return bool(bound.max() > _SQUASHED * top)
+        return bool(bound.max() > _LONGEST * top)
     seen = np.concatenate([curve.mean[curve.mean > _FAINTEST * top] for curve in curves])
     if len(seen) == 0:
         return True
     span = max(1.0, math.log10(top / float(seen.min())))
-    return bool(math.log10(max(float(bound.max()), top) / float(seen.min())) > _SQUASHED * span)
+    return bool(math.log10(max(float(bound.max()), top) / float(seen.min())) > _LONGEST * span)
 
 
 def _slopes(agents: list[AgentSummary]) -> list[Trace]:
-    """Return guides of slope ½ and 1 over the last decade, through the middle of the curves where it begins."""
+    """Return guide lines of slope ½ and 1 over the last decade, from the geometric mean of the curves at its start."""
     last = max(agent.episodes for agent in agents)
     start = last / 10.0
     at = [float(np.interp(start, a.curve.episode, a.curve.mean)) for a in agents if a.curve is not None]
@@ -170,7 +168,7 @@ def _slopes(agents: list[AgentSummary]) -> list[Trace]:
     return [
         {
             "part": "slope",
-            "label": f"slope {name}, for the eye",
+            "label": f"guide of slope {name}",
             "text": ["", name],
             "x": [start, float(last)],
             "y": [middle, middle * 10.0**slope],
@@ -184,17 +182,17 @@ def _colours(look: Look) -> dict[str, str]:
     return {"colour": look.colour, "on_dark": look.on_dark}
 
 
-def _around(x: FloatArray, low: FloatArray, high: FloatArray, *, log: bool = False) -> dict[str, list[float | None]]:
-    """Return the outline of the area between two curves, there and back."""
+def _outline(x: FloatArray, low: FloatArray, high: FloatArray, *, log: bool = False) -> dict[str, list[float | None]]:
+    """Return the outline of the area between two curves: the upper one forwards, then the lower one backwards."""
     keep = high > 0.0 if log else np.ones(len(x), dtype=bool)
     x, low, high = x[keep], low[keep], high[keep]
     return {"x": _numbers(np.concatenate([x, x[::-1]])), "y": _numbers(np.concatenate([high, low[::-1]]), log=log)}
 
 
 def _numbers(values: FloatArray, *, log: bool = False) -> list[float | None]:
-    """Return plain numbers for JSON: None where there is none, or none on a logarithmic axis."""
+    """Return numbers for JSON, with None for values that are not finite or have no logarithm if `log`."""
     return [float(v) if math.isfinite(v) and (v > 0.0 or not log) else None for v in values]
 
 
-def _listed(ids: list[str]) -> str:
+def _short_list(ids: list[str]) -> str:
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"

@@ -1,4 +1,4 @@
-"""The curves of a store as a figure for a paper."""
+"""A figure of the curves of a store, in the size and with the fonts of a paper."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from matrixrl.checks import choice, fail
-from matrixrl.lab.analysis import AgentSummary, EnvSummary, summarise
-from matrixrl.lab.plots import require_matplotlib
-from matrixrl.lab.report.look import DASHES, Look, looks_of
+from matrixrl.lab.analysis import EnvSummary, summarise
+from matrixrl.lab.palette import Look, looks_of
+from matrixrl.lab.plots import draw_curve, require_matplotlib
 from matrixrl.lab.store import Store
 from matrixrl.simulate.files import write_whole
 
 __all__ = ["draw_paper_figure"]
 
-_WIDTHS = {1: 3.25, 2: 6.75}  # inches of one column of a paper, and of both
-_PANEL = 2.1  # inches high
+_WIDTHS = {1: 3.25, 2: 6.75}  # width in inches of one column of a paper, and of two
+_PANEL = 2.1  # height of a panel in inches
 _DPI = 600
-_LETTER, _HANDLE = 0.058, 0.45  # inches of a letter at 7 pt, and of the line before a name
-_MARKS = 6  # markers on a curve: enough to tell curves apart in grey
+_LETTER, _HANDLE = 0.058, 0.45  # width in inches of a letter at 7 pt, and of the line before a name
+_MARKERS = 6  # markers on a curve, so that curves differ in a grey print
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same figure on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib, so figures are the same on every machine
     "font.size": 8.0,
     "axes.labelsize": 8.0,
     "xtick.labelsize": 7.0,
@@ -33,30 +31,23 @@ _STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for; matplotlib's default is Type 3
+    "pdf.fonttype": 42,  # embed TrueType fonts, which publishers require, not Type 3
     "axes.unicode_minus": True,
 }
-_LINES: dict[str, Any] = dict(
-    zip(
-        DASHES,
-        ["-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (4, 1.4, 1, 1.4)), (0, (7, 2)), (0, (7, 1.6, 1, 1.6))],
-        strict=True,
-    )
-)
 
 
 def draw_paper_figure(store: Store, path: Path, *, columns: int = 1, env: str | None = None) -> Path:
     """Draw cumulative regret (or returns) with 95 % bands, one panel for each environment, and return the path.
 
     Args:
-        store: open to read or to write.
-        path: ends in .pdf (vectors, TrueType fonts embedded) or .png; an earlier file is replaced.
-        columns: 1 for a figure 3.25 in wide, 2 for 6.75 in.
-        env: id of the only environment to draw; all of them by default.
+        store: Store, open for reading or writing.
+        path: File to write, .pdf (vector graphics, TrueType fonts embedded) or .png; an existing file is replaced.
+        columns: 1 for a figure 3.25 inches wide, 2 for 6.75 inches.
+        env: Id of the only environment to draw; None draws all of them.
 
     Raises:
-        InvalidInput: another suffix, another number of columns, or nothing played yet.
-        UnknownName: there is no such environment.
+        InvalidInput: The suffix or the number of columns is not supported, or the store has no episodes.
+        UnknownName: The store has no environment with this id.
         MissingExtra: matplotlib is not installed.
     """
     if path.suffix.lower() not in (".pdf", ".png"):
@@ -82,21 +73,24 @@ def _draw(environments: list[EnvSummary], looks: dict[str, Look], path: Path, co
 
     across = min(len(environments), columns if columns == 1 else 3)
     down = -(-len(environments) // across)
+    width = _WIDTHS[columns]
+    ids = dict.fromkeys(agent.id for env in environments for agent in env.agents if agent.curve is not None)
+    names = [_wrap(agent_id, width - _HANDLE) for agent_id in ids]
+    legend_columns, rows = _legend_shape(names, width)
     with mpl.rc_context(_STYLE):
-        shown = [a for e in environments for a in e.agents if a.curve is not None]
-        width = _WIDTHS[columns]
-        names = {agent.id: _wrapped(agent.id, width - _HANDLE) for agent in shown}
-        entries = [_entry(name, looks[agent_id]) for agent_id, name in names.items()]
-        legend_columns, rows = _legend_shape(list(names.values()), width)
         size = (width, _PANEL * down + 0.155 * rows + 0.1)
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03))
         grid = figure.subplots(down, across, squeeze=False).ravel()
+        lines: dict[str, Any] = {}
         for axes, env in zip(grid, environments, strict=False):
-            _panel(axes, env, looks, width=width / across - 0.4, named=len(environments) > 1)
+            lines |= _draw_panel(axes, env, looks)
+            if len(environments) > 1:  # a figure of one panel is named by its caption in the paper
+                axes.set_title(_wrap(env.id, width / across - 0.4), fontsize=7.5, pad=3)
         for axes in grid[len(environments) :]:
             axes.set_axis_off()
         figure.legend(
-            handles=entries,
+            [lines[agent_id] for agent_id in ids],
+            names,
             loc="outside lower center",
             ncols=legend_columns,
             frameon=False,
@@ -106,19 +100,29 @@ def _draw(environments: list[EnvSummary], looks: dict[str, Look], path: Path, co
             borderaxespad=0.1,
         )
         kind = path.suffix.lower().removeprefix(".")
-        # the creation date would make two files of the same numbers differ
+        # without the creation date, the same numbers give the same file
         metadata = {"CreationDate": None} if kind == "pdf" else None
         write_whole(path, lambda fresh: figure.savefig(fresh, format=kind, dpi=_DPI, metadata=metadata))
 
 
-def _panel(axes: Any, env: EnvSummary, looks: dict[str, Look], *, width: float, named: bool) -> None:
+def _draw_panel(axes: Any, env: EnvSummary, looks: dict[str, Look]) -> dict[str, Any]:
+    """Draw one environment and return the line of each agent id."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    for agent in env.agents:
-        if agent.curve is not None:
-            _curve(axes, agent, looks[agent.id])
-    curves = [agent.curve for agent in env.agents if agent.curve is not None]
-    axes.set_xlim(0, max(float(curve.episode[-1]) for curve in curves))
+    curves = {agent.id: agent.curve for agent in env.agents if agent.curve is not None}
+    lines = {
+        agent_id: draw_curve(
+            axes,
+            curve.episode,
+            curve.mean,
+            (curve.low, curve.high),
+            looks[agent_id],
+            line_width=1.1,
+            markers=_MARKERS,
+        )
+        for agent_id, curve in curves.items()
+    }
+    axes.set_xlim(0, max(float(curve.episode[-1]) for curve in curves.values()))
     if env.measure == "regret":
         axes.set_ylim(bottom=0)
     axes.set_xlabel("episode")
@@ -128,47 +132,11 @@ def _panel(axes: Any, env: EnvSummary, looks: dict[str, Look], *, width: float, 
         axis.set_major_formatter(EngFormatter(sep=""))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.4)
-    if named:  # which problem it is must be said somewhere; one panel has its caption
-        axes.set_title(_wrapped(env.id, width), fontsize=7.5, pad=3)
-
-
-def _curve(axes: Any, agent: AgentSummary, look: Look) -> None:
-    curve = agent.curve
-    assert curve is not None
-    at = np.searchsorted(curve.episode, np.linspace(0.12, 0.95, _MARKS) * curve.episode[-1])
-    axes.plot(
-        curve.episode,
-        curve.mean,
-        color=look.colour,
-        linestyle=_LINES[look.dash],
-        linewidth=1.1,
-        marker=look.marker,
-        markersize=2.8,
-        markeredgewidth=0,
-        markevery=np.unique(at.clip(max=len(curve.episode) - 1)).tolist(),
-    )
-    if (curve.low < curve.high).any():
-        axes.fill_between(curve.episode, curve.low, curve.high, color=look.colour, alpha=0.18, linewidth=0)
-
-
-def _entry(name: str, look: Look) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D(
-        [],
-        [],
-        color=look.colour,
-        linestyle=_LINES[look.dash],
-        linewidth=1.1,
-        marker=look.marker,
-        markersize=2.8,
-        markeredgewidth=0,
-        label=name,
-    )
+    return lines
 
 
 def _legend_shape(names: list[str], width: float) -> tuple[int, int]:
-    """Return how many columns of the longest name fit in a width, and how many lines that makes."""
+    """Return the number of legend columns that fit in a width, and the number of text lines of the legend."""
     lines = [name.split("\n") for name in names]
     longest = max(len(line) for name in lines for line in name) * _LETTER + _HANDLE
     columns = max(1, min(len(names), int(width / longest)))
@@ -177,8 +145,11 @@ def _legend_shape(names: list[str], width: float) -> tuple[int, int]:
     return columns, max(tall)
 
 
-def _wrapped(text: str, width: float) -> str:
-    """Return text in lines of at most some inches, none of it taken for mathematics or for an entry to leave out."""
+def _wrap(text: str, width: float) -> str:
+    """Break text into lines of at most `width` inches and escape it for matplotlib.
+
+    Without escaping, $ starts mathematics and a leading underscore hides the entry of a legend.
+    """
     lines = textwrap.wrap(text, max(10, int(width / _LETTER))) or [""]
     shown = "\n".join(lines).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown

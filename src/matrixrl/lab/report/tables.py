@@ -1,16 +1,17 @@
-"""The table of an environment: one row for each agent, sortable, the best marked."""
+"""Plain data of the table of an environment: one row for each agent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
+from typing import Any, Literal
 
 from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
-from matrixrl.lab.report.look import Look, amount, guarantee_label, hundredths, interval_text
+from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts
+from matrixrl.lab.palette import Look
 
-__all__ = ["final_table", "is_even"]
+__all__ = ["final_table", "is_comparable", "proof_label"]
 
 
 @dataclass(frozen=True)
@@ -20,107 +21,118 @@ class _Column:
     text: Callable[[AgentSummary], tuple[str, str]]
 
 
-def is_even(env: EnvSummary) -> bool:
-    """Say whether all agents have the same seeds and episodes, so that their totals compare."""
+def is_comparable(env: EnvSummary) -> bool:
+    """Return whether all agents have played equally many seeds and episodes, so that totals can be compared."""
     return len({(agent.seeds, agent.episodes) for agent in env.agents}) == 1
 
 
-def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: int) -> str:
-    """Return the table; a best one is named only where all have played as much.
+def proof_label(guarantee: Literal[True] | str | None) -> dict[str, str]:
+    """Return a short label of a guarantee, its CSS class and the reason.
+
+    >>> proof_label("tuned: the bonus was scaled by 0.1")
+    {'label': 'tuned', 'kind': 'tuned', 'reason': 'the bonus was scaled by 0.1'}
+    """
+    if guarantee is None:
+        label, reason = "not known yet", "no episodes have been played so far"
+    elif guarantee is True:
+        label, reason = "proven", "a regret bound is proven for these settings"
+    else:
+        # shrinking the confidence set is tuning too: the bound is proven for the set of full size
+        label = "tuned" if guarantee.startswith(("tuned", "exploration ")) else "no proof"
+        reason = guarantee.removeprefix("tuned: ")
+    return {"label": label, "kind": label.replace(" ", "-"), "reason": reason}
+
+
+def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: int) -> dict[str, Any]:
+    """Return caption, headings and rows; the best agent is marked only if all agents can be compared.
 
     Args:
-        env: one environment.
-        looks: of every agent.
-        episodes: N of a finished run.
-        seeds: how many there will be.
+        env: Summary of the environment.
+        looks: Look of every agent id.
+        episodes: Number of episodes N of a finished run.
+        seeds: Number of seeds of the experiment.
     """
     columns = _columns(env)
-    headings = "".join(_heading(c.heading, "number") for c in columns)
-    rows = "".join(_row(env, agent, columns, looks[agent.id], episodes, seeds) for agent in env.agents)
-    return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="Table of {escape(env.id)}">'
-        f'<table class="sortable"><caption>{_caption(env)}</caption>'
-        f"<thead><tr>{_heading('agent', 'text')}{_heading('proof', 'text')}{headings}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    return {
+        "caption": _caption(env),
+        "headings": [("agent", "text"), ("proof", "text"), *((column.heading, "number") for column in columns)],
+        "rows": [
+            {
+                "agent": agent.id,
+                "is_best": agent.id == env.best and is_comparable(env) and len(env.agents) > 1,
+                "note": _note(agent, episodes, seeds),
+                "look": looks[agent.id],
+                "proof": proof_label(agent.guarantee),
+                "cells": [_cell(column, agent) for column in columns],
+            }
+            for agent in env.agents
+        ],
+    }
 
 
 def _caption(env: EnvSummary) -> str:
-    what = (
-        "Regret after all episodes"
-        if env.measure == "regret"
-        else "Return of an episode, over the second half of the episodes"
-    )
-    several = any(agent.seeds > 1 for agent in env.agents)
-    words = f"{what}{'; in brackets 95 % bootstrap intervals over seeds' * several}. A click on a heading sorts."
+    is_regret = env.measure == "regret"
+    caption = "Regret after all episodes" if is_regret else "Return of an episode, over the second half of the episodes"
+    if any(agent.seeds > 1 for agent in env.agents):
+        caption += "; in brackets 95 % bootstrap intervals over seeds"
+    caption += ". Click on a heading to sort."
     if env.best is not None and len(env.agents) > 1:
-        ahead = "least regret" if env.measure == "regret" else "highest return"
-        words += f" Differences are to {escape(env.best)} ({ahead}), seed by seed."
-    return words
+        criterion = "least regret" if is_regret else "highest return"
+        caption += f" Differences are to {env.best} ({criterion}) on the same seeds."
+    return caption
 
 
-def _heading(text: str, kind: str) -> str:
-    return f'<th scope="col" aria-sort="none"><button type="button" data-kind="{kind}">{text}</button></th>'
-
-
-def _row(env: EnvSummary, agent: AgentSummary, columns: list[_Column], look: Look, episodes: int, seeds: int) -> str:
-    best = agent.id == env.best and is_even(env) and len(env.agents) > 1
-    mark = ' <span class="badge best">best</span>' if best else ""
+def _note(agent: AgentSummary, episodes: int, seeds: int) -> str:
+    """Return how much of the agent is missing or failed; empty for a complete agent."""
     notes = []
     if agent.seeds < seeds or agent.episodes < episodes:
         notes.append(f"{agent.seeds} of {seeds} seeds, {agent.episodes:,} of {episodes:,} episodes")
     if agent.failed:
         notes.append(f"{len(agent.failed)} failed")
-    small = f"<small>{'; '.join(notes)}</small>" if notes else ""
-    label, reason = guarantee_label(agent.guarantee)
-    kind = label.replace(" ", "-")
-    swatch = f'<span class="swatch" style="--light:{look.colour};--dark:{look.on_dark}" aria-hidden="true"></span>'
-    cells = (
-        f'<th scope="row" data-value="{escape(agent.id)}">{swatch}{escape(agent.id)}{mark}{small}</th>'
-        f'<td data-value="{label}"><span class="badge {kind}" title="{escape(reason)}">{label}</span></td>'
-    )
-    for column in columns:
-        number = column.number(agent)
-        known = number is not None and math.isfinite(number)
-        value, interval = column.text(agent)
-        small = f"<small>{interval}</small>" if interval else ""
-        cells += f'<td data-value="{number if known else ""}">{value}{small}</td>'
-    return f"<tr{' class=best' if best else ''}>{cells}</tr>"
+    return "; ".join(notes)
+
+
+def _cell(column: _Column, agent: AgentSummary) -> dict[str, Any]:
+    number = column.number(agent)
+    value, interval = column.text(agent)
+    is_known = number is not None and math.isfinite(number)
+    return {"number": number if is_known else "", "value": value, "interval": interval}
 
 
 def _columns(env: EnvSummary) -> list[_Column]:
-    """Return the columns that mean something here; those that no agent has are left out."""
+    """Return the columns of the measure, without optional ones that are empty for all agents."""
     is_regret = env.measure == "regret"
-    made = [
-        _of_interval("mean regret" if is_regret else "mean return", lambda a: a.final),
-        _of_interval("median", lambda a: a.median),
-        _of_number("regret per episode at the end" if is_regret else "return at the end", lambda a: a.at_end),
-        _of_interval("growth exponent", lambda a: a.exponent, hundredths),
-        _of_interval("difference to the best", lambda a: a.difference),
-        _of_number("seconds per 1,000 episodes", lambda a: a.seconds_per_1000),
-        _of_number("MB kept", lambda a: a.kept_megabytes),
-        _of_number("optimistic episodes", lambda a: a.optimistic_share, percent=True),
-        _of_number("certificate gap", lambda a: a.gap),
+    required = [
+        _interval_column("mean regret" if is_regret else "mean return", lambda a: a.final),
+        _interval_column("median", lambda a: a.median),
+        _number_column("regret per episode at the end" if is_regret else "return at the end", lambda a: a.at_end),
     ]
-    always = made[:3]
-    return always + [c for c in made[3:] if any(c.number(agent) is not None for agent in env.agents)]
+    optional = [
+        _interval_column("growth exponent", lambda a: a.exponent, hundredths),
+        _interval_column("difference to the best", lambda a: a.difference),
+        _number_column("seconds per 1,000 episodes", lambda a: a.seconds_per_1000),
+        _number_column("MB kept", lambda a: a.kept_megabytes),
+        _number_column("optimistic episodes", lambda a: a.optimistic_share, percent=True),
+        _number_column("certificate gap", lambda a: a.gap),
+    ]
+    return required + [c for c in optional if any(c.number(agent) is not None for agent in env.agents)]
 
 
-def _of_interval(
-    heading: str, of: Callable[[AgentSummary], Interval | None], say: Callable[[float], str] = amount
+def _interval_column(
+    heading: str, get: Callable[[AgentSummary], Interval | None], number: Callable[[float], str] = amount
 ) -> _Column:
-    def number(agent: AgentSummary) -> float | None:
-        found = of(agent)
-        return None if found is None else found.value
+    def value(agent: AgentSummary) -> float | None:
+        interval = get(agent)
+        return None if interval is None else interval.value
 
-    return _Column(heading, number, lambda agent: interval_text(of(agent), say))
+    return _Column(heading, value, lambda agent: interval_parts(get(agent), number))
 
 
-def _of_number(heading: str, of: Callable[[AgentSummary], float | None], *, percent: bool = False) -> _Column:
+def _number_column(heading: str, get: Callable[[AgentSummary], float | None], *, percent: bool = False) -> _Column:
     def text(agent: AgentSummary) -> tuple[str, str]:
-        value = of(agent)
+        value = get(agent)
         if percent and value is not None and math.isfinite(value):
             return f"{100 * value:.1f} %", ""
         return amount(value), ""
 
-    return _Column(heading, of, text)
+    return _Column(heading, get, text)

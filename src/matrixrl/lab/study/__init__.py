@@ -1,4 +1,4 @@
-"""The claims of the paper, and ours, measured."""
+"""The study: experiments that test the claims of the paper and of this library."""
 
 from matrixrl.lab.study.pages import write_pages
 from matrixrl.lab.study.question import SIZES, Answer, Question

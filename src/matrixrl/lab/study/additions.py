@@ -1,4 +1,4 @@
-"""What we add: the normalised set, certificates, ties, rare switching; and how far constants are from practice."""
+"""Questions about additions to the paper: normalised set, certificates, ties, rare switching; and constants."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.lab.analysis.formatting import interval_text
+from matrixrl.lab.palette import COLOURS
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
-from matrixrl.lab.study.slopes import ratio, said, share_interval
+from matrixrl.lab.study.slopes import ratio, share_interval
 from matrixrl.lab.study.specs import agent, env, spec
 
 __all__ = ["QUESTIONS"]
@@ -41,11 +43,10 @@ def _normalised(evidence: Evidence) -> Answer:
         found = ratio(ours.totals, paper.totals)
         worse += found.value > 1.001
         better += found.value < 0.95
-        rows.append([e.id, said(paper.final, 1), said(ours.final, 1), said(found, 3)])
+        rows.append([e.id, interval_text(paper.final, 1), interval_text(ours.final, 1), interval_text(found, 3)])
     verdict = (
-        f"With the same radius the normalised set has clearly less regret on {better} of {len(rows)} problems and "
-        "more on "
-        f"{worse}; where neither has learned anything yet the ratio is 1."
+        f"With the same radius the normalised set has clearly less regret on {better} of {len(rows)} problems and more "
+        f"on {worse}; where neither has learned anything yet the ratio is 1."
     )
     head = ["environment", "paper's ball", "normalised", "ratio"]
 
@@ -56,14 +57,15 @@ def _normalised(evidence: Evidence) -> Answer:
 
 
 def _bars_by_environment(axes: Any, evidence: Evidence, pair: tuple[int, int]) -> None:
-    """Draw the regret of two agents on every environment."""
+    """Draw the regret of two agents, given by their positions, on every environment."""
     found = evidence.summaries["runs"]
-    place = np.arange(len(found))[::-1]
-    for shift, which in zip((0.2, -0.2), pair, strict=True):
+    position = np.arange(len(found))[::-1]
+    for shift, colour, which in zip((0.2, -0.2), COLOURS, pair, strict=False):
         finals = [e.agents[which].final for e in found]
         totals = [final.value for final in finals if final is not None]
-        axes.barh(place + shift, np.maximum(totals, 0.1), height=0.38, label=found[0].agents[which].id)
-    axes.set_yticks(place, [e.id for e in found])
+        label = found[0].agents[which].id
+        axes.barh(position + shift, np.maximum(totals, 0.1), height=0.38, color=colour, label=label)
+    axes.set_yticks(position, [e.id for e in found])
     axes.set_xscale("log")
     axes.set_xlabel("regret")
     axes.legend(fontsize=7)
@@ -86,13 +88,21 @@ def _ties(evidence: Evidence) -> Answer:
             assert by_estimate.totals is not None
             factors.append(ratio(by_estimate.totals, at_random.totals))
             rewards = at_random.id.rsplit(maxsplit=1)[1]
-            rows.append([e.id, rewards, said(at_random.final, 1), said(by_estimate.final, 1), said(factors[-1], 3)])
+            rows.append(
+                [
+                    e.id,
+                    rewards,
+                    interval_text(at_random.final, 1),
+                    interval_text(by_estimate.final, 1),
+                    interval_text(factors[-1], 3),
+                ]
+            )
     better = sum(factor.high < 0.95 for factor in factors)
     worse = sum(factor.low > 1.01 for factor in factors)
     least = min(factors, key=lambda factor: factor.value)
     verdict = (
         f"Of {len(factors)} comparisons regret is clearly less in {better} and clearly more in {worse}; at best it "
-        f"falls to {said(least, 3)} of what it was. Values, radii and certificates are the same."
+        f"falls to {interval_text(least, 3)} of what it was. Values, radii and certificates are the same."
     )
     head = ["environment", "rewards", "ties at random", "ties by the estimate", "ratio"]
 
@@ -122,9 +132,8 @@ def _certificates(evidence: Evidence) -> Answer:
         rows.append([e.id, a.id, f"{value:.3f}", f"{gap[0]:.2f}", f"{gap[-1]:.3f}", f"{a.truths_inside}/{a.seeds}"])
     share = share_interval(held, total)
     verdict = (
-        f"The truth was inside the certificate of every episode in {held} of {total} runs ({said(share, 3)}), "
-        "where 95 % are "
-        "promised."
+        f"The truth was inside the certificate of every episode in {held} of {total} runs ({interval_text(share, 3)}), "
+        "where 95 % are promised."
     )
     head = [
         "environment",
@@ -140,7 +149,7 @@ def _certificates(evidence: Evidence) -> Answer:
         for axes, (e, a) in zip(np.ravel(figure.subplots(2, 2)), found, strict=True):
             assert a.certified is not None
             lower, upper = a.certified
-            axes.fill_between(lower.episode, lower.mean, upper.mean, alpha=0.3)
+            axes.fill_between(lower.episode, lower.mean, upper.mean, color=COLOURS[0], alpha=0.3)
             axes.axhline(e.facts["optimal_value"], color="black", linewidth=0.9, linestyle=":")
             axes.set_xscale("log")
             axes.set_title(f"{e.id}, {a.id}", fontsize=7)
@@ -162,10 +171,10 @@ def _switching(evidence: Evidence) -> Answer:
         assert base.totals is not None
         factor = ratio(a.totals, base.totals)
         factors.append(factor)
-        rows.append([a.id, f"{a.plans:,.0f}", said(a.final, 1), said(factor, 3)])
+        rows.append([a.id, f"{a.plans:,.0f}", interval_text(a.final, 1), interval_text(factor, 3)])
     verdict = (
         f"Planning only when det A grew by half takes {agents[2].plans:,.0f} plans in place of {base.plans:,.0f} and "
-        f"{said(factors[2], 3)} times the regret; √(1 + κ) = 1.22 is what the widths may lose."
+        f"{interval_text(factors[2], 3)} times the regret; √(1 + κ) = 1.22 is what the widths may lose."
     )
 
     def draw(figure: Any) -> None:
@@ -199,14 +208,19 @@ def _constants(evidence: Evidence) -> Answer:
         nothing = a.episodes * e.facts["optimal_value"]
         far.append(promised / max(a.final.value, 1e-9))
         rows.append(
-            [e.id, a.id, said(a.final, 1), f"{nothing:,.0f}", f"{a.bounds['explicit'][-1]:,.0f}", f"{promised:,.3g}"]
+            [
+                e.id,
+                a.id,
+                interval_text(a.final, 1),
+                f"{nothing:,.0f}",
+                f"{a.bounds['explicit'][-1]:,.0f}",
+                f"{promised:,.3g}",
+            ]
         )
     verdict = (
         f"Theorem 2's formula with c = 1 is {min(far):,.0f} to {max(far):,.0f} times the measured regret: it is a "
-        "statement about "
-        "rates, not a forecast. The radius of the printed proof explores without end at these N; the guaranteed "
-        "preset "
-        "keeps a proof and learns; the practical one gives the proof up."
+        "statement about rates, not a forecast. The radius of the printed proof explores without end at these N; the "
+        "guaranteed preset keeps a proof and learns; the practical one gives the proof up."
     )
     head = ["environment", "agent", "regret", "earning nothing", "explicit bound", "Theorem 2, c = 1"]
     return Answer(min(far) > 1.0, verdict, [Table(f"N = {a.episodes:,}", head, rows)])
@@ -226,11 +240,10 @@ QUESTIONS = [
         "certificates",
         PART,
         "Certificates",
-        "With probability 1 − δ, at all episodes, V*(s0) is below the upper bound and the value of the played "
-        "policy above the "
-        "lower one.",
-        "A linear MDP and a small river, both presets, δ = 0.05: a certificate of every episode, compared with "
-        "the truth.",
+        "With probability 1 − δ, at all episodes, V*(s0) is below the upper bound and the value of the played policy "
+        "above the lower one.",
+        "A linear MDP and a small river, both presets, δ = 0.05: a certificate of every episode, compared with the "
+        "truth.",
         _certificates,
         _certificate_specs,
     ),

@@ -1,4 +1,4 @@
-"""Confidence: coverage of M*, the potential lemmas along real runs, how often plans are optimistic."""
+"""Questions about confidence: coverage of M*, the potential lemmas, and optimism of the plans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PROVEN = ("block", "self-normalised")
 
 
 def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) -> dict[str, int]:
-    """Return, for each set, in how many of B runs M* was inside at all episodes.
+    """Return, for each set, the number of runs in which M* was inside the set at all episodes.
 
     Args:
-        world: a problem whose M* is known.
-        radius: by name.
-        runs: B.
-        episodes: N.
+        world: Problem whose M* is known.
+        radius: Name of the radius.
+        runs: Number of runs B.
+        episodes: Number of episodes N.
     """
     psi, phi = world.features.psi, world.features.phi
     context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_columns)
@@ -44,7 +44,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
         sizes = engine.radii()[0]
         miss = root @ (world.core - engine.core())
         for kind in SETS:
-            if sizes.shape[1] > 1 and phi.d == sizes.shape[1]:  # one radius for each one-hot pair, so row by row
+            if sizes.shape[1] > 1 and phi.d == sizes.shape[1]:  # one radius for each one-hot pair
                 inside[kind] &= (np.linalg.norm(miss, axis=2) <= sizes).all(axis=1)
             else:
                 inside[kind] &= SETS[kind](context).contains(miss, sizes.max(axis=1))
@@ -52,7 +52,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
 
 
 def _root(arrays: dict[str, FloatArray], d: int) -> FloatArray:
-    """Return A_n^{1/2} of every replica."""
+    """Return A_n^{1/2} of every replica, shape (B, d, d)."""
     matrix = arrays["design"] if "design" in arrays else (1.0 + arrays["counts"])[:, :, None] * np.eye(d)
     values, vectors = np.linalg.eigh(matrix)
     root: FloatArray = (vectors * np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
@@ -83,9 +83,8 @@ def _coverage(evidence: Evidence) -> Answer:
         tables.append(Table(f"{label}: share of {runs} runs", ["set", *RADII], rows))
     shares = [held[label][radius][kind] / runs for label, radius, kind in proven]
     verdict = (
-        f"With the proven radii M* stayed inside in at least {min(shares):.1%} of runs; {1 - DELTA:.0%} is "
-        "promised. The "
-        "constant radius promises nothing."
+        f"With the proven radii M* stayed inside in at least {min(shares):.1%} of runs; {1 - DELTA:.0%} is promised. "
+        "The constant radius promises nothing."
     )
     return Answer(worst >= 1 - DELTA, verdict, tables)
 
@@ -120,9 +119,8 @@ def _potential(evidence: Evidence) -> Answer:
     holds = all(v["sum"] <= v["logdet"] <= v["a_priori"] for v in found.values())
     tightest = max(v["sum"] / v["logdet"] for v in found.values())
     verdict = (
-        f"Both inequalities hold on both problems at N = {evidence.numbers['episodes']:,}; the sum of widths is "
-        "at most "
-        f"{tightest:.0%} of 2H·ln det A."
+        f"Both inequalities hold on both problems at N = {evidence.numbers['episodes']:,}; the sum of widths is at "
+        f"most {tightest:.0%} of 2H·ln det A."
     )
     head = ["problem", "Σ min(1, w²)", "2H ln det A", "2Hd ln(1 + NHC_φ)"]
     return Answer(holds, verdict, [Table("along two real runs each, the larger sum", head, rows)])
@@ -146,9 +144,7 @@ def _optimism(evidence: Evidence) -> Answer:
     rows = [[e.id, a.id, f"{a.optimistic_share:.1%}"] for e, a in found if a.optimistic_share is not None]
     verdict = (
         f"The guaranteed preset was optimistic in at least {min(proven):.1%} of episodes on every problem; with "
-        "probability at "
-        "least 95 % a run "
-        "is always optimistic. The practical preset is not, and need not be."
+        "probability at least 95 % a run is always optimistic. The practical preset is not, and need not be."
     )
 
     def draw(figure: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the figures of the study share: colours, curves with bands, points with intervals."""
+"""Matplotlib drawings that the questions of the study share: curves with bands, points and bars with intervals."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Interval
-from matrixrl.lab.report.look import COLOURS, MARKERS
+from matrixrl.lab.palette import COLOURS, look
+from matrixrl.lab.plots import add_grid, draw_curve
 
 __all__ = ["bars", "curves", "points"]
 
 
 def curves(axes: Any, agents: Sequence[AgentSummary], *, log: bool = True, bounds: bool = False) -> None:
-    """Draw cumulative regret with its band, and optionally the explicit bound of each."""
-    for i, agent in enumerate(agents):
-        curve = agent.curve
-        if curve is None:
-            continue
-        colour = COLOURS[i % len(COLOURS)]
-        axes.plot(curve.episode, curve.mean, color=colour, label=agent.id, linewidth=1.3)
-        axes.fill_between(curve.episode, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+    """Draw the cumulative regret of each agent with its band.
+
+    Args:
+        axes: Axes of matplotlib.
+        agents: Agents to draw; those without episodes are left out.
+        log: Use logarithmic axes.
+        bounds: Also draw the explicit bound of each agent, dashed.
+    """
+    played = [(i, agent, agent.curve) for i, agent in enumerate(agents) if agent.curve is not None]
+    for i, agent, curve in played:
+        draw_curve(axes, curve.episode, curve.mean, (curve.low, curve.high), look(i), label=agent.id, dashed=False)
         if bounds and agent.bounds is not None:
-            axes.plot(agent.bounds["episode"], agent.bounds["explicit"], color=colour, linestyle="--", linewidth=0.9)
+            bound = agent.bounds["episode"], agent.bounds["explicit"]
+            axes.plot(*bound, color=look(i).colour, linestyle="--", linewidth=0.9)
     axes.set_xlabel("episodes N")
     axes.set_ylabel("cumulative regret")
     if log:
         axes.set_xscale("log")
         axes.set_yscale("log")
-        tops = [float(a.curve.mean[-1]) for a in agents if a.curve is not None]
-        axes.set_ylim(bottom=max(1e-2, 1e-4 * max(tops, default=1.0)))
-    _finish(axes)
+        largest = max((float(curve.mean[-1]) for _, _, curve in played), default=1.0)
+        axes.set_ylim(bottom=max(1e-2, 1e-4 * largest))
+    _add_grid_and_legend(axes)
 
 
 def points(
@@ -43,33 +48,44 @@ def points(
     y_label: str,
     log: bool = True,
 ) -> None:
-    """Draw values with their intervals against x, one line for each series."""
+    """Draw values with their intervals against x, one line for each series.
+
+    Args:
+        axes: Axes of matplotlib.
+        x: Positions, shape (m,).
+        series: m values with intervals, by the name in the legend.
+        x_label: Label of the x-axis.
+        y_label: Label of the y-axis.
+        log: Use logarithmic axes.
+    """
     for i, (label, values) in enumerate(series.items()):
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         middle = np.array([v.value for v in values])
-        low, high = (np.nan_to_num(np.array([getattr(v, end) for v in values]), nan=0.0) for end in ("low", "high"))
-        low, high = np.where(low == 0.0, middle, low), np.where(high == 0.0, middle, high)
-        reach = np.maximum(np.stack([middle - low, high - middle]), 0.0)
-        axes.errorbar(x, middle, yerr=reach, color=colour, marker=marker, label=label, linewidth=1.2, capsize=2)
+        style = {"color": look(i).colour, "marker": look(i).marker, "linewidth": 1.2, "capsize": 2}
+        axes.errorbar(x, middle, yerr=_error_bars(values), label=label, **style)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     if log:
         axes.set_xscale("log")
         axes.set_yscale("log")
-    _finish(axes)
+    _add_grid_and_legend(axes)
 
 
 def bars(axes: Any, labels: Sequence[str], values: Sequence[Interval], *, x_label: str) -> None:
-    """Draw one horizontal bar for each label, with its interval."""
-    place = np.arange(len(labels))[::-1]
-    middle = np.array([v.value for v in values])
-    reach = np.array([[max(v.value - v.low, 0.0), max(v.high - v.value, 0.0)] for v in values]).T
-    axes.barh(place, middle, xerr=np.nan_to_num(reach), color=COLOURS[0], height=0.6, capsize=2)
-    axes.set_yticks(place, labels)
+    """Draw one horizontal bar with its interval for each label."""
+    position = np.arange(len(labels))[::-1]
+    middle = [v.value for v in values]
+    axes.barh(position, middle, xerr=_error_bars(values), color=COLOURS[0], height=0.6, capsize=2)
+    axes.set_yticks(position, labels)
     axes.set_xlabel(x_label)
-    axes.grid(alpha=0.25, linewidth=0.6, axis="x")
+    add_grid(axes, "x")
 
 
-def _finish(axes: Any) -> None:
-    axes.grid(alpha=0.25, linewidth=0.6)
+def _error_bars(values: Sequence[Interval]) -> Any:
+    """Return the distances from each value to the ends of its interval, shape (2, m); 0 without an interval."""
+    reach = np.array([[v.value - v.low, v.high - v.value] for v in values]).T
+    return np.maximum(np.nan_to_num(reach), 0.0)
+
+
+def _add_grid_and_legend(axes: Any) -> None:
+    add_grid(axes)
     axes.legend(fontsize=7, framealpha=0.9)

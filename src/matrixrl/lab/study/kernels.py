@@ -1,4 +1,4 @@
-"""Theorem 3: the kernel version beside features, and the effective dimension of kernels."""
+"""Questions about Theorem 3: kernels against features, and the effective dimension of kernels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from matrixrl.core.dual import effective_dimension
 from matrixrl.features.kernel_features import gram_root
 from matrixrl.features.kernels import as_kernel
 from matrixrl.lab.analysis import Interval
+from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
-from matrixrl.lab.study.slopes import ratio, said
+from matrixrl.lab.study.slopes import ratio
 from matrixrl.lab.study.specs import agent, env, spec
 
 __all__ = ["QUESTIONS"]
@@ -43,12 +44,11 @@ def _kernel(evidence: Evidence) -> Answer:
         assert a.totals is not None
         gain = ratio(a.totals, plain.totals)
         gains.append(gain)
-        rows.append([a.id, said(a.final, 1), said(gain, 3)])
+        rows.append([a.id, interval_text(a.final, 1), interval_text(gain, 3)])
     better = [a.id for a, gain in zip(agents[2:], gains[2:], strict=True) if gain.value < 1.0]
     verdict = (
-        f"The dual algorithm with the identity as kernel differs from one-hot features by {apart:.2g} in total "
-        "regret (they "
-        "are the same algorithm); neighbours that share what they learn lower it: "
+        f"The dual algorithm with the identity as kernel differs from one-hot features by {apart:.2g} in total regret "
+        "(they are the same algorithm); neighbours that share what they learn lower it: "
         f"{', '.join(better) or 'none does'}."
     )
     table = Table("total regret", ["agent", "regret", "ratio to one-hot"], rows)
@@ -86,10 +86,9 @@ def _dimension(evidence: Evidence) -> Answer:
     bounded = all(v["dims"][-1] <= 1.05 * v["rank"] for v in found.values())
     linear, narrow = found["linear (rank 3)"]["dims"], found["RBF, length scale 0.3"]["dims"]
     verdict = (
-        f"At T = {steps[-1]:,} the linear kernel has d̃ = {linear[-1]:.2f} (it may not exceed its rank, 3), the "
-        "narrow RBF kernel "
-        f"{narrow[-1]:.2f} on {evidence.numbers['points']} points: far below the number of points, and growing "
-        "slowly."
+        f"At T = {steps[-1]:,} the linear kernel has d̃ = {linear[-1]:.2f} (it may not exceed its rank, 3), the narrow "
+        f"RBF kernel {narrow[-1]:.2f} on {evidence.numbers['points']} points: far below the number of points, and "
+        "growing slowly."
     )
     head = ["kernel", "rank", *[f"T={t:,}" for t in steps]]
 

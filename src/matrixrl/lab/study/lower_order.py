@@ -1,4 +1,4 @@
-"""What the paper says costs little: unknown rewards, unknown N, sampled columns; and its closed forms."""
+"""Questions about lower-order claims: unknown rewards, unknown N, sampled columns, and closed forms."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from matrixrl.core.columns import column_sampler
 from matrixrl.envs import make
 from matrixrl.lab.analysis import Interval
+from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import bars, curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
-from matrixrl.lab.study.slopes import power, ratio, said
+from matrixrl.lab.study.slopes import power, ratio
 from matrixrl.lab.study.specs import agent, env, spec
 from matrixrl.problems import solve
 
@@ -39,15 +40,22 @@ def _reward(evidence: Evidence) -> Answer:
             assert unknown.totals is not None
             found = ratio(unknown.totals, known.totals)
             ratios.append(found.value)
-            rows.append([e.id, known.id.partition(",")[0], said(known.final, 1), said(unknown.final, 1), said(found)])
+            rows.append(
+                [
+                    e.id,
+                    known.id.partition(",")[0],
+                    interval_text(known.final, 1),
+                    interval_text(unknown.final, 1),
+                    interval_text(found),
+                ]
+            )
     river = ratios[:2]
     verdict = (
-        f"On RiverSwim, with rewards that are noisy, not knowing them costs {min(river):.2f} to {max(river):.2f} "
-        "times the "
-        "regret. (On the linear MDP regret is so small that the ratio says little.)"
+        f"On RiverSwim, with rewards that are noisy, not knowing them costs {min(river):.2f} to {max(river):.2f} times "
+        "the regret. (On the linear MDP regret is so small that the ratio says little.)"
     )
     head = ["environment", "preset", "known", "unknown", "ratio"]
-    # the same order: a constant factor; three is generous for what is one more regression of the same size
+    # the same order up to a constant: learning the rewards is one more regression of the same size
     return Answer(max(river) < 3.0, verdict, [Table("total regret, noisy rewards", head, rows)])
 
 
@@ -64,17 +72,14 @@ def _doubling(evidence: Evidence) -> Answer:
     agents = [a for _, a in evidence.agents()]
     totals = [a.totals for a in agents if a.totals is not None]
     factors = [ratio(total, totals[0]) for total in totals]
-    rows = [[a.id, said(a.final, 1), said(f)] for a, f in zip(agents, factors, strict=True)]
+    rows = [[a.id, interval_text(a.final, 1), interval_text(f)] for a, f in zip(agents, factors, strict=True)]
     most = 1.0 / (1.0 - 2.0**-0.5)  # Σ √(2^i) ≤ √N / (1 − 1/√2)
     growth = agents[2].exponent
     verdict = (
-        f"Not knowing N costs {said(factors[1])} times the regret if the data are kept, {said(factors[2])} if "
-        "they are "
-        f"forgotten at each doubling as in the paper. The argument allows {most:.2f} times a bound of order √N; "
-        "measured "
-        "regret flattens sooner than that, and then every restart pays the beginning again. It still grows as N "
-        "to the "
-        f"power {said(growth)} only."
+        f"Not knowing N costs {interval_text(factors[1])} times the regret if the data are kept, "
+        f"{interval_text(factors[2])} if they are forgotten at each doubling as in the paper. The argument allows "
+        f"{most:.2f} times a bound of order √N; measured regret flattens sooner than that, and then every restart pays "
+        f"the beginning again. It still grows as N to the power {interval_text(growth)} only."
     )
 
     def draw(figure: Any) -> None:
@@ -112,12 +117,11 @@ def _measure_columns(size: Size) -> dict[str, Any]:
 def _columns(evidence: Evidence) -> Answer:
     counts, errors = evidence.numbers["counts"], evidence.numbers["errors"]
     slopes = {k: power(counts, [np.array(e) for e in v]) for k, v in errors.items()}
-    rows = [[k, *[f"{np.mean(e):.4f}" for e in v], said(slopes[k])] for k, v in errors.items()]
+    rows = [[k, *[f"{np.mean(e):.4f}" for e in v], interval_text(slopes[k])] for k, v in errors.items()]
     verdict = (
         f"The error of ΨᵀV from m of {evidence.numbers['states']:,} columns falls as m to the power "
-        f"{said(slopes['norm'])} "
-        f"(norm) and {said(slopes['uniform'])} (uniform); −½ is what independent draws would give, stratified "
-        "ones do better."
+        f"{interval_text(slopes['norm'])} (norm) and {interval_text(slopes['uniform'])} (uniform); −½ is what "
+        "independent draws would give, stratified ones do better."
     )
     head = ["weights", *[f"m={m}" for m in counts], "power of m"]
 
@@ -144,13 +148,12 @@ def _closed_specs(size: Size) -> dict[str, dict[str, Any]]:
 
 def _closed(evidence: Evidence) -> Answer:
     agents = [a for _, a in evidence.agents()]
-    rows = [[a.id, said(a.final, 1), said(a.exponent)] for a in agents]
+    rows = [[a.id, interval_text(a.final, 1), interval_text(a.exponent)] for a in agents]
     means = [a.final.value for a in agents if a.final is not None]
     holds = means[0] <= means[1] and means[2] <= means[3]
     verdict = (
-        f"Maximising over the balls exactly has regret {means[0]:,.1f} and {means[2]:,.1f}; the closed forms, "
-        "which bound the "
-        f"same maximum, {means[1]:,.1f} and {means[3]:,.1f}."
+        f"Maximising over the balls exactly has regret {means[0]:,.1f} and {means[2]:,.1f}; the closed forms, which "
+        f"bound the same maximum, {means[1]:,.1f} and {means[3]:,.1f}."
     )
 
     def draw(figure: Any) -> None:
@@ -170,9 +173,8 @@ QUESTIONS = [
         PART,
         "Unknown rewards",
         "Learning rewards too does not change the order of the regret.",
-        "RiverSwim and a linear MDP whose rewards are paid at random with the right mean; the same agents with "
-        "and without "
-        "knowing the means.",
+        "RiverSwim and a linear MDP whose rewards are paid at random with the right mean; the same agents with and "
+        "without knowing the means.",
         _reward,
         _reward_specs,
     ),

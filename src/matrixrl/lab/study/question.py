@@ -1,4 +1,4 @@
-"""A claim, the experiment that could refute it, and what came out."""
+"""The parts of the study: a question with its claim and experiment, the evidence, and the answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["SIZES", "Answer", "Evidence", "Question", "Size", "Table"]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is played.
+    """The size of a study.
 
     Attributes:
-        name: tiny (for tests), quick or full.
-        seeds: of every run.
-        share: of the episodes of the full study.
+        name: "tiny" (for tests), "quick" or "full".
+        seeds: Number of seeds of every experiment.
+        share: Number of episodes relative to the full study.
     """
 
     name: str
@@ -26,11 +26,11 @@ class Size:
     share: float
 
     def episodes(self, full: int) -> int:
-        """Return how many episodes are played where the full study plays `full`."""
+        """Return the number of episodes of an experiment that has `full` episodes in the full study."""
         return max(10, round(self.share * full))
 
     def first(self, values: list[Any]) -> list[Any]:
-        """Return the values of a sweep: all, but for small studies the first ones only."""
+        """Return the values of a sweep: all of them in the full study, the first ones in smaller studies."""
         return values if self.name == "full" else values[: max(2, len(values) - (1 if self.name == "quick" else 2))]
 
 
@@ -40,7 +40,13 @@ SIZES = {size.name: size for size in (Size("tiny", 2, 0.01), Size("quick", 8, 0.
 
 @dataclass(frozen=True)
 class Table:
-    """A small table: what it shows, headings, rows of text."""
+    """A table of texts.
+
+    Attributes:
+        caption: Description of the table.
+        head: Headings of the columns.
+        rows: Cells of each row.
+    """
 
     caption: str
     head: list[str]
@@ -49,13 +55,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the experiment says of the claim.
+    """The result of an experiment for the claim of its question.
 
     Attributes:
-        holds: whether it bears the claim out, at this size.
-        verdict: in words, with the numbers and their intervals.
-        tables: the numbers.
-        draw: draws them on a matplotlib figure; None where a table says it all.
+        holds: Whether the results of this size agree with the claim.
+        verdict: Sentence with the numbers and their intervals.
+        tables: Tables of the numbers.
+        draw: Function that draws the numbers on a matplotlib figure; None if there is no figure.
     """
 
     holds: bool
@@ -66,12 +72,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured for a question.
+    """The measurements of a question.
 
     Attributes:
-        size: how much was played.
-        summaries: of each experiment of the question, by its name.
-        numbers: what `measure` returned; {} without it.
+        size: Size of the study.
+        summaries: Summaries of each experiment by its name.
+        numbers: Result of `Question.measure`; empty without it.
     """
 
     size: Size
@@ -79,7 +85,7 @@ class Evidence:
     numbers: Mapping[str, Any]
 
     def agents(self, name: str = "runs") -> list[tuple[EnvSummary, AgentSummary]]:
-        """Return every agent of an experiment with its environment."""
+        """Return all pairs of environment and agent of an experiment."""
         return [(env, agent) for env in self.summaries[name] for agent in env.agents]
 
 
@@ -88,14 +94,14 @@ class Question:
     """One section of the study.
 
     Attributes:
-        id: for files.
-        part: the heading that it stands under.
-        title: short.
-        claim: what is claimed, and where.
-        method: what is done to see it.
-        specs: experiments of the lab, by name.
-        measure: other numbers, as plain data; kept beside the stores.
-        answer: from what was measured to what it says.
+        id: Name for files and links.
+        part: Heading of the group of sections.
+        title: Short title.
+        claim: The claim and its source.
+        method: Description of the experiment.
+        answer: Function that computes the answer from the evidence.
+        specs: Function that returns the specs of the experiments by name.
+        measure: Function that returns further measurements as plain data, which are stored as JSON.
     """
 
     id: str

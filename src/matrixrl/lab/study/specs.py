@@ -1,4 +1,4 @@
-"""Short ways to write the experiments of the study."""
+"""Functions that build the specs of the study."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["agent", "env", "spec"]
 def spec(
     size: Size, episodes: int, envs: list[dict[str, Any]], agents: list[dict[str, Any]], **more: Any
 ) -> dict[str, Any]:
-    """Return a spec with the seeds of a study of this size; `more` wins."""
+    """Return a spec with the number of seeds of a study of this size; `more` replaces its entries."""
     return {"name": "study", "episodes": episodes, "seeds": size.seeds, "env": envs, "agent": agents, **more}
 
 
 def env(name: str, settings: Mapping[str, Any] | None = None, **sweep: list[Any]) -> dict[str, Any]:
-    """Return one environment of a spec, or several by sweeps."""
+    """Return an environment of a spec with its settings and sweeps."""
     return {"name": name, "settings": dict(settings or {}), "sweep": sweep}
 
 
 def agent(id: str, *, name: str = "matrix-rl", **settings: Any) -> dict[str, Any]:
-    """Return one agent of a spec, by the name that figures give it."""
+    """Return an agent of a spec; figures and tables show its id."""
     return {"name": name, "id": id, "settings": settings}

@@ -1,4 +1,4 @@
-"""The whole study: every question in turn, stored and resumable, ending in a report."""
+"""Run the study: all experiments of all questions, stored and resumable."""
 
 from __future__ import annotations
 
@@ -27,9 +27,14 @@ class Section:
     question: Question
     answer: Answer
 
+    @property
+    def outcome(self) -> str:
+        """Return whether the claim is borne out, in words."""
+        return "Borne out" if self.answer.holds else "Not borne out at this size"
+
 
 def questions() -> list[Question]:
-    """Return every question of the study, in the order of the report.
+    """Return all questions of the study in the order of the report.
 
     >>> len({question.id for question in questions()}) == len(questions())
     True
@@ -53,23 +58,27 @@ def run_study(
     announce: Callable[[str], None] = lambda _: None,
     only: list[str] | None = None,
 ) -> list[Section]:
-    """Answer every question; what is already in the directory is not done again.
+    """Run the experiments of the questions and return the answers; results in the directory are used again.
 
     Args:
-        folder: of stores and numbers.
-        size: tiny, quick or full; a directory holds one size.
-        on: where experiments run: serial, processes or ray.
-        workers: how many at once.
-        progress: draw a live bar for each experiment.
-        announce: told of each question when it is begun.
-        only: ids of some questions; all by default.
+        folder: Directory of the stores and measurements.
+        size: "tiny", "quick" or "full"; a directory holds a study of one size.
+        on: Executor of the experiments: "serial", "processes" or "ray".
+        workers: Number of parallel workers; None chooses it.
+        progress: Show a progress bar for each experiment.
+        announce: Function that is called with the title of each question before its experiments start.
+        only: Ids of the questions to answer; None answers all.
+
+    Raises:
+        UnknownName: The size or the id of a question is unknown.
+        StoreError: The directory holds a study of another size.
     """
     chosen = SIZES[choice("size", size, SIZES)]
     asked = questions()
     if only is not None:
         ids = [choice("question", name, [q.id for q in asked]) for name in only]
         asked = [q for q in asked if q.id in ids]
-    _claim(folder, chosen)
+    _check_size(folder, chosen)
     sections = []
     for question in asked:
         announce(question.title)
@@ -83,13 +92,13 @@ def run_study(
             )
             for name, spec in question.specs(chosen).items()
         }
-        evidence = Evidence(chosen, summaries, _numbers(folder, question, chosen))
+        evidence = Evidence(chosen, summaries, _measurements(folder, question, chosen))
         sections.append(Section(question, question.answer(evidence)))
     return sections
 
 
-def _claim(folder: Path, size: Size) -> None:
-    """Make the directory one of this size, or refuse one of another."""
+def _check_size(folder: Path, size: Size) -> None:
+    """Write the size into a new directory, or fail if an existing one has another size."""
     mark = folder / _MARK
     if mark.exists():
         held = json.loads(mark.read_text(encoding="utf-8")).get("size")
@@ -100,8 +109,8 @@ def _claim(folder: Path, size: Size) -> None:
         write_whole(mark, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def _numbers(folder: Path, question: Question, size: Size) -> dict[str, Any]:
-    """Return what a question measures beside its experiments, from the directory if it is there."""
+def _measurements(folder: Path, question: Question, size: Size) -> dict[str, Any]:
+    """Return the measurements of a question, from the directory if they are stored there."""
     if question.measure is None:
         return {}
     kept = folder / "numbers" / f"{question.id}.json"

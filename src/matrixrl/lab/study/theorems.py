@@ -1,4 +1,4 @@
-"""Theorems 1 and 2: regret against T, d, H, |S|, |A|, and below the explicit bound."""
+"""Questions about Theorems 1 and 2: regret against T, d, H, |S| and |A|, and the explicit bound."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import Interval
+from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
-from matrixrl.lab.study.slopes import power, said
+from matrixrl.lab.study.slopes import power
 from matrixrl.lab.study.specs import agent, env, spec
 
 __all__ = ["QUESTIONS"]
 
 PART = "Theorems 1 and 2"
-RIVER = {"n_states": 3, "horizon": 6}  # small enough that even the paper's ball learns within N
+RIVER = {"n_states": 3, "horizon": 6}  # small enough for the paper's ball to learn within N
 GUARANTEED = agent("guaranteed", preset="guaranteed")
 PRACTICAL = agent("practical", preset="practical")
 
@@ -34,14 +35,13 @@ def _growth_specs(size: Size) -> dict[str, dict[str, Any]]:
 
 def _growth(evidence: Evidence) -> Answer:
     agents = [a for _, a in evidence.agents()]
-    rows = [[a.id, _amount(a.final), said(a.exponent)] for a in agents]
-    sublinear = [a.id for a in agents if a.exponent is not None and _high(a.exponent) < 1.0]
+    rows = [[a.id, interval_text(a.final, 1), interval_text(a.exponent)] for a in agents]
+    sublinear = [a.id for a in agents if a.exponent is not None and _upper_end(a.exponent) < 1.0]
     within = [a.id for a in agents if a.exponent is not None and a.exponent.value <= 0.5]
     n = agents[0].episodes
     verdict = (
-        f"Over the last decade up to N = {n:,}, regret grows sublinearly for {len(sublinear)} of {len(agents)} "
-        "agents and "
-        f"at most as √T for {len(within)}."
+        f"Over the last decade up to N = {n:,}, regret grows sublinearly for {len(sublinear)} of {len(agents)} agents "
+        f"and at most as √T for {len(within)}."
     )
     table = Table("total regret, and its growth exponent over the last decade", ["agent", "regret", "exponent"], rows)
 
@@ -52,7 +52,7 @@ def _growth(evidence: Evidence) -> Answer:
 
 
 def _dimension_specs(size: Size) -> dict[str, dict[str, Any]]:
-    # each river is played the same number of times: fewer for each would be a question about N
+    # N grows with the number of rivers, so that each river is played equally often
     return {
         f"{count}": spec(
             size, count * size.episodes(2_500), [env("river-swim", {**RIVER, "copies": count})], [GUARANTEED]
@@ -66,8 +66,8 @@ def _horizon_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(5_000), [rivers], [GUARANTEED])}
 
 
-def _against(what: str, symbol: str, of: str) -> Any:
-    """Return an answer that compares the growth of regret with that of Theorem 2's own formula."""
+def _compare_with_formula(what: str, symbol: str, of: str) -> Any:
+    """Return an answer function that compares the growth of regret with that of the formula of Theorem 2."""
 
     def answer(evidence: Evidence) -> Answer:
         found = [pair for name in evidence.summaries for pair in evidence.agents(name)]
@@ -76,17 +76,15 @@ def _against(what: str, symbol: str, of: str) -> Any:
         bound = [a.bounds["theorem_2"][-1] for _, a in found if a.bounds is not None]
         measured, promised = power(x, totals), power(x, [np.array([b]) for b in bound])
         rows = [
-            [f"{v:g}", f"{a.episodes:,}", _amount(a.final), f"{b:,.3g}"]
+            [f"{v:g}", f"{a.episodes:,}", interval_text(a.final, 1), f"{b:,.3g}"]
             for v, (_, a), b in zip(x, found, bound, strict=True)
         ]
         below = [b / max(a.final.value, 1e-9) for (_, a), b in zip(found, bound, strict=True) if a.final is not None]
         faster = " (over this range faster than the formula: a bound is no forecast)" * (measured.low > promised.value)
         verdict = (
-            f"Regret is {min(below):,.0f} to {max(below):,.0f} times below Theorem 2's formula (c = 1). It grows "
-            f"as {symbol} "
-            f"to the power {said(measured)}{faster}; the formula, with the constants of the same problems, as "
-            f"{symbol} to "
-            f"the power {promised.value:.2f}."
+            f"Regret is {min(below):,.0f} to {max(below):,.0f} times below Theorem 2's formula (c = 1). It grows as "
+            f"{symbol} to the power {interval_text(measured)}{faster}; the formula, with the constants of the same "
+            f"problems, as {symbol} to the power {promised.value:.2f}."
         )
         table = Table("at the last N", [symbol, "N", "regret", "Theorem 2, c = 1"], rows)
 
@@ -102,21 +100,21 @@ def _against(what: str, symbol: str, of: str) -> Any:
 def _states_specs(size: Size) -> dict[str, dict[str, Any]]:
     sides = size.first([10, 32, 100, 316])
     one = {"seeds": max(2, size.seeds // 4), "batch": 4}
-    return {"runs": spec(size, _some(size, 100), [env("soft-grid", side=sides)], [PRACTICAL], **one)}
+    return {"runs": spec(size, _grid_episodes(size, 100), [env("soft-grid", side=sides)], [PRACTICAL], **one)}
 
 
 def _actions_specs(size: Size) -> dict[str, dict[str, Any]]:
     grid = env("soft-grid", {"side": 20}, copies=size.first([1, 2, 8, 32]))
-    return {"runs": spec(size, _some(size, 100), [grid], [PRACTICAL])}
+    return {"runs": spec(size, _grid_episodes(size, 100), [grid], [PRACTICAL])}
 
 
-def _some(size: Size, full: int) -> int:
-    """Return episodes that do not shrink much in a quick study: fewer would show random play only."""
+def _grid_episodes(size: Size, full: int) -> int:
+    """Return the number of episodes of the grids, as many in a quick study, because fewer show only random play."""
     return full if size.name != "tiny" else 10
 
 
-def _flat(symbol: str, of: str) -> Any:
-    """Return an answer that asks whether regret depends on a size that the theorem does not mention."""
+def _check_independence(symbol: str, of: str) -> Any:
+    """Return an answer function that tests whether regret is independent of a size."""
 
     def answer(evidence: Evidence) -> Answer:
         found = evidence.agents()
@@ -124,10 +122,10 @@ def _flat(symbol: str, of: str) -> Any:
         slope = power(x, [a.totals for _, a in found if a.totals is not None])
         shown = [a.final for _, a in found if a.final is not None]
         first, last = shown[0].value, shown[-1].value
-        rows = [[f"{v:,.0f}", _amount(i)] for v, i in zip(x, shown, strict=True)]
+        rows = [[f"{v:,.0f}", interval_text(i, 1)] for v, i in zip(x, shown, strict=True)]
         verdict = (
-            f"From {symbol} = {x[0]:,.0f} to {x[-1]:,.0f} regret goes from {first:,.1f} to {last:,.1f}: "
-            f"{symbol} to the power {said(slope, 3)}."
+            f"From {symbol} = {x[0]:,.0f} to {x[-1]:,.0f} regret goes from {first:,.1f} to {last:,.1f}: {symbol} to "
+            f"the power {interval_text(slope, 3)}."
         )
 
         def draw(figure: Any) -> None:
@@ -154,16 +152,15 @@ def _bound(evidence: Evidence) -> Answer:
     for e, a in found:
         assert a.curve is not None
         assert a.bounds is not None
-        # the worst seed is not stored along the curve: the upper end of the band of the mean is compared
+        # the curve does not store the worst seed, so the upper end of the band of the mean is compared
         at = np.interp(a.curve.episode, a.bounds["episode"], a.bounds["explicit"])
         below.append(bool((a.curve.high <= at * (1 + 1e-9)).all()))
         most = float(a.bounds["episode"][-1]) * e.facts["horizon"]
         vacuous = "yes" if a.bounds["explicit"][-1] >= 0.999 * most else "no"
-        rows.append([e.id, a.id, _amount(a.final), f"{a.bounds['explicit'][-1]:,.0f}", vacuous])
+        rows.append([e.id, a.id, interval_text(a.final, 1), f"{a.bounds['explicit'][-1]:,.0f}", vacuous])
     verdict = (
-        f"Mean regret (upper end of its band) is below the explicit bound at every N for {sum(below)} of "
-        f"{len(below)} runs. "
-        "Where the bound equals N·H it says nothing yet."
+        f"Mean regret (upper end of its band) is below the explicit bound at every N for {sum(below)} of {len(below)} "
+        "runs. Where the bound equals N·H it says nothing yet."
     )
     head = ["environment", "agent", "regret", "explicit bound", "bound is N·H"]
 
@@ -180,12 +177,8 @@ def _size_of(facts: dict[str, Any], name: str) -> float:
     return float(facts["horizon"] if name == "horizon" else facts["sizes"][name])
 
 
-def _high(interval: Interval) -> float:
+def _upper_end(interval: Interval) -> float:
     return interval.value if math.isnan(interval.high) else interval.high
-
-
-def _amount(interval: Interval | None) -> str:
-    return said(interval, 1)
 
 
 QUESTIONS = [
@@ -193,11 +186,10 @@ QUESTIONS = [
         "growth",
         PART,
         "Regret against T",
-        "Regret is of order √T up to logarithms, for both balls of the paper (Theorems 1 and 2), and so for "
-        "every smaller set.",
-        "RiverSwim with 3 states, H = 6: small enough that even the paper's balls, with the theorem's radius (c "
-        "= 1), learn "
-        "within N. The exponent is the slope of ln(mean regret) against ln N over the last decade.",
+        "Regret is of order √T up to logarithms, for both balls of the paper (Theorems 1 and 2), and so for every "
+        "smaller set.",
+        "RiverSwim with 3 states, H = 6: small enough that even the paper's balls, with the theorem's radius (c = 1), "
+        "learn within N. The exponent is the slope of ln(mean regret) against ln N over the last decade.",
         _growth,
         _growth_specs,
     ),
@@ -208,7 +200,7 @@ QUESTIONS = [
         "Regret is at most of order d·C_ψ·√T (Theorem 2); C_ψ grows with the number of states as well.",
         "1 to 8 separate rivers of 3 states: an episode starts in one of them, each must be learned by itself and is "
         "played equally often. So N grows with d, and the bound as d·C_ψ·√N. Agent: guaranteed.",
-        _against("features", "d", "d"),
+        _compare_with_formula("features", "d", "d"),
         _dimension_specs,
     ),
     Question(
@@ -217,7 +209,7 @@ QUESTIONS = [
         "Regret against H",
         "At a fixed number of episodes regret is at most of order H²√(NH) = H^2.5 √N.",
         "RiverSwim with 3 states, H from 4 to 32. Agent: guaranteed.",
-        _against("horizon", "H", "horizon"),
+        _compare_with_formula("horizon", "H", "horizon"),
         _horizon_specs,
     ),
     Question(
@@ -226,7 +218,7 @@ QUESTIONS = [
         "Regret against |S|",
         "Regret does not depend on the number of states, only on d.",
         "SoftGrid: one field, cut into ever finer cells, d = 20 regions. Agent: practical.",
-        _flat("S", "n_states"),
+        _check_independence("S", "n_states"),
         _states_specs,
     ),
     Question(
@@ -235,7 +227,7 @@ QUESTIONS = [
         "Regret against |A|",
         "Regret does not depend on the number of actions, only on d.",
         "SoftGrid with 400 cells; each of its four moves is offered 1 to 32 times. Agent: practical.",
-        _flat("A", "n_actions"),
+        _check_independence("A", "n_actions"),
         _actions_specs,
     ),
     Question(
@@ -243,9 +235,8 @@ QUESTIONS = [
         PART,
         "Below the explicit bound",
         "With probability 1 − δ regret is below 2C_ψH√β·√(2H·HN·ln det A), constants and all, at every N.",
-        "Two rivers and a linear MDP, the paper's ball with the proven radius and the guaranteed preset, against "
-        "the bound that "
-        "can be written down before any data.",
+        "Two rivers and a linear MDP, the paper's ball with the proven radius and the guaranteed preset, against the "
+        "bound that can be written down before any data.",
         _bound,
         _bound_specs,
     ),

@@ -1,10 +1,10 @@
 "use strict";
 
-// The chosen theme is set before anything is drawn.
+// Set the chosen theme before the page is drawn.
 const THEME = "matrixrl-theme";
 const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
 function chosenTheme() {
-  try { return localStorage.getItem(THEME); } catch { return null; }  // storage may be switched off
+  try { return localStorage.getItem(THEME); } catch { return null; }  // storage may be disabled
 }
 function isDark() {
   const chosen = chosenTheme();
@@ -12,18 +12,16 @@ function isDark() {
 }
 document.documentElement.dataset.theme = isDark() ? "dark" : "light";
 
-// Okabe and Ito's colours, with dashes for who cannot tell them apart; the last is the colour of the text.
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", null];
-const DASHES = ["solid", "dash", "dashdot", "dot"];
 const WORDS = { done: "done", running: "running", pending: "waiting", failed: "failed" };
-const RATE_WINDOW = 60000;  // milliseconds of which the speed is measured
-const QUIET_AFTER = 30000;  // milliseconds without news that are worth a word
+const RATE_WINDOW = 60000;  // milliseconds over which the speed is measured
+const QUIET_AFTER = 30000;  // milliseconds without new episodes after which the page says so
 
+let looks = [];        // colours and dash of each agent, by its position in the spec
 let latest = null;     // the last snapshot with an experiment
-let shown = "";        // hash of the experiment that the page is built for
+let shown = "";        // hash of the experiment that the page shows
 let lost = false;      // whether the connection is lost
-let problem = null;    // what is wrong with the store
-let marks = [];        // [time, episodes settled] of recent snapshots
+let problem = null;    // error message about the store
+let marks = [];        // [time, episodes settled] of recent snapshots, for the speed
 let panels = [];       // {section, chart} of each environment
 let rows = new Map();  // cell number -> elements of its row
 
@@ -31,12 +29,12 @@ const at = (id) => document.getElementById(id);
 const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 function make(tag, text, name) {
   const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;  // text, never markup: ids and reasons are anybody's
+  if (text !== undefined) element.textContent = text;  // as text, because ids and reasons may contain markup
   if (name) element.className = name;
   return element;
 }
 
-// The chart library reads a little markup in names; this makes it plain text.
+// Plotly interprets some markup in names; escaping keeps them plain text.
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const short = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
 
@@ -55,7 +53,7 @@ function duration(seconds) {
 
 const settled = (p) => p.stored + p.lost;
 function percentOf(p) {
-  // Never 100 before the last episode, never 0 after the first.
+  // Show 100 only after the last episode, and 0 only before the first.
   const share = Math.floor((100 * settled(p)) / p.total);
   return settled(p) > 0 ? Math.max(1, share) : 0;
 }
@@ -77,7 +75,7 @@ function timeLeft() {
 function note(p) {
   const now = Date.now(), count = settled(p);
   const previous = marks.at(-1);
-  if (previous && count < previous[1]) marks = [];  // some seeds began anew
+  if (previous && count < previous[1]) marks = [];  // some seeds have started again
   if (marks.length === 0 || count > marks.at(-1)[1]) marks.push([now, count]);
   while (marks.length > 2 && now - marks[0][0] > RATE_WINDOW) marks.shift();
 }
@@ -184,20 +182,20 @@ function drawCharts() {
   if (!window.Plotly || !latest) return;
   const css = getComputedStyle(document.documentElement);
   const colour = (name) => css.getPropertyValue(name).trim();
+  const agentColour = (k) => looks[k % looks.length][isDark() ? "on_dark" : "colour"];
   latest.environments.forEach((env, i) => {
     const chart = panels[i].chart, wide = chart.clientWidth;
-    const most = Math.max(12, Math.floor((wide - 70) / 7.5));  // characters that fit into one line of the legend
-    // Every agent always has a trace, one empty point at first, so that what the reader has hidden or zoomed stays so.
+    const most = Math.max(12, Math.floor((wide - 70) / 7.5));  // characters that fit in one line of the legend
+    // Every agent always has a trace, at first with one empty point, so that hidden agents and zoom are kept.
     const traces = env.cells.map((cell, k) => ({
       type: "scatter", mode: cell.curve.episode.length === 1 ? "markers" : "lines", uid: `cell-${cell.cell}`,
       x: cell.curve.episode.length ? cell.curve.episode : [null], y: cell.curve.mean.length ? cell.curve.mean : [null],
       name: plain(short(cell.agent, most)),
-      line: { color: COLOURS[k % COLOURS.length] ?? colour("--ink"), dash: DASHES[k % DASHES.length], width: 2 },
-      marker: { color: COLOURS[k % COLOURS.length] ?? colour("--ink") },
+      line: { color: agentColour(k), dash: looks[k % looks.length].dash, width: 2 }, marker: { color: agentColour(k) },
       hovertemplate: `%{y:,.4~g} (${plural(cell.curve_seeds, "seed")})<extra>${
         plain(short(cell.agent, 40)).replaceAll("%", "&#37;")}</extra>`,
     }));
-    const axis = { gridcolor: colour("--grid"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
+    const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
       automargin: true, separatethousands: true };
     const grow = env.cells.length * 20 + 20;
     const layout = {
@@ -208,10 +206,10 @@ function drawCharts() {
       xaxis: { ...axis, title: { text: "episode" }, rangemode: "tozero" },
       yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" },
         rangemode: env.measure === "regret" ? "tozero" : "normal" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--quiet"), activecolor: colour("--ink") },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") },
       showlegend: true, legend: { orientation: "v", x: 0, y: 0, yref: "container", yanchor: "bottom" },
     };
-    const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];  // named: others may send data elsewhere
+    const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];  // explicit, because other buttons can upload data
     Plotly.react(chart, traces, layout, { responsive: true, displaylogo: false, modeBarButtons: buttons });
   });
 }
@@ -238,7 +236,7 @@ function listen() {
   source.onerror = () => {
     lost = true;
     drawNotice();
-    // The browser tries again by itself, unless something else answered in the server's place.
+    // The browser reconnects by itself unless another program answered on this port.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };
 }
@@ -251,8 +249,9 @@ function setTheme() {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  looks = JSON.parse(at("looks").textContent);
   at("theme").addEventListener("click", () => {
-    try { localStorage.setItem(THEME, isDark() ? "light" : "dark"); } catch { /* it lasts as long as the page */ }
+    try { localStorage.setItem(THEME, isDark() ? "light" : "dark"); } catch { /* the choice is lost with the page */ }
     setTheme();
   });
   systemDark.addEventListener("change", setTheme);

@@ -1,13 +1,13 @@
-// Draws the charts from the data of the page, and keeps colours, sizes and the choice of mean or median up to date.
+// Draws the charts from the JSON data of the page, and updates them when the theme, the width or the measure changes.
 (function () {
   "use strict";
   const charts = JSON.parse(document.getElementById("charts").textContent);
-  const NARROW = 700; // pixels; below it legends go under the chart
-  const LINE = 16, ENTRY = 2.5; // pixels of one line of a legend, and between two entries
-  const FAINTEST = 1e-5; // of the largest value: what lies below it on a logarithmic axis is rounding
+  const NARROW = 700; // width in pixels below which legends are placed under the chart
+  const LINE = 16, ENTRY = 2.5; // height in pixels of one line of a legend, and the space between two entries
+  const FAINTEST = 1e-5; // share of the largest value; smaller values on a logarithmic axis are rounding errors
   const CONFIG = {
     responsive: true, displaylogo: false, doubleClick: "reset",
-    // Named one by one: some versions of Plotly offer to upload a chart, and this page sends nothing anywhere.
+    // An explicit list, because some versions of Plotly add a button that uploads the chart.
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
     showSendToCloud: false, showEditInChartStudio: false, plotlyServerURL: "",
     toImageButtonOptions: { scale: 2 },
@@ -20,7 +20,7 @@
   const isCurve = (t) => t.agent !== undefined;
   const isLog = (chart) => chart.kind === "loglog";
 
-  // Plotly reads a little HTML and %{…} in names: what people wrote must stay what they wrote.
+  // Plotly interprets some HTML and %{…} in names; escaping keeps them plain text.
   function safe(text) {
     return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%/g, "&#37;");
   }
@@ -54,7 +54,7 @@
 
   function shownY(t) {
     if (measure === "mean") return t.y;
-    // nulls and not nothing: Plotly would forget an empty band when its curve is switched off
+    // nulls, not an empty array: Plotly drops an empty band when its curve is hidden
     return t.part === "band" ? t.y.map(() => null) : t.median || t.y;
   }
 
@@ -62,7 +62,7 @@
     return t.part !== "band" && t.part !== "area" && t.part !== "upper";
   }
 
-  // Certified areas lie on top of each other: many must not add up to a wall.
+  // Certified areas overlap, so they are fainter if there are more of them.
   function areaAlpha(chart) {
     return 0.25 / (1 + chart.traces.filter((t) => t.part === "area").length);
   }
@@ -100,11 +100,11 @@
     return names.reduce((sum, name) => sum + ENTRY + LINE * name.split("<br>").length, 10);
   }
 
-  // The y-axis is that of the curves that are shown; a bound that is switched on may leave it at the top.
+  // The y-axis fits the visible curves; a visible bound may exceed it on a linear axis.
   function yRange(chart, visible) {
     let low = Infinity, high = -Infinity;
     chart.traces.forEach((t, i) => {
-      if (isLog(chart) && t.part === "band") return; // near nothing a band of a logarithm reaches for the floor
+      if (isLog(chart) && t.part === "band") return; // the logarithm of a band near zero would extend the axis far down
       const counts = isCurve(t) || t.part === "optimum" || (t.part === "bound" && isLog(chart));
       if (!counts || visible[i] !== true) return;
       for (const y of shownY(t)) if (y !== null) { low = Math.min(low, y); high = Math.max(high, y); }
@@ -167,7 +167,7 @@
     Plotly.newPlot(box, chart.traces.map((t, i) => traceOf(chart, t, i)), layoutOf(chart, visible), { ...CONFIG, displayModeBar: isNarrow() ? false : "hover" });
     box.on("plotly_restyle", (event) => {
       if (!("visible" in event[0])) return;
-      const range = yRange(chart, visibleOf(box)); // what is left may be far smaller
+      const range = yRange(chart, visibleOf(box)); // the remaining curves may be much lower
       if (range) Plotly.relayout(box, { "yaxis.range": range });
     });
   }
@@ -184,7 +184,7 @@
   document.getElementById("theme").addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
-    try { localStorage.setItem("matrixrl-theme", next); } catch (_) { /* then the choice lasts as long as the page */ }
+    try { localStorage.setItem("matrixrl-theme", next); } catch (_) { /* the choice is lost with the page */ }
     charts.forEach(refresh);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(refresh));
@@ -200,7 +200,7 @@
     const value = (row) => row.cells[column].dataset.value;
     const rows = Array.from(body.rows).sort((a, b) => {
       const x = value(a), y = value(b);
-      if (x === "" || y === "") return (x === "") - (y === ""); // what is not known stays last
+      if (x === "" || y === "") return (x === "") - (y === ""); // unknown values stay last
       return sign * (isNumber ? Number(x) - Number(y) : x.localeCompare(y));
     });
     body.append(...rows);

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -13,16 +12,8 @@ from scipy.linalg import sqrtm
 from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
 from matrixrl.core import SetContext, form_belief
 from matrixrl.core.backup import next_value_bound
-from matrixrl.problems import EmbeddedMDP, low_rank, tabular
-
-WORLDS = {
-    "tabular": lambda seed: tabular(n_states=5, n_actions=3, horizon=4, seed=seed),
-    "tabular, rotated psi": lambda seed: tabular(n_states=5, n_actions=2, horizon=4, orthonormal=True, seed=seed),
-    "low rank": lambda seed: low_rank(n_states=12, n_actions=3, d=4, d_psi=3, horizon=4, seed=seed),
-    "low rank, orthonormal psi": lambda seed: low_rank(
-        n_states=12, n_actions=3, d=3, d_psi=4, horizon=4, orthonormal=True, seed=seed
-    ),
-}
+from matrixrl.problems import EmbeddedMDP
+from small_worlds import WORLDS, Batch, phi_rows, random_batch
 
 
 class Hidden(gym.Env):
@@ -40,27 +31,6 @@ class Hidden(gym.Env):
         self.state = min(self.state + 1, 2) if action == 1 else 0
         done = self.state == 2
         return self.state, float(done), done, False, {}
-
-
-@dataclass
-class Batch:
-    """Random transitions of a world: states, actions, next states, all (B, k)."""
-
-    states: np.ndarray
-    actions: np.ndarray
-    following: np.ndarray
-
-    @property
-    def ones(self) -> np.ndarray:
-        return np.ones(self.states.shape)
-
-
-def random_batch(world: EmbeddedMDP, rng: np.random.Generator, n_replicas: int, k: int) -> Batch:
-    mdp = world.mdp
-    states = rng.integers(0, mdp.n_states, (n_replicas, k))
-    actions = rng.integers(0, mdp.n_actions, (n_replicas, k))
-    flat = mdp.transitions.sample(states.ravel(), actions.ravel(), rng.random(states.size))
-    return Batch(states, actions, flat.reshape(states.shape))
 
 
 def engine_with_data(
@@ -102,12 +72,6 @@ def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):
         for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
     ]
     return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief
-
-
-def phi_rows(world: EmbeddedMDP) -> np.ndarray:
-    """(A·S, d), the pair order of the library, from the public (S, A, d) table."""
-    table = world.features.phi.table
-    return table.transpose(1, 0, 2).reshape(-1, table.shape[-1])
 
 
 def ball_setting(name, rng, episodes=6):

@@ -269,9 +269,9 @@ class Algorithm(Startable):
         """Return everything that is needed to go on bit for bit, as named arrays."""
         return {
             "episode": np.array(self.episode, dtype=np.int64),
-            "n_plans": self.n_plans,
+            "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
-            **self.learned(),
+            **{name: array.copy() for name, array in self.learned().items()},
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -280,6 +280,9 @@ class Algorithm(Startable):
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
+        missing = sorted(set(_PROGRESS) - set(state))
+        if missing:
+            raise InvalidInput(f"the arrays {missing} are missing")
         learned = {name: array for name, array in state.items() if name not in _PROGRESS}
         episode, n_plans = state["episode"], state["n_plans"]
         if episode.shape != () or episode.dtype != np.int64 or episode < 0:

@@ -81,15 +81,22 @@ class FiniteAlgorithm(Algorithm):
         unit: FloatArray = (rewards - self.task.reward_range[0]) / self.task.unit
         return unit
 
-    def induct(self, q_of: Callable[[int, FloatArray], FloatArray], *, cap: bool = True) -> Plan:
+    def induct(
+        self,
+        q_of: Callable[[int, FloatArray], FloatArray],
+        *,
+        cap: bool = True,
+        rankings: FloatArray | None = None,
+    ) -> Plan:
         """Return the plan that is greedy in Q by backward induction.
 
         Args:
             q_of: (stage, V of the next stage (B, S)) → Q of this stage (B, A, S), which may be changed afterwards.
             cap: Keep V_h in [0, H − h], as rewards are in [0, 1].
+            rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
         high = np.arange(self._frame.horizon, 0, -1.0) if cap else None
-        return greedy_plan(q_of, self._frame, self.draw_rankings(), high=high)
+        return greedy_plan(q_of, self._frame, self.draw_rankings() if rankings is None else rankings, high=high)
 
     def draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""

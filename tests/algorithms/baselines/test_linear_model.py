@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matrixrl.algorithms.baselines.linear_model import LinearModel, norm_bound, oful_radius
-from worlds import WORLDS, phi_rows, random_batch
+from small_worlds import WORLDS, phi_rows, random_batch
 
 EPISODES = 7
 REPLICAS = 2

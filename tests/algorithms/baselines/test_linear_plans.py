@@ -5,28 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.lsvi_ucb import LSVIUCB, LSVIUCBSettings
-from matrixrl.algorithms.baselines.rlsvi import RLSVI, RLSVISettings
-from matrixrl.algorithms.baselines.ucrl_vtr import UCRLVTR, UCRLVTRSettings, ValueRegression
+from algorithms.playing import started
+from matrixrl.algorithms.baselines.ucrl_vtr import ValueRegression
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPsi, TablePhi
-from matrixrl.problems import low_rank
+from matrixrl.problems import Problem, low_rank
 from matrixrl.seeding import generator
-from worlds import WORLDS, phi_rows, random_batch
+from small_worlds import WORLDS, phi_rows, random_batch
 
 NAMES = ["tabular", "low rank"]
 
 
-def with_history(engine, world, rng, episodes=5):
-    """Play random episodes into the engine; return them as lists of (pair, r, s'), one for each stage, and values."""
+def with_history(agent, world, rng, episodes=5):
+    """Learn random episodes; return them as lists of (pair, r, s'), one for each stage, and the values of the plans."""
     horizon = world.mdp.horizon
     stages = [[] for _ in range(horizon)]
     targets = []
     for _ in range(episodes):
-        plan = engine.next_plan()
+        plan = agent.plan()
         batch = random_batch(world, rng, 1, horizon)
         rewards = world.mdp.task.reward[batch.states, batch.actions]
-        engine.update(batch.states, batch.actions, batch.following, batch.ones, rewards)
+        agent.update(batch.steps(rewards))
         for h in range(horizon):
             pair = int(batch.actions[0, h] * world.mdp.n_states + batch.states[0, h])
             stages[h].append((pair, float(rewards[0, h]), int(batch.following[0, h])))
@@ -53,12 +52,10 @@ def used(stages, h, setting):
 def test_lsvi_ucb_is_algorithm_1_of_its_paper(name, known, stages):
     world = WORLDS[name](2)
     mdp, rows = world.mdp, phi_rows(world)
-    settings = LSVIUCBSettings.resolve(
-        {"stages": stages, "scale": 0.003, "n_episodes": 30, "delta": 0.2, "known_reward": known}
-    )
-    engine = LSVIUCB(mdp.task, world.features, settings, [0])
-    history, _ = with_history(engine, world, np.random.default_rng(3))
-    plan = engine.next_plan()
+    settings = {"stages": stages, "scale": 0.003, "n_episodes": 30, "delta": 0.2, "known_reward": known}
+    agent = started("lsvi-ucb", mdp, **settings)
+    history, _ = with_history(agent, world, np.random.default_rng(3))
+    plan = agent.plan()
     d, horizon = rows.shape[1], mdp.horizon
     beta = 0.003 * d * horizon * np.sqrt(np.log(2 * d * horizon * 30 / 0.2))
     values = np.zeros(mdp.n_states)
@@ -79,9 +76,9 @@ def test_lsvi_ucb_is_algorithm_1_of_its_paper(name, known, stages):
 
 def test_lsvi_ucb_with_the_constants_of_the_paper_is_certain_of_nothing_yet():
     world = WORLDS["tabular"](2)
-    engine = LSVIUCB(world.mdp.task, world.features, LSVIUCBSettings(n_episodes=100), [0])
-    with_history(engine, world, np.random.default_rng(3), episodes=60)
-    assert (engine.next_plan().values[:, :-1] == world.mdp.horizon).all()
+    agent = started("lsvi-ucb", world.mdp, n_episodes=100)
+    with_history(agent, world, np.random.default_rng(3), episodes=60)
+    assert (agent.plan().values[:, :-1] == world.mdp.horizon).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,12 +87,10 @@ def test_lsvi_ucb_with_the_constants_of_the_paper_is_certain_of_nothing_yet():
 def test_rlsvi_is_algorithm_1_of_its_paper(name, known, stages, clip):
     world = WORLDS[name](4)
     mdp, rows, seed, ridge = world.mdp, phi_rows(world), 6, 0.5
-    settings = RLSVISettings.resolve(
-        {"stages": stages, "clip": clip, "ridge": ridge, "noise": "horizon", "scale": 0.2, "known_reward": known}
-    )
-    engine = RLSVI(mdp.task, world.features, settings, [seed])
-    history, _ = with_history(engine, world, np.random.default_rng(5))
-    plan = engine.next_plan()
+    settings = {"stages": stages, "clip": clip, "ridge": ridge, "noise": "horizon", "scale": 0.2, "known_reward": known}
+    agent = started("rlsvi", mdp, [seed], **settings)
+    history, _ = with_history(agent, world, np.random.default_rng(5))
+    plan = agent.plan()
     d, horizon, sigma = rows.shape[1], mdp.horizon, 0.2 * mdp.horizon
     stream = generator(seed, "agent")
     normals = [stream.standard_normal((horizon, d)) for _ in range(6)][-1]
@@ -115,11 +110,11 @@ def test_rlsvi_is_algorithm_1_of_its_paper(name, known, stages, clip):
 
 def test_rlsvi_noise_of_the_paper_preset_is_russo_2019():
     world = WORLDS["tabular"](4)
-    engine = RLSVI(world.mdp.task, world.features, RLSVISettings.resolve({"known_reward": False}), [0])
-    with_history(engine, world, np.random.default_rng(5), episodes=6)
+    agent = started("rlsvi", world.mdp, known_reward=False)
+    with_history(agent, world, np.random.default_rng(5), episodes=6)
     n_states, n_actions, horizon = 5, 3, 4
     expected = 0.5 * n_states * horizon**3 * np.log(2 * horizon * n_states * n_actions * 7)
-    assert engine.sigma() ** 2 == pytest.approx(expected)
+    assert agent.sigma() ** 2 == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "tabular, rotated psi"])
@@ -127,10 +122,9 @@ def test_rlsvi_noise_of_the_paper_preset_is_russo_2019():
 def test_ucrl_vtr_is_ridge_regression_on_phi_times_values(name, known):
     world = WORLDS[name](7)
     mdp, rows, psi = world.mdp, phi_rows(world), world.features.psi.table
-    settings = UCRLVTRSettings.resolve({"scale": 0.02, "ridge": 0.5, "delta": 0.2, "known_reward": known})
-    engine = UCRLVTR(mdp.task, world.features, settings, [0])
-    history, targets = with_history(engine, world, np.random.default_rng(8))
-    plan = engine.next_plan()
+    agent = started("ucrl-vtr", mdp, scale=0.02, ridge=0.5, delta=0.2, known_reward=known)
+    history, targets = with_history(agent, world, np.random.default_rng(8))
+    plan = agent.plan()
     d, horizon = rows.shape[1] * psi.shape[1], mdp.horizon
     a, moment = 0.5 * np.eye(d), np.zeros(d)
     for pair, v, after in targets:  # the values of the plan that was played then, not of today's
@@ -138,11 +132,11 @@ def test_ucrl_vtr_is_ridge_regression_on_phi_times_values(name, known):
         a += np.outer(x, x)
         moment += x * v[after]
     theta = np.linalg.solve(a, moment)
-    radius = oful(a, 0.5, 0.2, 0.5 * horizon, np.sqrt(0.5) * engine.core_norm)
+    radius = oful(a, 0.5, 0.2, 0.5 * horizon, np.sqrt(0.5) * agent.core_norm)
     reward = mdp.task.reward.T.ravel()
     if not known:
         w, gram = regression(rows, used(history, 0, "pooled"), np.zeros(mdp.n_states), 0.5, True)
-        size = 0.02 * oful(gram, 0.5, 0.2, 0.5, np.sqrt(0.5) * engine.reward_norm)
+        size = 0.02 * oful(gram, 0.5, 0.2, 0.5, np.sqrt(0.5) * agent.reward_norm)
         widths = np.array([np.sqrt(x @ np.linalg.solve(gram, x)) for x in rows])
         reward = (rows @ w + size * widths).clip(0, 1)
     values = np.zeros(mdp.n_states)
@@ -162,8 +156,8 @@ def oful(a, ridge, delta, noise, offset):
 def test_core_norm_covers_the_true_core():
     for name in NAMES:
         world = WORLDS[name](7)
-        engine = UCRLVTR(world.mdp.task, world.features, UCRLVTRSettings(), [0])
-        assert np.linalg.norm(world.core) <= engine.core_norm
+        agent = started("ucrl-vtr", world.mdp)
+        assert np.linalg.norm(world.core) <= agent.core_norm
 
 
 def test_blocks_of_one_hot_features_are_the_dense_regression():
@@ -199,4 +193,4 @@ def test_ucrl_vtr_refuses_matrices_that_would_not_fit():
     world = low_rank(n_states=3000, n_actions=2, d=8, horizon=2, seed=0)
     wide = Features(world.features.phi, OneHotPsi(3000))
     with pytest.raises(InvalidInput, match=r"^features of ucrl-vtr must not need matrices .* Use fewer features"):
-        UCRLVTR(world.mdp.task, wide, UCRLVTRSettings(), [0])
+        started("ucrl-vtr", Problem.of(world.mdp, wide))

@@ -1,16 +1,16 @@
-"""What all tabular baselines promise: replicas that share nothing, exact resumption, learning, clear refusals."""
+"""What all tabular baselines promise beside the protocol: exact counting, learning, honest guarantees, refusals."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from algorithms.playing import Player, started
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
-from matrixrl.problems import RegretEvaluator, draw_start, tabular
-from matrixrl.seeding import generator
-from tolerances import EXACT
+from matrixrl.problems import RegretEvaluator, tabular
+from matrixrl.records import Steps
 
 NAMES = ["random", "epsilon-greedy", "ucrl2", "psrl", "ucbvi", "q-learning"]
 VARIANTS = [(name, {}) for name in NAMES]
@@ -21,113 +21,22 @@ VARIANTS += [
 ]
 EASY = tabular(n_states=4, n_actions=3, horizon=5, seed=2).mdp
 LAKE = make("gym:FrozenLake-v1", horizon=12).unwrapped.mdp  # ends early: has an end state
-NOISY = make("river-swim", n_states=4, horizon=8, noisy_rewards=True).unwrapped.mdp
 
 each_variant = pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=[f"{n} {s}" for n, s in VARIANTS])
-each_world = pytest.mark.parametrize("mdp", [EASY, LAKE, NOISY], ids=["easy", "lake", "noisy"])
 each_reward = pytest.mark.parametrize("known_reward", [True, False], ids=["known", "unknown"])
 
 
-def make_engine(name, mdp, seeds, **settings):
-    kind = BASELINES[name]
-    chosen = kind.settings_class.resolve({"preset": "tuned", "n_episodes": 100, **settings})
-    return kind(mdp.task, mdp.task.features, chosen, list(seeds))
-
-
-class Play:
-    """Episodes of an engine in a world; every seed has its own luck, wherever it plays."""
-
-    def __init__(self, engine, mdp):
-        self.engine, self.mdp = engine, mdp
-        self.luck = [generator(seed, "env") for seed in engine.seeds]
-
-    def episodes(self, n):
-        return [self.episode() for _ in range(n)]
-
-    def episode(self):
-        engine, task, n = self.engine, self.mdp.task, self.engine.n_replicas
-        plan = engine.next_plan()
-        uniforms = np.stack([rng.random((2, task.horizon + 1)) for rng in self.luck])
-        states = np.empty((n, task.horizon + 1), dtype=np.int64)
-        actions = np.empty((n, task.horizon), dtype=np.int64)
-        states[:, 0] = draw_start(task.start, uniforms[:, 0, 0])
-        for h in range(task.horizon):
-            actions[:, h] = plan.policy[np.arange(n), h, states[:, h]]
-            states[:, h + 1] = self.mdp.transitions.sample(states[:, h], actions[:, h], uniforms[:, 0, h + 1])
-        before = states[:, :-1]
-        weights = np.ones(before.shape) if task.end_state is None else (before != task.end_state).astype(float)
-        rewards = self.mdp.earn(before, actions, uniforms[:, 1, 1:]) * weights
-        engine.update(before, actions, states[:, 1:], weights, rewards)
-        return plan
-
-
-@each_variant
-@each_world
-@each_reward
-def test_replicas_together_play_as_each_would_alone(name, settings, mdp, known_reward):
-    seeds = [3, 11, 5]
-    together = make_engine(name, mdp, seeds, known_reward=known_reward, **settings)
-    plans = Play(together, mdp).episodes(12)
-    for b, seed in enumerate(seeds):
-        alone = make_engine(name, mdp, [seed], known_reward=known_reward, **settings)
-        for own, shared in zip(Play(alone, mdp).episodes(12), plans, strict=True):
-            np.testing.assert_array_equal(own.policy[0], shared.policy[b])
-            np.testing.assert_allclose(own.values[0], shared.values[b], atol=EXACT)
-        assert alone.plans[0] == together.plans[b] > 0
-        assert alone.guarantee == together.guarantee
-
-
-@each_variant
-@each_world
-def test_saved_and_restored_it_goes_on_bit_for_bit(name, settings, mdp, tmp_path):
-    engine = make_engine(name, mdp, [1, 2], known_reward=False, **settings)
-    play = Play(engine, mdp)
-    play.episodes(9)
-    np.savez(tmp_path / "learned.npz", **engine.arrays())
-    streams = engine.random_states()
-    other = make_engine(name, mdp, [7, 8], known_reward=False, **settings)  # its own streams are replaced
-    with np.load(tmp_path / "learned.npz", allow_pickle=False) as saved:
-        learned = dict(saved)
-    assert all(np.isfinite(array).all() for array in learned.values())
-    other.check_arrays(learned)
-    other.restore_arrays(learned)
-    other.restore_random_states(streams)
-    other.episode = engine.episode
-    resumed = Play(other, mdp)
-    resumed.luck = [generator(seed, "sampling") for seed in (1, 2)]
-    play.luck = [generator(seed, "sampling") for seed in (1, 2)]
-    for first, second in zip(play.episodes(6), resumed.episodes(6), strict=True):
-        assert np.array_equal(first.policy, second.policy)
-        assert np.array_equal(first.values, second.values)
-    for key, array in engine.arrays().items():
-        assert np.array_equal(array, other.arrays()[key]), key
-
-
-@each_variant
-def test_a_plan_that_was_taken_back_leaves_no_trace(name, settings):
-    engine = make_engine(name, EASY, [1, 2], known_reward=False, **settings)
-    Play(engine, EASY).episodes(5)
-    learned = {key: array.copy() for key, array in engine.arrays().items()}
-    streams, state = engine.random_states(), engine.planning_state()
-    first = engine.next_plan()
-    if settings.get("replan") != "doubling":  # whose last plan may still be good
-        assert engine.random_states() != streams
-    engine.restore_planning(state)
-    assert engine.random_states() == streams
-    for key, array in engine.arrays().items():
-        assert np.array_equal(array, learned[key]), key
-    second = engine.next_plan()
-    assert np.array_equal(first.policy, second.policy)
-    assert np.array_equal(first.values, second.values)
+def agent_of(name, mdp, seeds, **settings):
+    return started(name, mdp, seeds, **{"preset": "tuned", "n_episodes": 100, **settings})
 
 
 @each_variant
 def test_the_end_of_an_episode_is_worth_what_it_earns_and_never_counted(name, settings):
-    engine = make_engine(name, LAKE, [1, 2], known_reward=False, **settings)
-    plan = Play(engine, LAKE).episodes(10)[-1]
+    agent = agent_of(name, LAKE, [1, 2], known_reward=False, **settings)
+    plan = Player(agent).episodes(10)[-1]
     end = LAKE.task.end_state
     assert np.array_equal(plan.values[:, :, end], np.zeros((2, 13)))  # the lake pays from 0
-    counts = engine.arrays().get("counts", engine.arrays().get("visits"))
+    counts = agent.learned().get("counts", agent.learned().get("visits"))
     if counts is not None:
         visits = counts.reshape(2, -1, LAKE.n_states)
         assert 0 < visits.sum() < 2 * 10 * 12
@@ -136,26 +45,27 @@ def test_the_end_of_an_episode_is_worth_what_it_earns_and_never_counted(name, se
 
 @each_variant
 def test_steps_that_were_not_taken_teach_nothing(name, settings, rng):
-    engine = make_engine(name, EASY, [1, 2], known_reward=False, **settings)
-    Play(engine, EASY).episodes(5)
-    learned = {key: array.copy() for key, array in engine.arrays().items()}
+    agent = agent_of(name, EASY, [1, 2], known_reward=False, **settings)
+    Player(agent).episodes(5)
+    learned = {key: array.copy() for key, array in agent.learned().items()}
     states, actions = rng.integers(4, size=(2, 5)), rng.integers(3, size=(2, 5))
-    engine.update(states, actions, states[:, ::-1], np.zeros((2, 5)), np.zeros((2, 5)))
-    for key, array in engine.arrays().items():
+    taken = np.zeros((2, 5), dtype=bool)
+    agent.update(Steps.of(states, actions, np.zeros((2, 5)), states[:, ::-1], taken=taken))
+    for key, array in agent.learned().items():
         np.testing.assert_array_equal(array, learned[key], key)
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
 @each_reward
 def test_it_learns_an_easy_problem(name, known_reward):
-    judge = RegretEvaluator(EASY)
+    evaluator = RegretEvaluator(EASY)
 
-    def late_regret(engine):
-        plans = Play(engine, EASY).episodes(160)
-        return np.mean([judge.regret(plan.policy) for plan in plans[80:]])
+    def late_regret(agent):
+        plans = Player(agent).episodes(160)
+        return np.mean([evaluator.regret(plan.policy) for plan in plans[80:]])
 
-    learned = late_regret(make_engine(name, EASY, range(8), known_reward=known_reward, n_episodes=160))
-    assert learned < 0.35 * late_regret(make_engine("random", EASY, range(8)))
+    learned = late_regret(agent_of(name, EASY, range(8), known_reward=known_reward, n_episodes=160))
+    assert learned < 0.35 * late_regret(agent_of("random", EASY, range(8)))
 
 
 @pytest.mark.parametrize(
@@ -180,34 +90,36 @@ def test_it_learns_an_easy_problem(name, known_reward):
 )
 def test_bad_settings_are_refused_in_one_sentence(name, settings, message):
     with pytest.raises(InvalidInput, match=message):
-        BASELINES[name].settings_class.resolve(settings)
+        BASELINES[name](**settings)
 
 
 def test_only_what_a_paper_proves_is_called_proven():
-    proven = {name: make_engine(name, EASY, [0], preset="paper").guarantee is True for name in NAMES}
+    proven = {name: agent_of(name, EASY, [0], preset="paper").guarantee is True for name in NAMES}
     assert [name for name in NAMES if proven[name]] == ["ucbvi", "q-learning"]
     for name in ("ucbvi", "q-learning"):
-        assert "scaled by" in make_engine(name, EASY, [0]).guarantee
-        engine = make_engine(name, EASY, [0], preset="paper", n_episodes=2)
-        Play(engine, EASY).episodes(3)
-        assert "more than the 2 episodes" in engine.guarantee
-        anytime = BASELINES[name].settings_class.resolve({})
-        assert "n_episodes" in BASELINES[name](EASY.task, EASY.task.features, anytime, [0]).guarantee
-    assert "rewards as known" in make_engine("ucbvi", EASY, [0], preset="paper", known_reward=False).guarantee
+        assert "scaled by" in agent_of(name, EASY, [0]).guarantee
+        agent = agent_of(name, EASY, [0], preset="paper", n_episodes=2)
+        Player(agent).episodes(3)
+        assert "more than the 2 episodes" in agent.guarantee
+        assert "n_episodes" in started(name, EASY).guarantee
+    assert "rewards as known" in agent_of("ucbvi", EASY, [0], preset="paper", known_reward=False).guarantee
 
 
 @pytest.mark.parametrize(("name", "key"), [("ucbvi", "q"), ("q-learning", "visits"), ("ucrl2", "kept_policy")])
-def test_arrays_of_another_problem_are_refused(name, key):
-    arrays = make_engine(name, LAKE, [0]).arrays()
+def test_states_of_another_problem_are_refused(name, key):
+    agent, other = agent_of(name, EASY, [0]), agent_of(name, LAKE, [0]).state()
     with pytest.raises(InvalidInput, match="must have shape"):
-        make_engine(name, EASY, [0]).check_arrays({**make_engine(name, EASY, [0]).arrays(), key: arrays[key]})
+        agent.restore({**agent.state(), key: other[key]})
 
 
-def test_impossible_arrays_are_refused():
-    visits = make_engine("q-learning", EASY, [0])
+def test_impossible_states_are_refused():
+    learner = agent_of("q-learning", EASY, [0])
     with pytest.raises(ValueError, match="negative"):
-        visits.restore_arrays({**visits.arrays(), "visits": visits.visits - 1.0})
-    ucrl2 = make_engine("ucrl2", EASY, [0])
-    policy = ucrl2.arrays()["kept_policy"] + np.uint8(3)
+        learner.restore({**learner.state(), "visits": learner.visits - 1.0})
+    ucrl2 = agent_of("ucrl2", EASY, [0])
+    policy = ucrl2.kept_policy + np.uint8(3)
     with pytest.raises(ValueError, match="actions that do not exist"):
-        ucrl2.restore_arrays({**ucrl2.arrays(), "kept_policy": policy})
+        ucrl2.restore({**ucrl2.state(), "kept_policy": policy})
+    psrl = agent_of("psrl", EASY, [0])
+    with pytest.raises(ValueError, match="do not belong together"):
+        psrl.restore({**psrl.state(), "counts": psrl.model.counts + 1.0})

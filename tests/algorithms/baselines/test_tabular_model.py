@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.tabular_model import TabularModel, log_term
+from matrixrl.algorithms.baselines.optimistic_q import log_term
+from matrixrl.algorithms.baselines.tabular_model import TabularModel
+from matrixrl.records import Steps
+from small_worlds import WORLDS, random_batch
 from tolerances import EXACT
-from worlds import WORLDS, random_batch
 
 S, A, H, B = 5, 3, 4, 2
 
@@ -19,14 +21,14 @@ def counted(rng):
     world, steps = WORLDS["tabular"](3), []
     for _ in range(3):
         batch = random_batch(world, rng, B, H)
-        weights = (rng.random((B, H)) < 0.7).astype(float)
-        rewards = rng.random((B, H)) * weights
-        model.update(batch.states, batch.actions, batch.following, weights, rewards)
+        taken = rng.random((B, H)) < 0.7
+        rewards = rng.random((B, H)) * taken
+        model.update(batch.steps(rewards, taken))
         steps += [
             (b, h, batch.states[b, h], batch.actions[b, h], batch.following[b, h], rewards[b, h])
             for b in range(B)
             for h in range(H)
-            if weights[b, h]
+            if taken[b, h]
         ]
     return model, steps
 
@@ -71,8 +73,8 @@ def test_a_restored_model_is_the_same_to_the_bit_and_on_its_own(counted):
     other = TabularModel(B, A, S, horizon=H)
     other.restore(model.arrays())
     assert np.array_equal(other.transition_mean, model.transition_mean)
-    one = np.ones((B, 1))
-    other.update(np.zeros((B, 1), int), np.zeros((B, 1), int), np.zeros((B, 1), int), one, one)
+    start = np.zeros((B, 1), int)
+    other.update(Steps.of(start, start, np.ones((B, 1)), start))
     assert other.counts.sum() == model.counts.sum() + B
 
 

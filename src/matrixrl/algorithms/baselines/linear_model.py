@@ -1,25 +1,38 @@
-"""Least-squares value iteration without a pass over past data, and what its users share."""
+"""Least-squares value iteration without a pass over past data, and what the algorithms that use it share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.baselines.base import BaselineEngine
+from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BaselineSettings
 from matrixrl.checks import choice
-from matrixrl.features import Features, OneHotPsi, Phi
+from matrixrl.features import OneHotPsi, Phi
 from matrixrl.linalg import DensePairs, DiagonalPairs
-from matrixrl.problems import Task
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import FloatArray, IntArray, Steps
+from matrixrl.settings import flag, one_of, setting
 
-__all__ = ["STAGES", "LinearEngine", "LinearModel", "norm_bound", "oful_radius", "progress_arrays", "restore_progress"]
+__all__ = ["STAGES", "LinearBaseline", "LinearModel", "LinearSettings", "norm_bound", "oful_radius"]
 
 STAGES = ("pooled", "separate")
 """One regression for all stages (P is the same at each), or one for each stage as in papers where it may differ."""
+
+
+@dataclass(frozen=True)
+class LinearSettings(BaselineSettings):
+    """Settings of least-squares value iteration."""
+
+    stages: str = setting(
+        "separate",
+        'Whether each stage has its own regression ("separate") or all share one ("pooled").',
+        one_of(STAGES),
+    )
+    ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
+    clip: bool = setting(False, "Whether values are clipped to [0, H − h].", flag)
 
 
 class LinearModel:
@@ -31,10 +44,10 @@ class LinearModel:
     depend on how many came before.
 
     Args:
-        phi: features of pairs.
-        n_replicas: B.
-        horizon: H.
-        ridge: λ of A = λI + Σ φφᵀ.
+        phi: Features φ of pairs.
+        n_replicas: Number of replicas B.
+        horizon: Horizon H.
+        ridge: Regularisation λ of A = λI + Σ φφᵀ.
         stages: "pooled" or "separate".
 
     >>> from matrixrl.features import OneHotPhi
@@ -55,7 +68,14 @@ class LinearModel:
         self._psi = OneHotPsi(phi.n_states)
 
     def update(self, pairs: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray) -> None:
-        """Add one episode: all (B, H); weight 0 marks a step not taken, whose reward must be 0."""
+        """Add one episode.
+
+        Args:
+            pairs: (B, H) pairs that were visited.
+            next_states: (B, H) states after each step.
+            weights: (B, H) 1, or 0 for a step that was not taken.
+            rewards: (B, H) unit rewards; 0 for a step that was not taken.
+        """
         shape = (len(self.cross_moment), -1)
         pairs, next_states, weights = pairs.reshape(shape), next_states.reshape(shape), weights.reshape(shape)
         self.design.update(pairs, weights)
@@ -91,14 +111,13 @@ class LinearModel:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that was learned."""
-        kept = {"cross_moment": self.cross_moment, "reward_moment": self.reward_moment, **self.design.arrays()}
-        return {name: array.copy() for name, array in kept.items()}
+        return {"cross_moment": self.cross_moment, "reward_moment": self.reward_moment, **self.design.arrays()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what `arrays` returned."""
         own = {name: arrays[name].copy() for name in self.arrays()}
-        self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
         self.design.restore(own)
+        self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
 
     def _of(self, stage: int, array: FloatArray) -> FloatArray:
         """Return the part of a stage: (B·groups, …) → (B, …)."""
@@ -107,35 +126,22 @@ class LinearModel:
         return array.reshape(self.n_replicas, self.n_groups, *array.shape[1:])[:, stage]
 
 
-class LinearEngine(BaselineEngine):
-    """A baseline that learns nothing but a `LinearModel`; its settings have `ridge` and `stages`."""
+class LinearBaseline(Baseline):
+    """A baseline that learns a `LinearModel`."""
 
-    def __init__(
-        self,
-        task: Task,
-        features: Features,
-        settings: Any,
-        seeds: Sequence[int],
-        points: FloatArray | None = None,
-    ) -> None:
-        super().__init__(task, features, settings, seeds, points)
-        sizes = (features.phi, self.n_replicas, task.horizon)
-        self.model = LinearModel(*sizes, ridge=settings.ridge, stages=settings.stages)
+    learned_parts = ("model",)
+    settings: LinearSettings
 
-    def learn(
-        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
-    ) -> None:
+    def begin(self) -> None:
+        """Allocate the regression."""
+        super().begin()
+        sizes = (self.features.phi, self.n_replicas, self.task.horizon)
+        self.model = LinearModel(*sizes, ridge=self.settings.ridge, stages=self.settings.stages)
+
+    def learn_episode(self, steps: Steps) -> None:
         """Add the episode to the regression."""
-        self.model.update(self.features.phi.pairs(states, actions), next_states, weights, rewards)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the moments, the design and the progress."""
-        return {**self.model.arrays(), **progress_arrays(self)}
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        self.model.restore(arrays)
-        restore_progress(self, arrays)
+        pairs = self.features.phi.pairs(steps.states, steps.actions)
+        self.model.update(pairs, steps.next_states, steps.weights, steps.rewards)
 
 
 def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:
@@ -143,10 +149,10 @@ def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float,
 
     Args:
         logdet: (B,) ln det(A/λ).
-        delta: δ.
-        noise: R, the sub-Gaussian size of the noise.
-        ridge: λ.
-        norm: S, a bound on the norm of the true weights.
+        delta: Probability δ with which the radius may fail.
+        noise: Sub-Gaussian size R of the noise.
+        ridge: Regularisation λ.
+        norm: Bound S on the norm of the true weights.
 
     >>> float(oful_radius(np.zeros(1), delta=math.exp(-2.0), noise=0.5, ridge=4.0, norm=1.0)[0])
     3.0
@@ -163,14 +169,3 @@ def norm_bound(phi: Phi) -> float:
     4.0
     """
     return 1.0 / math.sqrt(phi.smallest_design_eigenvalue())
-
-
-def progress_arrays(engine: BaselineEngine) -> dict[str, NDArray[Any]]:
-    """Return how far an engine has come, which constants and plans of some papers depend on."""
-    return {"plans": engine.plans.astype(np.float64), "episode": np.array([float(engine.episode)])}
-
-
-def restore_progress(engine: BaselineEngine, arrays: dict[str, NDArray[Any]]) -> None:
-    """Take back what `progress_arrays` returned."""
-    engine.plans = arrays["plans"].astype(np.int64)
-    engine.episode = int(arrays["episode"][0])

@@ -4,81 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from matrixrl.algorithms.baselines.base import BaselineSettings
-from matrixrl.algorithms.baselines.tabular_model import TabularEngine
+from matrixrl.algorithms.baselines.base import POSITIVE, BaselineSettings, Presets
+from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
 from matrixrl.records import FloatArray, Plan
+from matrixrl.settings import setting
 
 __all__ = ["PSRL", "PSRLSettings", "draw_distributions"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PSRLSettings(BaselineSettings):
-    """What PSRL can be told.
+    """Settings of PSRL."""
 
-    Attributes:
-        prior: how many visits the symmetric Dirichlet prior on every row of P is worth: α = prior / S for each next
-            state.
-        reward_prior: both parameters of the Beta prior on every expected reward, where rewards are unknown.
-    """
-
-    prior: float = 1.0
-    reward_prior: float = 1.0
+    prior: float = setting(
+        1.0,
+        "Number of visits that the symmetric Dirichlet prior on every row of P counts for: α = prior / S for each next "
+        "state.",
+        POSITIVE,
+    )
+    reward_prior: float = setting(
+        1.0, "Both parameters of the Beta prior on every expected reward, where rewards are unknown.", POSITIVE
+    )
 
     # Section 6 of the paper: α = 1/S for transitions. Its rewards are Gaussian with a normal-gamma prior; ours are in
     # [0, 1], whose like is the uniform Beta(1, 1).
     # tuned: one value for RiverSwim (4, 6, 12 states), DeepSea(6), FourRooms(5), a random tabular and a linear MDP.
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+    PRESETS: ClassVar[Presets] = {
         "paper": {"prior": 1.0, "reward_prior": 1.0},
         "tuned": {"prior": 0.5, "reward_prior": 0.3},
     }
 
-    def __post_init__(self) -> None:
-        BaselineSettings.__post_init__(self)
-        self.positive("prior")
-        self.positive("reward_prior")
 
-
-class PSRL(TabularEngine):
+class PSRL(TabularBaseline):
     """Posterior sampling for reinforcement learning (Osband, Russo and Van Roy 2013, Algorithm 1).
 
-    Once an episode it draws P from its Dirichlet posterior and, where they are unknown, expected rewards from Beta
-    posteriors, and plays what is best for the draw. Rewards in [0, 1] that are not 0 or 1 enter the Beta posterior as
+    Each episode draws P from its Dirichlet posterior and, where they are unknown, expected rewards from Beta
+    posteriors, and plays the best policy of the draw. Rewards in [0, 1] that are not 0 or 1 enter the Beta posterior as
     parts of a success.
 
-    >>> from matrixrl.problems import tabular
-    >>> world = tabular(n_states=3, n_actions=2, horizon=4)
-    >>> engine = PSRL(world.mdp.task, world.features, PSRLSettings(), seeds=[0])
-    >>> engine.next_plan().values.shape
+    >>> from matrixrl.problems import Problem, tabular
+    >>> psrl = PSRL().start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0])
+    >>> psrl.plan().values.shape
     (1, 5, 3)
     """
 
-    name: ClassVar[str] = "psrl"
-    settings_class: ClassVar[type[BaselineSettings]] = PSRLSettings
-    reads_mean: ClassVar[bool] = False
+    name = "psrl"
+    settings_class = PSRLSettings
+    settings: PSRLSettings
+    reads_mean = False
 
     @property
-    def guarantee(self) -> Literal[True] | str:
-        """Why it has none: Theorem 1 of the paper averages over problems that are drawn from the prior."""
+    def guarantee(self) -> str:
+        """The reason why there is none: Theorem 1 of the paper averages over problems drawn from the prior."""
         return "the paper bounds the regret averaged over problems drawn from the prior, not that of one problem"
 
     def draw_transitions(self) -> FloatArray:
         """Draw P from its posterior: (B, P, S)."""
         weights = self.model.transitions + self.settings.prior / self.task.n_states
-        return draw_distributions(weights, self._agents)
+        return draw_distributions(weights, self.streams["agent"])
 
     def draw_rewards(self) -> FloatArray:
         """Draw expected rewards from their posterior: (B, A, S)."""
         model, prior = self.model, self.settings.reward_prior
         successes = prior + model.reward_sums
         failures = prior + np.maximum(model.counts - model.reward_sums, 0.0)
-        draws = [rng.beta(a, b) for a, b, rng in zip(successes, failures, self._agents, strict=True)]
+        draws = [rng.beta(a, b) for a, b, rng in zip(successes, failures, self.streams["agent"], strict=True)]
         return np.stack(draws).reshape(model.shape)
 
-    def plan(self) -> Plan:
+    def make_plan(self) -> Plan:
         """Draw a model and return its best plan (Algorithm 1, lines 3 and 4)."""
         transitions, shape = self.draw_transitions(), self.model.shape
         reward = self.unit_reward if self.settings.known_reward else self.draw_rewards()
@@ -86,7 +83,11 @@ class PSRL(TabularEngine):
 
 
 def draw_distributions(weights: FloatArray, rngs: Sequence[np.random.Generator]) -> FloatArray:
-    """Draw from the Dirichlet law of each row of `weights`, (B, n, S), all positive; one generator for each replica.
+    """Draw one distribution from the Dirichlet law of each row of weights: (B, n, S).
+
+    Args:
+        weights: (B, n, S) parameters, all positive.
+        rngs: One generator for each replica.
 
     >>> draw_distributions(np.array([[[1e9, 1e9]]]), [np.random.default_rng(0)]).round(3)
     array([[[0.5, 0.5]]])

@@ -1,50 +1,101 @@
-"""Uniformly random play: what every algorithm must beat."""
+"""Uniformly random play, the reference that a learning algorithm must beat."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.baselines.base import BaselineEngine
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.baselines.base import Baseline
+from matrixrl.errors import InvalidInput
+from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
-__all__ = ["RandomPlay"]
+__all__ = ["RandomActions", "RandomPlay"]
 
 
-class RandomPlay(BaselineEngine):
-    """Each episode plays a table whose every action was drawn uniformly, so each step is uniformly random.
+@dataclass(frozen=True, slots=True)
+class RandomActions:
+    """Plan of random play where states are vectors: each action is drawn when it is played."""
 
-    It learns nothing and believes nothing; the values of its plans are 0.
 
-    >>> from matrixrl.problems import tabular
-    >>> world = tabular(n_states=3, n_actions=2, horizon=4)
-    >>> engine = RandomPlay(world.mdp.task, world.features, RandomPlay.settings_class(), seeds=[0, 1])
-    >>> engine.next_plan().policy.shape
+class RandomPlay(Baseline):
+    """Random play: every action is drawn uniformly.
+
+    On numbered states a plan is a table of drawn actions, new for each episode, and its values are 0. On vectors each
+    step draws one number from the stream "agent" of each replica.
+
+    >>> from matrixrl.problems import Problem, tabular
+    >>> random = RandomPlay().start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
+    >>> random.plan().policy.shape
     (2, 4, 3)
     """
 
-    name: ClassVar[str] = "random"
+    name = "random"
+    kinds = ("finite", "continuous")
 
-    def plan(self) -> Plan:
-        """Return a freshly drawn table for each replica."""
+    @property
+    def guarantee(self) -> str:
+        """The reason why there is none."""
+        return "random play learns nothing"
+
+    def begin(self) -> None:
+        """Prepare tables where states are numbered."""
+        if self._has_tables:
+            super().begin()
+
+    @property
+    def _has_tables(self) -> bool:
+        return self.problem.kind == "finite"
+
+    def make_plan(self) -> Plan | RandomActions:
+        """Return a newly drawn table for each replica, or a plan without tables on vectors."""
+        if not self._has_tables:
+            return RandomActions()
         task, n = self.task, self.n_replicas
         shape = (task.horizon, task.n_states)
-        policy = np.stack([rng.integers(task.n_actions, size=shape) for rng in self._agents])
+        policy = np.stack([rng.integers(task.n_actions, size=shape) for rng in self.streams["agent"]])
         values = np.zeros((n, task.horizon + 1, task.n_states))
         small = np.min_scalar_type(task.n_actions - 1)
         return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))
 
-    def learn(
-        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
-    ) -> None:
+    def learn(self, steps: Steps) -> None:
         """Learn nothing."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return how many plans were made: nothing else changes."""
-        return {"plans": self.plans}
+    learn_episode = learn
 
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        self.plans = arrays["plans"].copy()
+    def act(self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the actions of the table, or drawn ones on vectors, which are 0 without `explore`: (B,)."""
+        if isinstance(plan, Plan):
+            return super().act(plan, stage, states, explore=explore)
+        if not explore:
+            return np.zeros(self.n_replicas, dtype=np.int64)
+        n_actions = self.problem.task.n_actions
+        return np.array([int(rng.integers(n_actions)) for rng in self.streams["agent"]], dtype=np.int64)
+
+    def upper(self, plan: Plan | RandomActions, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return the smallest possible return, or NaN on vectors: (B,)."""
+        if isinstance(plan, Plan):
+            return super().upper(plan, first_states)
+        return np.full(self.n_replicas, np.nan)
+
+    def policy_table(self, plan: Plan | RandomActions) -> IntArray:
+        """Return the table: (B, H, S)."""
+        if isinstance(plan, Plan):
+            return super().policy_table(plan)
+        self.problem.refuse("must have numbered states for a table of actions")
+
+    def plan_to_arrays(self, plan: Plan | RandomActions) -> Arrays:
+        """Return the tables of a plan, if it has any."""
+        return super().plan_to_arrays(plan) if isinstance(plan, Plan) else {}
+
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the plan of one replica that `plan_to_arrays` wrote."""
+        if self._has_tables:
+            return super().plan_from_arrays(arrays)
+        if arrays:
+            raise InvalidInput("the plan does not fit the problem")
+        return RandomActions()

@@ -1,41 +1,34 @@
-"""RLSVI: explore by planning with a random draw of the regression's weights (Osband, Van Roy, Wen 2016)."""
+"""RLSVI: explore by planning with randomly drawn weights of the regression (Osband, Van Roy, Wen 2016)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from matrixrl.algorithms.baselines.base import BaselineSettings
-from matrixrl.algorithms.baselines.linear_model import STAGES, LinearEngine
-from matrixrl.checks import choice, fail
+from matrixrl.algorithms.baselines.base import NON_NEGATIVE, Presets
+from matrixrl.algorithms.baselines.linear_model import LinearBaseline, LinearSettings
 from matrixrl.features import OneHotPhi
 from matrixrl.records import FloatArray, Plan
+from matrixrl.settings import one_of, setting
 
 __all__ = ["RLSVI", "RLSVISettings"]
 
 
-@dataclass(frozen=True, slots=True)
-class RLSVISettings(BaselineSettings):
-    """What RLSVI can be told.
+@dataclass(frozen=True)
+class RLSVISettings(LinearSettings):
+    """Settings of RLSVI; before any data the weights have variance σ²/λ."""
 
-    Attributes:
-        stages: "separate" regressions for each stage, or "pooled".
-        ridge: λ; before any data the weights have variance σ²/λ.
-        noise: "worst-case" (σ² that grows as Russo 2019 proves it must) or "horizon" (σ = H).
-        scale: σ is multiplied by it.
-        clip: keep sampled values in [0, H − h].
-    """
+    noise: str = setting(
+        "worst-case",
+        'Standard deviation σ of the draws: "worst-case" grows as in the proof of Russo 2019, "horizon" is H.',
+        one_of(("worst-case", "horizon")),
+    )
+    scale: float = setting(1.0, "Factor of σ.", NON_NEGATIVE)
 
-    stages: str = "separate"
-    ridge: float = 1.0
-    noise: str = "worst-case"
-    scale: float = 1.0
-    clip: bool = False
-
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+    PRESETS: ClassVar[Presets] = {
         # One regression a stage, values not clipped: Osband et al. 2016, Algorithm 1. It leaves σ and λ open; the
         # published values with a proof for a fixed problem are λ = 1 and β_k of Russo 2019, Theorem 1.
         "paper": {"stages": "separate", "ridge": 1.0, "noise": "worst-case", "scale": 1.0, "clip": False},
@@ -44,23 +37,13 @@ class RLSVISettings(BaselineSettings):
         "tuned": {"stages": "pooled", "ridge": 0.01, "noise": "horizon", "scale": 0.02, "clip": True},
     }
 
-    def __post_init__(self) -> None:
-        BaselineSettings.__post_init__(self)
-        choice("stages", self.stages, STAGES)
-        choice("noise", self.noise, ("worst-case", "horizon"))
-        self.positive("ridge")
-        self.positive("scale", zero=True)
-        if not isinstance(self.clip, bool):
-            fail("clip", "must be true or false", repr(self.clip), "Say which.")
 
-
-class RLSVI(LinearEngine):
+class RLSVI(LinearBaseline):
     """Randomized least-squares value iteration: greedy in θ_h drawn from N(θ̂_h, σ²A⁻¹).
 
-    >>> from matrixrl.problems import tabular
-    >>> task = tabular(n_states=3, horizon=4).mdp.task
-    >>> engine = RLSVI(task, task.features, RLSVISettings.resolve({"preset": "tuned"}), seeds=[0, 1])
-    >>> engine.next_plan().policy.shape
+    >>> from matrixrl.problems import Problem, tabular
+    >>> rlsvi = RLSVI(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
+    >>> rlsvi.plan().policy.shape
     (2, 4, 3)
     """
 
@@ -70,7 +53,7 @@ class RLSVI(LinearEngine):
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True for one-hot features, learned rewards and Russo's constants, in expectation; else why not."""
+        """True for one-hot features, learned rewards and Russo's constants, in expectation; else the reason."""
         chosen = self.settings
         wanted = {**chosen.PRESETS["paper"], "preset": chosen.preset}
         if any(getattr(chosen, key) != value for key, value in wanted.items()):
@@ -92,10 +75,10 @@ class RLSVI(LinearEngine):
         variance = 0.5 * size * horizon**3 * math.log(2.0 * horizon * phi.d * (self.episode + 1))
         return self.settings.scale * math.sqrt(variance)
 
-    def plan(self) -> Plan:
-        """Draw weights of every stage and plan greedily with them."""
+    def make_plan(self) -> Plan:
+        """Draw the weights of every stage and return the plan that is greedy in them."""
         task, phi, known = self.task, self.features.phi, self.settings.known_reward
-        normals = np.stack([rng.standard_normal((task.horizon, phi.d)) for rng in self._agents])
+        normals = np.stack([rng.standard_normal((task.horizon, phi.d)) for rng in self.streams["agent"]])
         noise = self.sigma() * self.model.scatter(normals)
 
         def q_of(h: int, values: FloatArray) -> FloatArray:

@@ -2,126 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from matrixrl.algorithms.baselines.base import BaselineSettings
-from matrixrl.algorithms.baselines.tabular_model import TabularEngine
-from matrixrl.checks import choice
-from matrixrl.features import Features
-from matrixrl.problems import Task
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.baselines.base import NON_NEGATIVE, PROBABILITY, BaselineSettings, Presets
+from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
+from matrixrl.core.greedy import random_rankings
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
+from matrixrl.settings import one_of, setting
 
 __all__ = ["UCRL2", "Favourable", "UCRL2Settings"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UCRL2Settings(BaselineSettings):
-    """What UCRL2 can be told.
+    """Settings of UCRL2."""
 
-    Attributes:
-        scale: multiplies the radii of transitions and rewards.
-        delta: δ, how often the radii may fail.
-        replan: plan again when some pair was visited as often since the last plan as before ("doubling"), as in the
-            paper, or before every episode ("episode").
-    """
-
-    scale: float = 1.0
-    delta: float = 0.05
-    replan: str = "doubling"
+    scale: float = setting(1.0, "Factor of the radii of transitions and rewards.", NON_NEGATIVE)
+    delta: float = setting(0.05, "Probability with which the radii may fail.", PROBABILITY)
+    replan: str = setting(
+        "doubling",
+        'When to plan again: "doubling" when some pair was visited as often since the last plan as before, as in the '
+        'paper, or "episode" before every episode.',
+        one_of(("doubling", "episode")),
+    )
 
     # tuned: one value for RiverSwim (4, 6, 12 states), DeepSea(6), FourRooms(5), a random tabular and a linear MDP.
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+    PRESETS: ClassVar[Presets] = {
         "paper": {"scale": 1.0, "replan": "doubling"},
         "tuned": {"scale": 0.005, "replan": "episode"},
     }
 
-    def __post_init__(self) -> None:
-        BaselineSettings.__post_init__(self)
-        choice("replan", self.replan, ("doubling", "episode"))
-        self.positive("scale", zero=True)
-        self.positive("delta", high=1.0)
 
-
-class UCRL2(TabularEngine):
+class UCRL2(TabularBaseline):
     r"""UCRL2 (Jaksch, Ortner and Auer 2010, Figure 1) with backward induction in place of average reward.
 
     After t steps a model is plausible if, for every pair with n visits, its distribution is within
     \(\sqrt{14S\ln(2At/\delta)/\max(1,n)}\) of P̂ in the 1-norm (4) and, where rewards are unknown, its expected reward
     within \(\sqrt{7\ln(2SAt/\delta)/(2\max(1,n))}\) of the mean (3). A new plan can only begin with an episode.
 
-    >>> from matrixrl.problems import tabular
-    >>> world = tabular(n_states=3, n_actions=2, horizon=4)
-    >>> engine = UCRL2(world.mdp.task, world.features, UCRL2Settings(), seeds=[0])
-    >>> plans = [engine.next_plan() for _ in range(3)]  # without new data one plan is enough
-    >>> engine.plans
+    >>> from matrixrl.problems import Problem, tabular
+    >>> ucrl2 = UCRL2().start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0])
+    >>> plans = [ucrl2.plan() for _ in range(3)]  # without new data one plan is enough
+    >>> ucrl2.n_plans
     array([1])
     """
 
-    name: ClassVar[str] = "ucrl2"
-    settings_class: ClassVar[type[BaselineSettings]] = UCRL2Settings
-    is_optimistic: ClassVar[bool] = True
+    name = "ucrl2"
+    settings_class = UCRL2Settings
+    settings: UCRL2Settings
+    learned_names = ("kept_policy", "kept_values", "kept_counts")
 
-    def __init__(self, task: Task, features: Features, settings: Any, seeds: Sequence[int]) -> None:
-        super().__init__(task, features, settings, seeds)
-        n, horizon, n_states = self.n_replicas, task.horizon, task.n_states
-        small = np.min_scalar_type(task.n_actions - 1)
-        self._kept = Plan(
-            policy=np.zeros((n, horizon, n_states), dtype=small),
-            values=np.zeros((n, horizon + 1, n_states)),
-            empty=np.zeros(n, dtype=np.int64),
+    def begin(self) -> None:
+        """Allocate the counts and the plan that is kept until a new one is due."""
+        super().begin()
+        task, n = self.task, self.n_replicas
+        self.kept_policy: IntArray = np.zeros(
+            (n, task.horizon, task.n_states), dtype=np.min_scalar_type(task.n_actions - 1)
         )
-        self._kept_counts = np.zeros_like(self.model.counts)
-        self._due: BoolArray | None = None
+        self.kept_values: FloatArray = np.zeros((n, task.horizon + 1, task.n_states))
+        self.kept_counts: FloatArray = np.zeros_like(self.model.counts)
 
     @property
-    def guarantee(self) -> Literal[True] | str:
-        """Why it has none: the theorems of the paper are about average reward."""
+    def guarantee(self) -> str:
+        """The reason why there is none: the theorems of the paper are about average reward."""
         if self.settings.scale != 1.0:
             return f"{self.settings.preset}: the radii were scaled by {self.settings.scale:g}"
         return "the paper proves its bound for average reward, not for episodes"
 
-    def next_plan(self) -> Plan:
-        """Return a new plan where one is due and the last one elsewhere."""
-        counts, kept = self.model.counts, self._kept
-        if self.settings.replan == "episode":
-            due = np.ones(self.n_replicas, dtype=np.bool_)
-        else:  # Figure 1, step 6: v_k(s,a) = max(1, N_k(s,a)) for some pair
-            grown = counts - self._kept_counts >= np.maximum(self._kept_counts, 1.0)
-            due = grown.any(axis=1) | (self.plans == 0)
-        if due.any():
-            fresh = self._plan(due)
-            chosen = due[:, None, None]
-            self._kept = Plan(
-                policy=np.where(chosen, fresh.policy, kept.policy),
-                values=np.where(chosen, fresh.values, kept.values),
-                empty=fresh.empty,
-            )
-            self._kept_counts = np.where(due[:, None], counts, self._kept_counts)
-            self.plans = self.plans + due
-        return self._kept
-
     def plan(self) -> Plan:
-        """Return a new plan of every replica (extended value iteration, Figure 2, over the stages)."""
-        return self._plan(None)
+        """Return a new plan where one is due and the last one elsewhere."""
+        kept = Plan(self.kept_policy, self.kept_values, np.zeros(self.n_replicas, dtype=np.int64))
+        due = self.due()
+        if not due.any():
+            return kept
+        # Only replicas that are due draw from their streams, as each would alone.
+        rankings = random_rankings(self.streams["ties"], self.task.n_actions, chosen=np.flatnonzero(due))
+        kept = kept.updated(self.extended_value_iteration(rankings), due)
+        self.kept_policy, self.kept_values = kept.policy, kept.values
+        self.kept_counts = np.where(due[:, None], self.model.counts, self.kept_counts)
+        self.n_plans = self.n_plans + due
+        return kept
 
-    def _plan(self, due: BoolArray | None) -> Plan:
-        """Plan for all; only replicas that are due draw from their streams, as they would alone."""
+    def due(self) -> BoolArray:
+        """Return which replicas must plan again: (B,)."""
+        if self.settings.replan == "episode":
+            return np.ones(self.n_replicas, dtype=np.bool_)
+        # Figure 1, step 6: v_k(s,a) = max(1, N_k(s,a)) for some pair
+        grown = self.model.counts - self.kept_counts >= np.maximum(self.kept_counts, 1.0)
+        due: BoolArray = grown.any(axis=1) | (self.n_plans == 0)
+        return due
+
+    def make_plan(self) -> Plan:
+        """Return a new plan of every replica."""
+        return self.extended_value_iteration(self.draw_rankings())
+
+    def extended_value_iteration(self, rankings: FloatArray) -> Plan:
+        """Return the plan of the most favourable model (Figure 2, over the stages).
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
         favourable = Favourable(self.model.transition_mean, self.radius())
         reward, shape = self.optimistic_reward(), self.model.shape
-
-        def q_of(_: int, values: FloatArray) -> FloatArray:
-            return favourable.next_value(values).reshape(shape) + reward
-
-        self._due = due
-        try:
-            return self.induct(q_of)
-        finally:
-            self._due = None
+        return self.induct(lambda _, values: favourable.next_value(values).reshape(shape) + reward, rankings=rankings)
 
     def radius(self) -> FloatArray:
         """Return the 1-norm radii of all pairs, (4): (B, P)."""
@@ -138,45 +125,27 @@ class UCRL2(TabularEngine):
         counts = self.model.counts
         log = np.log(2.0 * counts.shape[1] * self._time() / self.settings.delta)
         radius: FloatArray = self.settings.scale * np.sqrt(7.0 * log / (2.0 * np.maximum(counts, 1.0)))
-        radius[counts == 0.0] = 1.0  # likewise every reward
+        radius[counts == 0.0] = 1.0  # the same holds for rewards
         bound: FloatArray = np.minimum(self.model.reward_mean() + radius.reshape(self.model.shape), 1.0)
         return bound
 
     def _time(self) -> FloatArray:
-        """Return t, the number of the coming step: (B, 1)."""
+        """Return t, the number of the next step: (B, 1)."""
         return np.asarray(self.model.counts.sum(axis=1, keepdims=True) + 1.0)
 
-    def draw_priority(self) -> FloatArray:
-        """Return one random ranking of the actions for each replica that is due: (B, A)."""
-        if self._due is None:
-            return super().draw_priority()
-        n_actions = self.task.n_actions
-        ranks = np.zeros((self.n_replicas, n_actions))
-        for b in np.flatnonzero(self._due):
-            ranks[b] = self._ties[b].permutation(n_actions) / n_actions
-        return ranks
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the counts and the plan that is being played."""
-        kept = {"kept_policy": self._kept.policy, "kept_values": self._kept.values, "kept_counts": self._kept_counts}
-        return {**super().arrays(), **kept}
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that `learned` could not have returned."""
+        super().check_learned(arrays, episode)
         if arrays["kept_policy"].max() >= self.task.n_actions:
             raise ValueError("kept_policy holds actions that do not exist")
-        super().restore_arrays(arrays)
-        self._kept = Plan(arrays["kept_policy"].copy(), arrays["kept_values"].copy(), self._kept.empty)
-        self._kept_counts = arrays["kept_counts"].copy()
 
-    def planning_state(self) -> tuple[Any, ...]:
-        """Return what planning changes: a new plan replaces the kept one, so nothing need be copied."""
-        return super().planning_state(), self._kept, self._kept_counts
+    def planning_memory(self) -> tuple[Any, ...]:
+        """Return the plan that is kept, and the counts when it was made."""
+        return self.kept_policy, self.kept_values, self.kept_counts
 
-    def restore_planning(self, state: tuple[Any, ...]) -> None:
-        """Take back what `planning_state` returned."""
-        shared, self._kept, self._kept_counts = state
-        super().restore_planning(shared)
+    def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
+        """Take back what `planning_memory` returned."""
+        self.kept_policy, self.kept_values, self.kept_counts = memory
 
 
 class Favourable:
@@ -186,8 +155,8 @@ class Favourable:
     the cumulative sums of p are those of p̂ plus radius/2, cut at 1; pV is their product with the gaps of V.
 
     Args:
-        mean: (B, P, S) p̂.
-        radius: (B, P).
+        mean: (B, P, S) centres p̂ of the balls.
+        radius: (B, P) radii in the 1-norm.
 
     >>> Favourable(np.array([[[0.5, 0.5]]]), np.array([[0.4]])).next_value(np.array([[0.0, 1.0]])).round(12)
     array([[0.7]])

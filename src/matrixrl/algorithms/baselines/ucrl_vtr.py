@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from matrixrl.algorithms.baselines.base import BaselineEngine, BaselineSettings
-from matrixrl.algorithms.baselines.linear_model import norm_bound, oful_radius, progress_arrays, restore_progress
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.baselines.base import (
+    NON_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    Baseline,
+    BaselineSettings,
+    Presets,
+)
+from matrixrl.algorithms.baselines.linear_model import norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
-from matrixrl.problems import Task
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.records import FloatArray, IntArray, Plan, Steps
+from matrixrl.settings import setting
 
 __all__ = ["UCRLVTR", "UCRLVTRSettings", "ValueRegression"]
 
@@ -23,21 +29,15 @@ _LARGEST = 5 * 10**7  # entries of the inverses of all replicas: with the matric
 _REFRESH = 256  # episodes between two inversions from scratch, so that rounding does not build up
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UCRLVTRSettings(BaselineSettings):
-    """What UCRL-VTR can be told.
+    """Settings of UCRL-VTR."""
 
-    Attributes:
-        ridge: λ.
-        delta: δ, the probability with which the radius may fail.
-        scale: the radius is multiplied by it.
-    """
+    ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
+    delta: float = setting(0.1, "Probability with which the radius may fail.", PROBABILITY)
+    scale: float = setting(1.0, "Factor of the radius.", NON_NEGATIVE)
 
-    ridge: float = 1.0
-    delta: float = 0.1
-    scale: float = 1.0
-
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+    PRESETS: ClassVar[Presets] = {
         # √β = (H/2)√(2 ln(1/δ) + ln det(A/λ)) + √λ‖θ*‖ with λ = 1: the ellipsoid of the linear mixture case, from
         # Abbasi-Yadkori et al. 2011, Theorem 2, as values lie in [0, H]. ‖θ*‖ is bounded by the features alone; for
         # one-hot ones by √(SA), as in the paper.
@@ -47,12 +47,6 @@ class UCRLVTRSettings(BaselineSettings):
         "tuned": {"ridge": 0.01, "scale": 0.01},
     }
 
-    def __post_init__(self) -> None:
-        BaselineSettings.__post_init__(self)
-        self.positive("ridge")
-        self.positive("delta", high=1.0)
-        self.positive("scale", zero=True)
-
 
 class ValueRegression:
     """Ridge regression of V(s') on x = φ(s, a) ⊗ ΨᵀV, whose weights are the entries of M.
@@ -61,9 +55,9 @@ class ValueRegression:
     of size (S·A·d_psi)² is formed. Otherwise there is one block of all d·d_psi features.
 
     Args:
-        features: φ and ψ.
-        n_replicas: B.
-        ridge: λ.
+        features: Features φ and ψ.
+        n_replicas: Number of replicas B.
+        ridge: Regularisation λ.
 
     >>> from matrixrl.features import one_hot
     >>> regression = ValueRegression(one_hot(n_states=2, n_actions=1), n_replicas=1)
@@ -99,10 +93,10 @@ class ValueRegression:
         """Add one episode.
 
         Args:
-            pairs: (B, k).
+            pairs: (B, k) pairs that were visited.
             values: (B, k, S) the function V whose expectation was predicted at each step.
-            targets: (B, k) V(s').
-            weights: (B, k); 0 marks a step not taken.
+            targets: (B, k) V(s') of the state after each step.
+            weights: (B, k) 1, or 0 for a step that was not taken.
         """
         n, k, _ = values.shape
         x = self.features.psi.project(values.reshape(n * k, -1)).reshape(n, k, -1) * weights[:, :, None]
@@ -149,38 +143,49 @@ class ValueRegression:
             mean = (theta.reshape(-1, d, d_psi) @ v[:, :, None])[..., 0] @ self._rows.T
         return mean.reshape(shape), np.sqrt(np.maximum(width_sq, 0.0)).reshape(shape)
 
+    def arrays(self) -> Arrays:
+        """Return everything that was learned."""
+        return {
+            "value_matrix": self.matrix,
+            "value_inverse": self.inverse,
+            "value_moment": self.moment,
+            "value_logdet": self.logdet,
+            "value_updates": np.array(self.updates, dtype=np.int64),
+        }
 
-class UCRLVTR(BaselineEngine):
+    def restore(self, arrays: Arrays) -> None:
+        """Take back what `arrays` returned."""
+        self.matrix, self.inverse = arrays["value_matrix"].copy(), arrays["value_inverse"].copy()
+        self.moment, self.logdet = arrays["value_moment"].copy(), arrays["value_logdet"].copy()
+        self.updates = int(arrays["value_updates"])
+
+
+class UCRLVTR(Baseline):
     """Value-targeted regression with the bonus √β·√(xᵀA⁻¹x), x = φ(s, a) ⊗ ΨᵀV of the next stage.
 
-    The targets of an episode are the values of the plan that was played in it, which are therefore part of the state.
+    The targets of an episode are the values of the plan that was played in it, which are therefore saved.
 
-    >>> from matrixrl.problems import tabular
-    >>> task = tabular(n_states=3, horizon=4).mdp.task
-    >>> engine = UCRLVTR(task, task.features, UCRLVTRSettings(n_episodes=10), seeds=[0])
-    >>> engine.next_plan().policy.shape, engine.guarantee
+    >>> from matrixrl.problems import Problem, tabular
+    >>> vtr = UCRLVTR(n_episodes=10).start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0])
+    >>> vtr.plan().policy.shape, vtr.guarantee
     ((1, 4, 3), True)
     """
 
     name = "ucrl-vtr"
     settings_class = UCRLVTRSettings
-    is_optimistic = True
     settings: UCRLVTRSettings
+    learned_names = ("played", "reward_moment")
+    learned_parts = ("regression", "reward_design")
 
-    def __init__(
-        self,
-        task: Task,
-        features: Features,
-        settings: UCRLVTRSettings,
-        seeds: Sequence[int],
-        points: FloatArray | None = None,
-    ) -> None:
-        super().__init__(task, features, settings, seeds, points)
-        self.regression = ValueRegression(features, self.n_replicas, ridge=settings.ridge)
+    def begin(self) -> None:
+        """Allocate the regressions of values and rewards."""
+        super().begin()
+        task, features, ridge = self.task, self.features, self.settings.ridge
+        self.regression = ValueRegression(features, self.n_replicas, ridge=ridge)
         self.core_norm = regularity(features).core_norm
         self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
         self.reward_norm = norm_bound(features.phi)
-        self.reward_design = features.phi.design(self.n_replicas, settings.ridge)
+        self.reward_design = features.phi.design(self.n_replicas, ridge)
         self.reward_moment = np.zeros((self.n_replicas, features.phi.d))
 
     @property
@@ -205,8 +210,8 @@ class UCRLVTR(BaselineEngine):
         width = np.sqrt(np.maximum(self.reward_design.width_sq, 0.0)).reshape(mean.shape)
         return np.clip(mean + self._radius(self.reward_design.logdet, 0.5, self.reward_norm) * width, 0.0, 1.0)
 
-    def plan(self) -> Plan:
-        """Plan with the largest value in the ellipsoid at every pair and stage."""
+    def make_plan(self) -> Plan:
+        """Return the plan with the largest value in the ellipsoid at every pair and stage."""
         radius = self._radius(self.regression.logdet, 0.5 * self.task.horizon, self.core_norm)
         reward, theta = self.rewards(), self.regression.weights()
 
@@ -221,58 +226,26 @@ class UCRLVTR(BaselineEngine):
 
         return self.induct(q_of)
 
-    def next_plan(self) -> Plan:
+    def plan(self) -> Plan:
         """Return the plan to play now and remember its values, the targets of its episode."""
-        plan = super().next_plan()
+        plan: Plan = super().plan()
         self.played = plan.values
         return plan
 
-    def learn(
-        self, states: IntArray, actions: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray
-    ) -> None:
-        """Regress V_{h+1}(s') of the plan that was played on x (the last stage has V = 0 and says nothing)."""
-        pairs = self.features.phi.pairs(states, actions)
-        after = self.played[:, 1 : states.shape[1] + 1]
-        targets = np.take_along_axis(after, next_states[:, :, None], axis=2)[:, :, 0]
-        informative = slice(0, self.task.horizon - 1)
-        self.regression.update(
-            pairs[:, informative], after[:, informative], targets[:, informative], weights[:, informative]
-        )
+    def learn_episode(self, steps: Steps) -> None:
+        """Regress V_{h+1}(s') of the plan that was played on x, at all stages but the last, where V_{h+1} = 0."""
+        pairs, weights = self.features.phi.pairs(steps.states, steps.actions), steps.weights
+        after = self.played[:, 1:-1]
+        targets = np.take_along_axis(after, steps.next_states[:, :-1, None], axis=2)[:, :, 0]
+        self.regression.update(pairs[:, :-1], after, targets, weights[:, :-1])
         if not self.settings.known_reward:
             self.reward_design.update(pairs, weights)
-            self.features.phi.accumulate_rewards(self.reward_moment, pairs, rewards)
+            self.features.phi.accumulate_rewards(self.reward_moment, pairs, steps.rewards)
 
-    def planning_state(self) -> tuple[Any, ...]:
-        """Return what planning changes, the values of the plan that is played among it."""
-        return super().planning_state(), self.played
+    def planning_memory(self) -> FloatArray:
+        """Return the values of the plan that is played."""
+        return self.played
 
-    def restore_planning(self, state: tuple[Any, ...]) -> None:
-        """Take back what `planning_state` returned."""
-        shared, self.played = state
-        super().restore_planning(shared)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the regressions, the values of the plan that is played, and the progress."""
-        own = self.regression
-        kept = {
-            "value_matrix": own.matrix,
-            "value_inverse": own.inverse,
-            "value_moment": own.moment,
-            "value_logdet": own.logdet,
-            "value_updates": np.array([float(own.updates)]),
-            "played": self.played,
-            "reward_moment": self.reward_moment,
-            **self.reward_design.arrays(),
-        }
-        return {**{name: array.copy() for name, array in kept.items()}, **progress_arrays(self)}
-
-    def restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        kept = {name: arrays[name].copy() for name in self.arrays()}
-        own = self.regression
-        own.matrix, own.inverse = kept["value_matrix"], kept["value_inverse"]
-        own.moment, own.logdet = kept["value_moment"], kept["value_logdet"]
-        own.updates = int(kept["value_updates"][0])
-        self.played, self.reward_moment = kept["played"], kept["reward_moment"]
-        self.reward_design.restore(kept)
-        restore_progress(self, arrays)
+    def restore_planning_memory(self, memory: FloatArray) -> None:
+        """Take back what `planning_memory` returned."""
+        self.played = memory

@@ -1,0 +1,50 @@
+"""Small problems with known features, and random transitions of them; they need problems only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matrixrl.problems import EmbeddedMDP, low_rank, tabular
+from matrixrl.records import Steps
+
+WORLDS = {
+    "tabular": lambda seed: tabular(n_states=5, n_actions=3, horizon=4, seed=seed),
+    "tabular, rotated psi": lambda seed: tabular(n_states=5, n_actions=2, horizon=4, orthonormal=True, seed=seed),
+    "low rank": lambda seed: low_rank(n_states=12, n_actions=3, d=4, d_psi=3, horizon=4, seed=seed),
+    "low rank, orthonormal psi": lambda seed: low_rank(
+        n_states=12, n_actions=3, d=3, d_psi=4, horizon=4, orthonormal=True, seed=seed
+    ),
+}
+
+
+@dataclass
+class Batch:
+    """Random transitions of a world: states, actions, next states, all (B, k)."""
+
+    states: np.ndarray
+    actions: np.ndarray
+    following: np.ndarray
+
+    @property
+    def ones(self) -> np.ndarray:
+        return np.ones(self.states.shape)
+
+    def steps(self, rewards: np.ndarray, taken: np.ndarray | None = None) -> Steps:
+        """Return one episode of them, all steps taken by default."""
+        return Steps.of(self.states, self.actions, rewards, self.following, taken=taken)
+
+
+def random_batch(world: EmbeddedMDP, rng: np.random.Generator, n_replicas: int, k: int) -> Batch:
+    mdp = world.mdp
+    states = rng.integers(0, mdp.n_states, (n_replicas, k))
+    actions = rng.integers(0, mdp.n_actions, (n_replicas, k))
+    flat = mdp.transitions.sample(states.ravel(), actions.ravel(), rng.random(states.size))
+    return Batch(states, actions, flat.reshape(states.shape))
+
+
+def phi_rows(world: EmbeddedMDP) -> np.ndarray:
+    """(A·S, d), the pair order of the library, from the public (S, A, d) table."""
+    table = world.features.phi.table
+    return table.transpose(1, 0, 2).reshape(-1, table.shape[-1])

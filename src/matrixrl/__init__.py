@@ -1,7 +1,7 @@
 """matrixrl: reinforcement learning that explores with a proof and learns from few episodes.
 
-The names below are the public surface; everything else is reached through its module. They are imported when
-first used, so that ``import matrixrl`` stays fast.
+The names below are the public surface; everything else is reached through its module. They are imported when they are
+first used, so that ``import matrixrl`` costs little more than importing Gymnasium.
 """
 
 from __future__ import annotations
@@ -12,36 +12,49 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.envs.registry import register_all as _register_all
 
 if TYPE_CHECKING:
-    from matrixrl.agents import KernelMatrixRL, MatrixRL, MatrixRLSettings
+    from matrixrl.agents import Agent, KernelMatrixRL, MatrixRL
+    from matrixrl.algorithms import Algorithm, FiniteAlgorithm, MatrixRLSettings
+    from matrixrl.core import ConfidenceSet, Radius
     from matrixrl.envs import make
-    from matrixrl.errors import (
-        CheckpointError,
-        InvalidInput,
-        MatrixRLError,
-        ProtocolError,
-    )
+    from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
     from matrixrl.features import Features, one_hot, tensor_product
-    from matrixrl.problems import FiniteMDP, FunctionalTask, MDPEnv, Task, evaluate, from_gymnasium, solve
-    from matrixrl.records import Episode, History
+    from matrixrl.problems import (
+        FiniteMDP,
+        FunctionalTask,
+        MDPEnv,
+        Task,
+        evaluate,
+        from_gymnasium,
+        solve,
+    )
+    from matrixrl.records import Episode, History, Plan, Policy, Steps
     from matrixrl.simulate import RunResult, run_seeds
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_HOMES = {
+_MODULES = {
+    "Agent": "agents",
+    "Algorithm": "algorithms",
     "CheckpointError": "errors",
+    "ConfidenceSet": "core",
     "Episode": "records",
     "Features": "features",
+    "FiniteAlgorithm": "algorithms",
     "FiniteMDP": "problems",
+    "FunctionalTask": "problems",
     "History": "records",
     "InvalidInput": "errors",
     "KernelMatrixRL": "agents",
-    "FunctionalTask": "problems",
     "MDPEnv": "problems",
     "MatrixRL": "agents",
     "MatrixRLError": "errors",
-    "MatrixRLSettings": "agents",
+    "MatrixRLSettings": "algorithms",
+    "Plan": "records",
+    "Policy": "records",
     "ProtocolError": "errors",
+    "Radius": "core",
     "RunResult": "simulate",
+    "Steps": "records",
     "Task": "problems",
     "evaluate": "problems",
     "from_gymnasium": "problems",
@@ -53,9 +66,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agent",
+    "Algorithm",
     "CheckpointError",
+    "ConfidenceSet",
     "Episode",
     "Features",
+    "FiniteAlgorithm",
     "FiniteMDP",
     "FunctionalTask",
     "History",
@@ -65,8 +82,12 @@ __all__ = [
     "MatrixRL",
     "MatrixRLError",
     "MatrixRLSettings",
+    "Plan",
+    "Policy",
     "ProtocolError",
+    "Radius",
     "RunResult",
+    "Steps",
     "Task",
     "evaluate",
     "from_gymnasium",
@@ -81,10 +102,10 @@ _register_all()
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"matrixrl.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"matrixrl.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'matrixrl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

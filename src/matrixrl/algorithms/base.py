@@ -36,6 +36,10 @@ class Startable(ABC):
     name: ClassVar[str] = "own agent"
 
     @abstractmethod
+    def form_for(self, problem: Problem) -> Algorithm:
+        """Return the algorithm that plays a problem, not started."""
+
+    @abstractmethod
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return the algorithm, ready to play a problem with one replica for each seed."""
 
@@ -137,6 +141,11 @@ class Algorithm(Startable):
     @abstractmethod
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
+
+    def form_for(self, problem: Problem) -> Algorithm:
+        """Return itself."""
+        del problem
+        return self
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
+from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.lab.requirements import require_lab
 
 __all__ = ["add_lab_commands"]
@@ -41,6 +42,7 @@ def compare_command(
     workers: WorkersOption = None,
     address: AddressOption = None,
     tensorboard: TensorBoardOption = None,
+    trust_code: TrustOption = False,
 ) -> None:
     """Run agents × environments × seeds of a spec: stored, resumable, ending in a table, a report and a figure."""
     require_lab()
@@ -49,12 +51,13 @@ def compare_command(
     from matrixrl.lab.store import Store
 
     given = {"episodes": episodes, "seeds": seeds}
+    allow_imports(trust_code)
     check_executor(on, workers, address)  # before a store is made
     file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
-    experiment = work_out(file)
+    experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
     with Store.create(folder, experiment, file.text, file.command) as store:
-        _run(store, on, workers, address, tensorboard)
+        _run(store, on, workers, address, tensorboard, trust_code)
 
 
 def resume_command(
@@ -63,15 +66,17 @@ def resume_command(
     workers: WorkersOption = None,
     address: AddressOption = None,
     tensorboard: TensorBoardOption = None,
+    trust_code: TrustOption = False,
 ) -> None:
     """Go on with an experiment that was interrupted, killed, or had failures, as if nothing had happened."""
     require_lab()
     from matrixrl.lab.store import Store
 
+    allow_imports(trust_code)
     with Store.open_to_write(folder) as store:
         for name, (then, now) in store.changed_versions().items():
             typer.echo(f"note: begun with {name} {then}, now {now}: last digits may differ", err=True)
-        _run(store, on, workers, address, tensorboard)
+        _run(store, on, workers, address, tensorboard, trust_code)
 
 
 def show_command(
@@ -180,7 +185,9 @@ def reproduce_command(
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
-def _run(store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None) -> None:
+def _run(
+    store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None, trust_code: bool
+) -> None:
     """Play what the store lacks, then write table, report and figure."""
     from matrixrl.lab.analysis import summarise
     from matrixrl.lab.experiments import play
@@ -193,7 +200,15 @@ def _run(store: Any, on: str, workers: int | None, address: str | None, tensorbo
 
         observers.append(TensorBoardObserver(tensorboard, store))
     try:
-        outcome = play(store, on=on, workers=workers, address=address, observers=observers, progress=True)
+        outcome = play(
+            store,
+            on=on,
+            workers=workers,
+            address=address,
+            observers=observers,
+            progress=True,
+            trust_code=trust_code,
+        )
     except KeyboardInterrupt:
         console.print(f"stopped; go on with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None

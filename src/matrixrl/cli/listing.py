@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable
-from dataclasses import fields
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from matrixrl.agents import AGENTS, BASELINES, PRESETS, MatrixRLSettings
+from matrixrl.agents import KernelMatrixRL, MatrixRL
+from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.lab.shipped import shipped_titles
+from matrixrl.settings import describe_settings
 
 __all__ = ["TOPICS", "print_listing"]
 
@@ -46,18 +46,15 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
             "Any Gymnasium environment with a transition table (gym:FrozenLake-v1) or with vectors as observations",
         )
     elif topic == "agents":
-        for name, agent in AGENTS.items():
-            yield name, (inspect.getdoc(agent) or "").partition("\n")[0]
+        for agent in (MatrixRL, KernelMatrixRL):
+            yield agent.name, (inspect.getdoc(agent) or "").partition("\n")[0]
         for name, baseline in BASELINES.items():
-            shown = ", ".join(f"{f.name}={f.default}" for f in fields(baseline.settings_class))
+            shown = ", ".join(f"{key}={value}" for key, value, _ in describe_settings(baseline.settings_class))
             words = (inspect.getdoc(baseline) or "").partition("\n")[0]
             yield name, f"{escape(words)}\n[dim]baseline: {escape(shown)}[/]"
     elif topic == "settings":
-        text = inspect.getdoc(MatrixRLSettings) or ""
-        for field in fields(MatrixRLSettings):
-            found = re.search(rf"^\s*{field.name}: (.*?)(?=^\s*\w+: |\Z)", text, flags=re.MULTILINE | re.DOTALL)
-            words = " ".join(found[1].split()) if found else ""
-            yield f"{field.name}={field.default}", words
+        for key, value, text in describe_settings(MatrixRLSettings):
+            yield f"{key}={value}", text
     elif topic == "sets":
         for name, kind in SETS.items():
             yield name, kind.summary

@@ -11,18 +11,19 @@ import typer
 from rich.console import Console
 
 import matrixrl
-from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.checks import choice, integer
-from matrixrl.cli.control import ControlOrder, run_control
 from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.parsing import parse_settings
-from matrixrl.cli.tables import print_inspection, print_notes, result_table
-from matrixrl.envs import is_control
-from matrixrl.errors import InvalidInput, MatrixRLError
-from matrixrl.lab import DEMO, compare_settings, draw_regret, require_matplotlib
+from matrixrl.cli.tables import print_inspection, print_results
+from matrixrl.cli.trust import TrustOption, allow_imports
+from matrixrl.envs import open_problem
+from matrixrl.errors import MatrixRLError
+from matrixrl.lab.demo import DEMO
+from matrixrl.lab.plots import draw_regret, require_matplotlib
+from matrixrl.lab.return_plots import draw_returns
 from matrixrl.seeding import seed_list
-from matrixrl.simulate import OutputDirectory, RunResult, Simulation, inspect_problem
+from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
 
 __all__ = ["app", "main"]
 
@@ -72,24 +73,22 @@ def list_command(
 
 @app.command("run")
 def run_command(
-    env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
+    env: Annotated[str, typer.Argument(help="river-swim, cart-pole, …, gym:FrozenLake-v1, or package.module:Name")],
     set_: SetOption = None,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", help="See matrixrl list agents; control tasks have kernel-matrix-rl."),
+        typer.Option("--agent", help="See matrixrl list agents; matrix-rl, or kernel-matrix-rl for vectors."),
     ] = None,
     agent_set: AgentSetOption = None,
     episodes: Annotated[
-        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 of a control task.")
+        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 for vectors.")
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", "-k", help="How many seeds; 8, or 1 of a control task.")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="How many seeds; 8, or 1 for vectors.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     record: Annotated[
-        Path | None, typer.Option("--record", help="Control tasks: write a video of one more episode there.")
+        Path | None, typer.Option("--record", help="Write a video of one more episode there, where it can be drawn.")
     ] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
@@ -98,44 +97,45 @@ def run_command(
         bool | None,
         typer.Option("--compiled/--no-compiled", help="Compiled loops (numba); by default where they pay off."),
     ] = None,
+    trust_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an agent: exact regret where the optimum is known, returns on a control task."""
-    settings = parse_settings("--agent-set", agent_set or [])
-    env_settings = parse_settings("--set", set_ or [])
-    if is_control(env):
-        choice("--agent", agent or KernelMatrixRL.name, [KernelMatrixRL.name])
-        if compiled:
-            raise InvalidInput("--compiled must be left out of a control task; got it. It has no compiled loops.")
-        if certify:
-            raise InvalidInput("--certify must be left out of a control task; got it. Nothing is proven there.")
-        count = integer("--episodes", 25 if episodes is None else episodes, low=1, remedy="Ask for at least one.")
-        some = integer("--seeds", 1 if seeds is None else seeds, low=1, remedy="Ask for at least one seed.")
-        order = ControlOrder(env, env_settings, settings, count, seed_list(seed, some), record, as_json)
-        run_control(order, _directory(out, overwrite))
-        return
+    """Run an agent: exact regret where the optimum is known, returns elsewhere."""
+    allow_imports(trust_code)
     if record is not None:
-        raise InvalidInput(f"--record must be left out for {env}; got {record}. Only control tasks are drawn.")
-    agent = agent or MatrixRL.name
-    episodes, seeds = 1000 if episodes is None else episodes, 8 if seeds is None else seeds
-    simulation = Simulation(
+        from matrixrl.simulate.recording import require_recorder
+
+        require_recorder()
+    env_settings = parse_settings("--set", set_ or [])
+    settings = parse_settings("--agent-set", agent_set or [])
+    is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
+    agent = agent or ("kernel-matrix-rl" if is_continuous else "matrix-rl")
+    n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
+    n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
+    runs = SeedRuns(
         env,
-        n_episodes=integer("--episodes", episodes, low=1, remedy="Ask for at least one episode."),
-        seeds=seed_list(seed, integer("--seeds", seeds, low=1, remedy="Ask for at least one seed.")),
+        n_episodes=integer("--episodes", n_episodes, low=1, remedy="Ask for at least one episode."),
+        seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Ask for at least one seed.")),
         agent=agent,
         settings=settings,
         env_settings=env_settings,
         certify=certify,
         compiled=compiled,
+        trust_code=trust_code,
     )
     directory = _directory(out, overwrite)
     interrupted = False
     try:
-        result = simulation.run(progress=not as_json)
+        result = runs.run(progress=not as_json)
     except KeyboardInterrupt:
-        interrupted, result = True, simulation.result()
+        interrupted, result = True, runs.result()
     label = " ".join([agent, *(agent_set or [])])
-    _finish({label: result}, directory, title=f"{agent} on {env}", as_json=as_json)
+    files = _write({label: result}, directory, runs, title=f"{agent} on {env}")
+    if record is not None and not interrupted:
+        from matrixrl.simulate.recording import record_episode
+
+        files.append(record_episode(runs.first.algorithm, env, env_settings, record, trust_code=trust_code))
+    _print({label: result}, files, as_json=as_json)
     if interrupted:
         raise typer.Exit(130)
 
@@ -144,18 +144,19 @@ def run_command(
 def inspect_command(
     env: Annotated[str, typer.Argument(help="river-swim, linear-mdp, …, or gym:FrozenLake-v1")],
     set_: SetOption = None,
-    agent: Annotated[str, typer.Option("--agent", help="matrix-rl or kernel-matrix-rl.")] = MatrixRL.name,
+    agent: Annotated[str, typer.Option("--agent", help="matrix-rl or kernel-matrix-rl.")] = "matrix-rl",
     agent_set: AgentSetOption = None,
+    trust_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what can be known of a problem before running it: constants, bounds, cost, warnings."""
-    if is_control(env):
-        raise InvalidInput(f"inspect must be given a problem with a known P; got {env}. Try matrixrl run {env}.")
+    """Show what can be known of a problem before running it: constants, bounds, cost, warnings."""
+    allow_imports(trust_code)
     found = inspect_problem(
         env,
         env_settings=parse_settings("--set", set_ or []),
         settings=parse_settings("--agent-set", agent_set or []),
         agent=agent,
+        trust_code=trust_code,
     )
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
@@ -174,20 +175,20 @@ def demo_command(
     directory = _directory(out, overwrite)
     results: dict[str, RunResult] = {}
     interrupted = False
-    try:
-        for label, result in compare_settings(
+    for label, settings in DEMO.settings.items():
+        runs = SeedRuns(
             DEMO.env,
-            DEMO.contenders,
             n_episodes=episodes,
             seeds=seed_list(0, seeds),
+            settings=settings,
             env_settings=DEMO.env_settings,
-            progress=True,
-        ):
-            results[label] = result
-    except KeyboardInterrupt:
-        interrupted = True
-    if results:
-        _finish(results, directory, title=DEMO.title, as_json=False)
+        )
+        try:
+            results[label] = runs.run(progress=True, label=label)
+        except KeyboardInterrupt:
+            interrupted, results[label] = True, runs.result()
+            break
+    _print(results, _write(results, directory, None, title=DEMO.title), as_json=False)
     if interrupted:
         raise typer.Exit(130)
 
@@ -200,18 +201,29 @@ def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
     return OutputDirectory(out, overwrite=overwrite)
 
 
-def _finish(results: dict[str, RunResult], directory: OutputDirectory | None, *, title: str, as_json: bool) -> None:
-    files: list[Path] = []
-    if directory is not None and any(r.n_episodes for r in results.values()):
-        files = directory.write_results(results)
+def _write(
+    results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
+) -> list[Path]:
+    """Write summary, episodes and picture of results that have any episode; return the files."""
+    if directory is None or not any(r.n_episodes for r in results.values()):
+        return []
+    files = directory.write_results(results)
+    first = next(iter(results.values()))
+    if first.optimal_value is not None:
         files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
+    elif runs is not None:
+        algorithm = runs.first.algorithm
+        files.append(directory.write_picture(lambda path: draw_returns(first, algorithm, path), of="return"))
+    return files
+
+
+def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -> None:
+    """Print one JSON object, or tables and the files that were written."""
     if as_json:
-        summary: Any = next(iter(results.values())).as_dict()
-        typer.echo(json.dumps(summary, allow_nan=False))
+        typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
         return
     console = Console()
-    console.print(result_table(results))
-    print_notes(console, results)
+    print_results(console, results)
     for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True)
 

@@ -9,9 +9,52 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
 
-__all__ = ["print_inspection", "print_notes", "result_table"]
+__all__ = ["print_inspection", "print_results"]
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
+    """Print a table of regret where the optimum is known, else one of returns, and what the columns mean."""
+    first = next(iter(results.values()))
+    if first.optimal_value is None:
+        console.print(return_table(first))
+        console.print(f"[yellow]no proof:[/] {first.guarantee}.", highlight=False)
+        return
+    console.print(result_table(results))
+    print_notes(console, results)
+
+
+def return_table(result: RunResult) -> Table:
+    """Return one row for each seed of a run without a known optimum."""
+    title = f"{result.env}  H={result.horizon}  {result.agent}"
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    for heading in ("seed", "returns", "best", "second half", "features", "s/episode"):
+        table.add_column(heading, justify="left" if heading == "returns" else "right", no_wrap=True)
+    for k, seed in enumerate(result.seeds):
+        played = result.returns[k][~np.isnan(result.returns[k])]
+        if len(played):
+            half, pace = result.second_half(k), float(np.nanmean(result.seconds[k]))
+            cells = [f"{played.max():.4g}", f"{half:.4g}", str(result.n_features[k]), f"{pace:.2f}"]
+            table.add_row(str(seed), sparkline(played), *cells)
+    return table
+
+
+def sparkline(values: FloatArray) -> str:
+    """Return a curve of one line; the newest 40 values.
+
+    >>> sparkline(np.array([0.0, 1.0, 2.0]))
+    '▁▅█'
+    """
+    shown = values[-40:]
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    if high <= low:
+        return _BARS[0] * len(shown)
+    return "".join(_BARS[round((x - low) / (high - low) * (len(_BARS) - 1))] for x in shown)
 
 
 def result_table(results: Mapping[str, RunResult]) -> Table:

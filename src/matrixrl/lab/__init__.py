@@ -1,8 +1,58 @@
-"""Experiments made of runs: comparisons and figures."""
+"""The regret lab: experiments as specs, run on all cores or a cluster, stored, analysed and reported."""
 
-from matrixrl.lab.comparison import Contender, compare_settings
-from matrixrl.lab.control_plots import draw_control
-from matrixrl.lab.demo import DEMO
-from matrixrl.lab.plots import draw_regret, require_matplotlib
+from __future__ import annotations
 
-__all__ = ["DEMO", "Contender", "compare_settings", "draw_control", "draw_regret", "require_matplotlib"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matrixrl.lab.analysis import EnvSummary, summarise
+    from matrixrl.lab.experiments import play, run_experiment
+    from matrixrl.lab.export import export
+    from matrixrl.lab.plots import draw_regret
+    from matrixrl.lab.report import draw_paper_figure, write_report
+    from matrixrl.lab.return_plots import draw_returns
+    from matrixrl.lab.spec import Experiment, read_spec, work_out
+    from matrixrl.lab.store import Store
+
+_MODULES = {
+    "EnvSummary": "analysis",
+    "Experiment": "spec",
+    "Store": "store",
+    "draw_paper_figure": "report",
+    "draw_regret": "plots",
+    "draw_returns": "return_plots",
+    "export": "export",
+    "play": "experiments",
+    "read_spec": "spec",
+    "run_experiment": "experiments",
+    "summarise": "analysis",
+    "work_out": "spec",
+    "write_report": "report",
+}
+
+__all__ = [
+    "EnvSummary",
+    "Experiment",
+    "Store",
+    "draw_paper_figure",
+    "draw_regret",
+    "draw_returns",
+    "export",
+    "play",
+    "read_spec",
+    "run_experiment",
+    "summarise",
+    "work_out",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'matrixrl.lab' has no attribute {name!r}")
+    from matrixrl.lab.requirements import require_lab
+
+    if name not in ("draw_regret", "draw_returns"):
+        require_lab()
+    return getattr(import_module(f"matrixrl.lab.{_MODULES[name]}"), name)

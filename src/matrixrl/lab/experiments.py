@@ -11,6 +11,7 @@ from matrixrl.lab.analysis import EnvSummary, summarise
 from matrixrl.lab.execution import Campaign, CampaignProgress, Observer, Outcome, make_executor
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
+from matrixrl.references import refuse_untrusted
 
 __all__ = ["play", "run_experiment"]
 
@@ -24,6 +25,7 @@ def run_experiment(
     address: str | None = None,
     observers: Sequence[Observer] = (),
     progress: bool = False,
+    trust_code: bool = False,
 ) -> list[EnvSummary]:
     """Run an experiment into a directory, or go on with it if it is there already, and return what it says.
 
@@ -34,7 +36,8 @@ def run_experiment(
         workers: how many at once; all cores by default.
         address: of a running Ray cluster.
         observers: told of every block, after it is stored.
-        progress: draw a live bar on standard error.
+        progress: Draw a live bar on standard error.
+        trust_code: Whether the spec may import code (``package.module:Name``).
 
     >>> import tempfile
     >>> spec = {"name": "tiny", "episodes": 5, "seeds": 2}
@@ -45,10 +48,18 @@ def run_experiment(
     (['psrl', 'random'], 5)
     """
     file = read_spec(spec)
-    experiment, where = work_out(file), Path(folder)
+    experiment, where = work_out(file, trust_code=trust_code), Path(folder)
     is_there = Store.is_at(where, experiment)
     with Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command) as store:
-        play(store, on=on, workers=workers, address=address, observers=observers, progress=progress)
+        play(
+            store,
+            on=on,
+            workers=workers,
+            address=address,
+            observers=observers,
+            progress=progress,
+            trust_code=trust_code,
+        )
         return summarise(store)
 
 
@@ -60,8 +71,16 @@ def play(
     address: str | None = None,
     observers: Sequence[Observer] = (),
     progress: bool = False,
+    trust_code: bool = False,
 ) -> Outcome:
-    """Play what a store still lacks; arguments as in `run_experiment`. An interrupt costs the blocks under way."""
-    campaign = Campaign(store, make_executor(on, workers, address), observers)
+    """Play what a store still lacks; arguments as in `run_experiment`. An interrupt costs the blocks under way.
+
+    Raises:
+        UntrustedCode: A cell imports code, and `trust_code` is False.
+    """
+    for cell in store.experiment.cells:
+        for reference in cell.references:
+            refuse_untrusted(f"the experiment names {cell.id}, and", reference, trust_code=trust_code)
+    campaign = Campaign(store, make_executor(on, workers, address), observers, trust_code=trust_code)
     with CampaignProgress(store.experiment.name, visible=progress) as bar:
         return campaign.run(bar.tick)

@@ -24,7 +24,7 @@ def _listing(store: Store) -> dict[str, Any]:
     for number, cell in enumerate(experiment.cells):
         own = [row for row in rows if row.cell == number]
         begun = [row.seed for row in own if row.episodes]
-        regret = store.read(number, "regret", begun) if begun and not cell.is_control else None
+        regret = store.read(number, "regret", begun) if begun and cell.measure == "regret" else None
         cells.append(
             {
                 "env": cell.env_id,

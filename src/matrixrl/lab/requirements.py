@@ -8,7 +8,7 @@ from matrixrl.errors import MissingExtra
 
 __all__ = ["require_lab"]
 
-_NEEDED = ("pydantic", "yaml", "loky", "plotly", "matplotlib", "fastapi", "uvicorn")
+_NEEDED = ("pydantic", "yaml", "loky", "plotly", "matplotlib", "fastapi", "jinja2", "uvicorn")
 
 
 def require_lab() -> None:

@@ -105,7 +105,7 @@ class TensorBoardObserver:
             self._load(number)  # with this block: it is stored already
         else:
             series = result.columns[order.cell.measure]
-            curve.add(places, series, self._steps, cumulate=not order.cell.is_control)
+            curve.add(places, series, self._steps, cumulate=order.cell.measure == "regret")
         self._write(number)
 
     def _load(self, number: int) -> None:
@@ -116,12 +116,12 @@ class TensorBoardObserver:
         curve = _Curve(np.full(shape, np.nan), np.zeros(len(seeds)), np.zeros(len(seeds), dtype=int), written)
         for k, seed in enumerate(seeds):  # one by one: they may have got differently far
             series = self._store.read(number, cell.measure, [seed])
-            curve.add([k], series, self._steps, cumulate=not cell.is_control)
+            curve.add([k], series, self._steps, cumulate=cell.measure == "regret")
         self._curves[number] = curve
 
     def _write(self, number: int, places: list[int] | None = None) -> None:
         cell, curve = self._store.experiment.cells[number], self._curves[number]
-        tag = f"{'return' if cell.is_control else 'cumulative_regret'}/{self._tags[cell.env_id]}"
+        tag = f"{'return' if cell.measure == 'return' else 'cumulative_regret'}/{self._tags[cell.env_id]}"
         for i, mean in curve.ready(places):
             self._writers[cell.agent_id].add_scalar(tag, mean, int(self._steps[i]), display_name=cell.env_id)
         if curve.written == len(self._steps):

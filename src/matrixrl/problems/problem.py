@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import gymnasium as gym
+import numpy as np
 
-from matrixrl.checks import fail, index, number
+from matrixrl.checks import fail, index, number, shaped
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -93,6 +94,18 @@ class Problem:
     def with_features(self, features: Features) -> Problem:
         """Return the same problem with other features."""
         return replace(self, features=features.check(self.finite_task.n_states, self.finite_task.n_actions))
+
+    def state_points(self, points: Any = None) -> FloatArray:
+        """Return the coordinates of the states of a finite problem: (S, p).
+
+        Args:
+            points: Coordinates in place of the problem's own; evenly on a line from −1 to 1 where there are none.
+        """
+        n_states = self.finite_task.n_states
+        chosen = self.points if points is None else points
+        if chosen is None:
+            return np.linspace(-1.0, 1.0, n_states)[:, None]
+        return shaped("points", chosen, (n_states, None), remedy="Give one vector for each state.")
 
     def state(self, name: str, obs: Any) -> Any:
         """Return an observation as a state, or refuse it."""

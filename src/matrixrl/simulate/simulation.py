@@ -143,6 +143,11 @@ class Simulation:
         return self.algorithm.name
 
     @property
+    def is_batched(self) -> bool:
+        """Whether a known P is simulated, for all seeds side by side."""
+        return isinstance(self.world, TableWorld)
+
+    @property
     def optimal_value(self) -> float | None:
         """V*(s0), where P is known."""
         return None if self.evaluator is None else self.evaluator.optimal_value
@@ -253,8 +258,12 @@ class Simulation:
             self._prepare()
             self._undoing(lambda: self._play_compiled(count))
             return
+        stretches = []
         for _ in range(count):
             self._undoing(self._play_one)
+            stretches.append(self.last)
+        if self.is_batched:
+            self.last = Stretch.join(stretches)
 
     def _undoing(self, play: Callable[[], None]) -> None:
         """Play; if nothing was learned because of an interrupt or an error, put the random streams back."""
@@ -279,7 +288,7 @@ class Simulation:
         algorithm, n = self.algorithm, len(self.seeds)
         plan = algorithm.plan()
         steps = self.world.play(algorithm, plan)
-        first = None if plays_in_batches(self.problem) else steps.states[:, 0]
+        first = None if self.is_batched else steps.states[:, 0]
         certified = np.full((n, 1, 2), np.nan)
         if self.certify:
             bounds = algorithm.certify(plan, first)
@@ -348,7 +357,7 @@ class Simulation:
     def _final_certificates(self) -> list[Certificate]:
         """Return, for each seed, the certificate of the policy that all its data advise; none for a baseline."""
         algorithm = self.algorithm
-        if not algorithm.certifies or not plays_in_batches(self.problem):
+        if not algorithm.certifies or not self.is_batched:
             return []
         if self._compiled is not None:
             upper, lower = self._compiled.certify_advice()

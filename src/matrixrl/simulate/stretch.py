@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -34,3 +35,10 @@ class Stretch:
     upper: FloatArray
     alarms: BoolArray
     certified: FloatArray
+
+    @classmethod
+    def join(cls, stretches: list[Stretch]) -> Stretch:
+        """Return consecutive stretches as one."""
+        if len(stretches) == 1:
+            return stretches[0]
+        return cls(*(np.concatenate([getattr(s, f.name) for s in stretches], axis=1) for f in fields(cls)))

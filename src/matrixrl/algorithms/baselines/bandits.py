@@ -18,7 +18,7 @@ from matrixrl.algorithms.baselines.base import (
     Presets,
 )
 from matrixrl.algorithms.baselines.linear_model import norm_bound, oful_radius
-from matrixrl.algorithms.baselines.points import line_points, rbf
+from matrixrl.algorithms.baselines.gaussian import rbf
 from matrixrl.checks import fail
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
@@ -185,7 +185,7 @@ class KernelUCB(LinearBandit):
         """Compute the coordinates and allocate the regression."""
         task, settings = self.task, self.settings
         self._features = kernel_features(
-            line_points(self.problem.points, task.n_states),
+            self.problem.state_points(),
             task.n_actions,
             k_phi=lambda x, y: rbf(x, y, settings.length_scale),
             action_correlation=settings.action_correlation,

@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, Baseline, BaselineSettings, Presets
 from matrixrl.algorithms.baselines.linear_model import STAGES
-from matrixrl.algorithms.baselines.points import line_points, rbf
+from matrixrl.algorithms.baselines.gaussian import rbf
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, setting
 
@@ -67,7 +67,7 @@ class KernelUCBVI(Baseline):
         """Compute the kernel between all states and allocate the counts."""
         super().begin()
         task, settings = self.task, self.settings
-        points = line_points(self.problem.points, task.n_states)
+        points = self.problem.state_points()
         self.bandwidth = settings.bandwidth or (settings.n_episodes or 1000) ** (-1.0 / (2 * points.shape[1] + 1))
         self.similarity = rbf(points, points, self.bandwidth)
         self.n_groups = 1 if settings.stages == "pooled" else task.horizon

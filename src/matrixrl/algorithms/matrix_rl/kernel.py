@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from matrixrl.algorithms.base import Algorithm, Startable
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
-from matrixrl.records import FloatArray
 from matrixrl.settings import Settings, real, setting
 
-__all__ = ["FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "line_points"]
+__all__ = ["FiniteKernelMatrixRL", "KernelSettings", "KernelStarter"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class KernelSettings(MatrixRLSettings):
     def make_features(self, problem: Problem) -> Features:
         """Return the features of the kernels on the states of a finite problem."""
         task = problem.finite_task
-        points = line_points(problem.points if self.points is None else self.points, task.n_states)
+        points = problem.state_points(self.points)
         k_phi = self.k_phi
         if k_phi is None:
             from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
@@ -49,15 +46,6 @@ class KernelSettings(MatrixRLSettings):
         return kernel_features(
             points, task.n_actions, k_phi=k_phi, k_psi=self.k_psi, action_correlation=self.action_correlation
         )
-
-
-def line_points(points: Any, n_states: int) -> FloatArray:
-    """Return the coordinates of states: as given (S, p), else evenly on a line from −1 to 1.
-
-    >>> line_points(None, 3).ravel()
-    array([-1.,  0.,  1.])
-    """
-    return np.linspace(-1.0, 1.0, n_states)[:, None] if points is None else np.asarray(points, dtype=np.float64)
 
 
 class FiniteKernelMatrixRL(UCMatrixRL):
@@ -104,10 +92,14 @@ class KernelStarter(Startable):
         """Remember how many episodes will be played."""
         self._n_episodes = n_episodes
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return the started form."""
+    def form_for(self, problem: Problem) -> Algorithm:
+        """Return the form for the states of a problem, not started."""
         form = ContinuousMatrixRL if problem.kind == "continuous" else FiniteKernelMatrixRL
         chosen: Algorithm = form(**self._settings)
         if self._n_episodes is not None:
             chosen.announce(self._n_episodes)
-        return chosen.start(problem, seeds)
+        return chosen
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return the started form."""
+        return self.form_for(problem).start(problem, seeds)

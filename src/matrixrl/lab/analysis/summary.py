@@ -177,7 +177,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         seconds_per_1000=float(seconds.mean() * 1000.0),
         kept_megabytes=float(facts.get("kept_bytes_per_seed", math.nan)) / 1e6,
     )
-    if cell.is_control:
+    if cell.measure == "return":
         totals = series[:, n // 2 :].mean(axis=1)
         curve = curve_of(series[:, picked], at)
         return replace(

@@ -42,7 +42,8 @@ class Campaign:
     Args:
         store: open to write.
         executor: where to play.
-        observers: told of every block, after it is stored.
+        observers: Told of every block, after it is stored.
+        trust_code: Whether cells may import code.
 
     Attributes:
         total: episodes of all runs.
@@ -50,8 +51,10 @@ class Campaign:
         tasks, tasks_done, failures: batches of seeds of a cell: all, finished, failed.
     """
 
-    def __init__(self, store: Store, executor: Executor, observers: Sequence[Observer] = ()) -> None:
-        self._store, self._executor = store, executor
+    def __init__(
+        self, store: Store, executor: Executor, observers: Sequence[Observer] = (), *, trust_code: bool = False
+    ) -> None:
+        self._store, self._executor, self._trust_code = store, executor, trust_code
         self._observers = observers
         self._waiting: deque[Order] = deque()
         self.total = len(store.experiment.cells) * len(store.experiment.seeds) * store.experiment.episodes
@@ -62,9 +65,7 @@ class Campaign:
         experiment = self._store.experiment
         rows = {(row.cell, row.seed): row for row in self._store.runs()}
         for number, cell in enumerate(experiment.cells):
-            # one seed at a time where a state can be kept for one replica only, and where nothing is batched
-            alone = cell.is_control or cell.settings.get("columns") is not None
-            size = 1 if alone else experiment.batch
+            size = experiment.batch if cell.batched else 1
             for i in range(0, len(experiment.seeds), size):
                 seeds = tuple(experiment.seeds[i : i + size])
                 done = rows[number, seeds[0]].episodes
@@ -87,9 +88,10 @@ class Campaign:
             seeds=seeds,
             episodes=experiment.episodes,
             first=first,
-            count=left if cell.is_control else min(experiment.block, left),
+            count=min(experiment.block, left),
             certify=experiment.certify,
             state=state,
+            trust_code=self._trust_code,
         )
 
     def run(self, tick: Callable[[Campaign], None] | None = None) -> Outcome:

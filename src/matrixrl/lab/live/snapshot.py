@@ -100,7 +100,7 @@ class Watcher:
                 return {"curve": {"episode": [], "mean": []}, "curve_seeds": 0}
             mean = series.mean(axis=0)
             at = grid_of(series.shape[1], CURVE_POINTS)
-            values = mean if cell.is_control else np.cumsum(mean)
+            values = mean if cell.measure == "return" else np.cumsum(mean)
             shown = values[at.astype(int) - 1].tolist()
             curve = {"episode": at.astype(int).tolist(), "mean": [y if math.isfinite(y) else None for y in shown]}
             key = (*key[:3], series.shape[1])

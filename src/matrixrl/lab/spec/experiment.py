@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from matrixrl.agents import BASELINES, ContinuousSettings, KernelMatrixRL
-from matrixrl.checks import choice, fail
-from matrixrl.envs import is_control, make, make_continuous
+from matrixrl.algorithms import make_algorithm
+from matrixrl.checks import fail
+from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
 from matrixrl.lab.spec.models import Entry
-from matrixrl.problems import FiniteMDP, from_gymnasium
-from matrixrl.records import FloatArray
-from matrixrl.simulate.control_play import CONTROL_AGENTS
-from matrixrl.simulate.players import make_player, resolve_settings
+from matrixrl.problems import Problem
+from matrixrl.references import is_reference
+from matrixrl.settings import Settings
+from matrixrl.simulate.simulation import plays_in_batches
 
 __all__ = ["Cell", "Experiment", "work_out"]
 
 _HASH_LENGTH = 16
-_SMALL = 10**7  # numbers in a table of features: more are not made just to see whether an agent can play
+_SMALL = 10**7  # numbers in a table of features: above it an agent is not started only to check that it can play
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,15 @@ class Cell:
     """One agent on one environment.
 
     Attributes:
-        env_id: what the environment is called in tables.
-        agent_id: what the agent is called in tables.
-        env: name of the environment.
-        env_settings: as given.
-        agent: name of the agent.
-        settings: of the agent, resolved: nothing is left to a default that may change.
-        is_control: whether states are continuous, so that only returns are measured.
+        env_id: Name of the environment in tables.
+        agent_id: Name of the agent in tables.
+        env: Name of the environment, or ``package.module:Name``.
+        env_settings: Settings of the environment, as given.
+        agent: Name of the agent, or ``package.module:Name``.
+        settings: Settings of the agent, resolved: nothing is left to a default that may change.
+        measure: The series that tells how well it learns: regret, or returns where the optimum is not known.
+        batched: Whether seeds are simulated side by side.
+        certifies: Whether the agent has certificates.
     """
 
     env_id: str
@@ -46,7 +48,9 @@ class Cell:
     env_settings: dict[str, Any]
     agent: str
     settings: dict[str, Any]
-    is_control: bool
+    measure: Literal["regret", "return"]
+    batched: bool
+    certifies: bool
 
     @property
     def id(self) -> str:
@@ -54,9 +58,14 @@ class Cell:
         return f"{self.env_id} / {self.agent_id}"
 
     @property
-    def measure(self) -> Literal["regret", "return"]:
-        """The column that tells how well it learns: regret, or returns where the optimum is not known."""
-        return "return" if self.is_control else "regret"
+    def references(self) -> list[str]:
+        """The references to code that running the cell imports."""
+        named = (self.env, self.agent, *self.settings.values())
+        return [*(str(value) for value in named if is_reference(value)), *([self.env] if self._is_foreign else [])]
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self.env.startswith("gym:") and ":" in self.env.removeprefix("gym:")
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,12 @@ class Experiment:
         return cls(**{**data, "cells": [Cell(**cell) for cell in data["cells"]]})
 
 
-def work_out(file: SpecFile) -> Experiment:
+def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     """Return the experiment of a spec; unknown names and settings are refused with their line.
+
+    Args:
+        file: The spec.
+        trust_code: Whether the spec may import code (``package.module:Name``).
 
     >>> from matrixrl.lab.spec.files import read_spec
     >>> work_out(read_spec("quick")).cells[0].env
@@ -111,18 +124,20 @@ def work_out(file: SpecFile) -> Experiment:
     spec = file.spec
     envs = list(_variants(file, "env", spec.env))
     agents = list(_variants(file, "agent", spec.agent))
-    worlds = [_checked_env(file, index, name, settings) for index, _, name, settings in envs]
+    worlds = [_checked_env(file, index, name, settings, trust_code) for index, _, name, settings in envs]
     cells = []
     for (env, world), (j, agent_id, agent, settings) in itertools.product(zip(envs, worlds, strict=True), agents):
         _, env_id, env_name, env_settings = env
         try:
-            resolved = _resolved(agent, settings, spec.episodes, world)
+            resolved, certifies = _resolved(agent, settings, spec.episodes, world, trust_code)
             json.dumps(resolved, allow_nan=False)
         except MatrixRLError as error:
             file.complain(_blamed("agent", j, spec.agent[j], str(error)), f"{error}")
         except (TypeError, ValueError) as error:
             file.complain(("agent", j, "settings"), f"cannot be used ({error}).")
-        cells.append(Cell(env_id, agent_id, env_name, env_settings, agent, resolved, world is None))
+        measure: Literal["regret", "return"] = "return" if world.mdp is None else "regret"
+        batched = plays_in_batches(world)
+        cells.append(Cell(env_id, agent_id, env_name, env_settings, agent, resolved, measure, batched, certifies))
     return Experiment(
         name=spec.name,
         title=spec.title or spec.name,
@@ -161,17 +176,11 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).replace(" ", "")
 
 
-def _checked_env(
-    file: SpecFile, index: int, name: str, settings: dict[str, Any]
-) -> tuple[FiniteMDP, FloatArray | None] | None:
-    """Return the MDP of an environment and the places of its states, or None of a control task."""
+def _checked_env(file: SpecFile, index: int, name: str, settings: dict[str, Any], trust_code: bool) -> Problem:
+    """Return the problem of an environment; rewards may be unknown until an agent is chosen."""
     try:
         json.dumps(settings, allow_nan=False)
-        if is_control(name):
-            make_continuous(name, **settings).close()
-            return None
-        made = make(name, **settings)
-        return from_gymnasium(made), getattr(made.unwrapped, "points", None)
+        return open_problem(name, settings, trust_code=trust_code, known_reward=False)
     except MatrixRLError as error:
         file.complain(_blamed("env", index, file.spec.env[index], str(error)), f"{error}")
     except (TypeError, ValueError, MemoryError) as error:
@@ -179,23 +188,21 @@ def _checked_env(
 
 
 def _resolved(
-    agent: str, settings: dict[str, Any], episodes: int, world: tuple[FiniteMDP, FloatArray | None] | None
-) -> dict[str, Any]:
-    """Return every setting of an agent on an environment, having made one to see that it can play there."""
-    if world is None:
-        choice("agent of a control task", agent, CONTROL_AGENTS)
-        if agent == KernelMatrixRL.name:
-            return ContinuousSettings.resolve(settings).as_dict()
-        return BASELINES[agent].settings_class.resolve(settings).as_dict()
-    given = {"n_episodes": episodes, **settings}
-    planned = given["n_episodes"]
-    if isinstance(planned, int) and planned < episodes:
+    agent: str, settings: dict[str, Any], episodes: int, world: Problem, trust_code: bool
+) -> tuple[dict[str, Any], bool]:
+    """Return every setting of an agent on a problem, and whether it certifies, after checking that it can play."""
+    unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+    unstarted.announce(episodes)
+    algorithm = unstarted.form_for(world)
+    algorithm.check_problem(world)
+    planned = getattr(algorithm.settings, "n_episodes", None)
+    if planned is not None and planned < episodes:
         fail("n_episodes", f"must not be below the {episodes} episodes that are played", planned, "Leave it out.")
-    resolved, kernel = resolve_settings(agent, given)
-    mdp, points = world
-    if mdp.n_states * mdp.n_actions * mdp.features.phi.d <= _SMALL:
-        make_player(agent, mdp.task, points, given, seeds=[0])
-    return {**resolved.as_dict(), **kernel}
+    features = world.features
+    if features is None or features.phi.n_states * features.phi.n_actions * features.phi.d <= _SMALL:
+        unstarted.start(world, [0])
+    own = algorithm.settings
+    return own.as_dict() if isinstance(own, Settings) else dict(settings), algorithm.certifies
 
 
 def _blamed(kind: str, index: int, entry: Entry, message: str) -> tuple[str | int, ...]:

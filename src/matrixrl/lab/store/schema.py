@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["COLUMNS", "FILE", "FORMAT_VERSION", "LOCK", "SCHEMA"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FILE = "results.sqlite"
 LOCK = "writer.lock"
 

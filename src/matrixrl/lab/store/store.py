@@ -334,9 +334,11 @@ class Store:
 
     def _read_experiment(self) -> Experiment:
         found = self._meta("format")
-        if not found.isdigit() or int(found) > FORMAT_VERSION:
+        if found != str(FORMAT_VERSION):
+            age = "older" if found.isdigit() and int(found) < FORMAT_VERSION else "newer"
+            remedy = "run the experiment again" if age == "older" else "upgrade"
             raise StoreError(
-                f"{self.path} has format {found}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"
+                f"{self.path} has format {found}, {age} than the {FORMAT_VERSION} that this matrixrl reads; {remedy}"
             )
         try:
             experiment = Experiment.from_json(self._meta("experiment"))

@@ -38,16 +38,16 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
     simulation = Simulation(world.mdp, n_episodes=episodes, seeds=range(runs), settings=settings)
     inside = {kind: np.ones(runs, dtype=bool) for kind in SETS}
     for _ in range(episodes):
-        simulation.step()
-        engine: Any = simulation.engine
-        root = _root(engine.design.arrays(), phi.d)
-        sizes = engine.radii()[0]
-        miss = root @ (world.core - engine.core())
+        simulation.advance()
+        algorithm: Any = simulation.algorithm
+        root = _root(algorithm.design.arrays(), phi.d)
+        sizes = algorithm.confidence.radii(algorithm.design, algorithm.clock).models
+        miss = root @ (world.core - algorithm.core_matrix())
         for kind in SETS:
             if sizes.shape[1] > 1 and phi.d == sizes.shape[1]:  # one radius for each one-hot pair
                 inside[kind] &= (np.linalg.norm(miss, axis=2) <= sizes).all(axis=1)
             else:
-                inside[kind] &= SETS[kind](context).contains(miss, sizes.max(axis=1))
+                inside[kind] &= SETS[kind]().bind(context).contains(miss, sizes.max(axis=1))
     return {kind: int(held.sum()) for kind, held in inside.items()}
 
 
@@ -100,14 +100,14 @@ def _measure_potential(size: Size) -> dict[str, Any]:
         "LinearMDP": ("linear-mdp", {}),
     }.items():
         simulation = Simulation(name, n_episodes=episodes, seeds=[0, 1], env_settings=settings)
-        engine: Any = simulation.engine
-        phi, horizon, played = simulation.features.phi, simulation.mdp.horizon, np.zeros(2)
+        algorithm: Any = simulation.algorithm
+        phi, horizon, played = algorithm.features.phi, algorithm.task.horizon, np.zeros(2)
         for _ in range(episodes):
-            planned = engine.design.width_sq.copy()
-            simulation.step()
-            pairs = phi.pairs(*(visits[:, 0] for visits in simulation.visited))
+            planned = algorithm.design.width_sq.copy()
+            simulation.advance()
+            pairs = phi.pairs(simulation.last.states[:, 0], simulation.last.actions[:, 0])
             played += np.minimum(1.0, np.take_along_axis(planned, pairs, axis=1)).sum(axis=1)
-        most = 2.0 * horizon * engine.design.logdet
+        most = 2.0 * horizon * algorithm.design.logdet
         a_priori = 2.0 * horizon * phi.d * np.log(episodes * horizon * phi.max_norm_sq / phi.d + 1.0)
         found[label] = {"sum": float(played.max()), "logdet": float(most.min()), "a_priori": float(a_priori)}
     return {"episodes": episodes, "found": found}

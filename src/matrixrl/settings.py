@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar
 
 from matrixrl.checks import choice, fail, integer, number
 from matrixrl.errors import InvalidInput
@@ -42,7 +42,8 @@ _REMEDY = "Leave it out for the value of the preset."
 
 def setting(default: T, help: str, check: Check | None = None) -> T:  # the word that listings use
     """Declare one setting: its default, its help text and its check."""
-    return cast(T, field(default=default, metadata={"help": help, "check": check}))
+    declared: T = field(default=default, metadata={"help": help, "check": check})
+    return declared
 
 
 def real(

@@ -34,8 +34,11 @@ COUNTING += [
 ]
 REGRESSING = ["rlsvi", "lsvi-ucb", "ucrl-vtr", "kernel-ucbvi"]
 BANDITS = ["lin-ucb", "kernel-ucb"]
-CASES = [(name, settings, world) for name, settings in COUNTING for world in ("easy", "lake", "noisy")]
+CASES = [
+    (name, settings, world) for name, settings in COUNTING for world in ("easy", "lake", "noisy", "tabular bandit")
+]
 CASES += [(name, {}, world) for name in REGRESSING for world in ("tabular", "low rank", "lake")]
+CASES += [(name, {}, world) for name in REGRESSING for world in ("tabular bandit", "low rank bandit")]
 CASES += [(name, {}, world) for name in BANDITS for world in ("tabular bandit", "low rank bandit")]
 FIRST = {name: (name, settings, world) for name, settings, world in reversed(CASES)}  # one case of each baseline
 

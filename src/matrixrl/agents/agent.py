@@ -64,7 +64,7 @@ class Agent:
     def __init__(
         self,
         problem: Any,
-        algorithm: Startable,
+        algorithm: Any,
         *,
         phi: Phi | FloatArray | None = None,
         psi: Psi | FloatArray | None = None,
@@ -278,7 +278,7 @@ class Agent:
             path: The file.
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
-            phi: The feature map that the agent was made with, if it is a user's own and the environment does not offer it.
+            phi: A user's own feature map that the agent was made with, if the environment does not offer it.
             psi: Likewise.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.

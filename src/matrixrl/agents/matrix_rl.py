@@ -36,8 +36,8 @@ class MatrixRL(Agent):
         problem: Name of an environment ("river-swim", "gym:FrozenLake-v1"), a Gymnasium environment (ours, one with a
             transition table, or any discrete one together with `reward`), a `FiniteMDP`, a `Task` for ask and tell
             only, or a `FunctionalTask` (functions of states).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, env_settings, measure_regret, seed and compiled as in
-            `Agent`; every other one is a setting of `MatrixRLSettings` (preset, set, radius, exploration, delta, …).
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, env_settings, measure_regret, seed and compiled,
+            as in `Agent`; every other one is a setting of `MatrixRLSettings` (preset, set, radius, …).
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL(matrixrl.make("river-swim", n_states=4), seed=0, preset="practical")
@@ -62,8 +62,8 @@ class KernelMatrixRL(Agent):
 
     Args:
         problem: As in `MatrixRL`.
-        options: As in `MatrixRL`; settings are those of `KernelSettings` (points, k_phi, k_psi, length_scale, … and all
-            of MatrixRL) for numbered states, of `ContinuousSettings` (kernel, transformer, length_scale, …) for vectors.
+        options: As in `MatrixRL`; settings are those of `KernelSettings` (points, k_phi, length_scale, … and all of
+            MatrixRL) for numbered states, of `ContinuousSettings` (kernel, transformer, length_scale, …) for vectors.
 
     >>> import gymnasium
     >>> agent = KernelMatrixRL(gymnasium.make("CartPole-v1"), horizon=50, seed=0)

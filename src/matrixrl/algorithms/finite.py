@@ -58,7 +58,8 @@ class FiniteAlgorithm(Algorithm):
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table: states (B,) → (B,)."""
         del explore
-        return plan.policy[self._replica, stage, states].astype(np.int64)
+        actions: IntArray = plan.policy[self._replica, stage, states].astype(np.int64)
+        return actions
 
     def upper(self, plan: Plan, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plan expects an episode to be worth, in the environment's unit: (B,)."""
@@ -104,7 +105,7 @@ class FiniteAlgorithm(Algorithm):
 
 
 def start_values(values: FloatArray, task: Task, first_states: NDArray[Any] | None) -> FloatArray:
-    """Return the values (B, H+1, S) of the first stage at given states (B,), or averaged over the task's start: (B,)."""
+    """Return first-stage values (B, H+1, S) at given states (B,), or averaged over the task's start: (B,)."""
     if first_states is None:
         averaged: FloatArray = values[:, 0] @ task.start
         return averaged

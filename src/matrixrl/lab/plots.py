@@ -105,7 +105,7 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     episodes = np.arange(1, max(result.n_episodes for result in results.values()) + 1)
     for axes in (linear, logarithmic):
         if reference.earns_from_zero:  # only then is V* the regret of an episode without reward
-            lost = episodes * reference.optimal_value
+            lost = episodes * reference.known_optimum
             axes.plot(episodes, lost, color=REFERENCE, linewidth=0.9, label="earning nothing: N·V*")
         axes.set_xlabel("episode N")
         add_grid(axes)
@@ -119,7 +119,7 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     seeds = len(reference.seeds)
     linear.set_title(f"mean of {seeds} seed{'s' * (seeds > 1)}, band: all of them", fontsize=10)
     linear.legend(fontsize=8.5, loc="best", framealpha=0.9)
-    figure.suptitle(f"{title} — V*(s0) = {reference.optimal_value:.3f}", fontsize=12)
+    figure.suptitle(f"{title} — V*(s0) = {reference.known_optimum:.3f}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
 
 
@@ -136,9 +136,9 @@ def _draw_certificates(axes: Any, results: Mapping[str, RunResult]) -> None:
         axes.fill_between(episodes, *widest, color=colour, alpha=0.12, linewidth=0)
         means = (lower.mean(axis=0), upper.mean(axis=0))
         axes.fill_between(episodes, *means, color=colour, alpha=0.2, linewidth=0, label=f"{label}: certified")
-        played = (result.optimal_value - result.regret).mean(axis=0)
+        played = (result.known_optimum - result.regret).mean(axis=0)
         axes.plot(episodes, played, color=colour, linewidth=0.9, label="played")
-        axes.axhline(result.optimal_value, color="black", linewidth=0.9, linestyle=":")
+        axes.axhline(result.known_optimum, color="black", linewidth=0.9, linestyle=":")
     axes.set_xscale("log")
     axes.set_xlabel("episode N")
     axes.set_ylabel("value of the start")

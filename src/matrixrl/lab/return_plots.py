@@ -35,7 +35,7 @@ def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
 
     plane = algorithm if isinstance(algorithm, ContinuousMatrixRL) and algorithm.task.n_coordinates == 2 else None
     figure = Figure(figsize=(6.2 + 9.0 * (plane is not None), 4.4), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, 1 if plane is None else 3))
+    axes = figure.subplots(1, 1 if plane is None else 3, squeeze=False)[0]
     _draw_curves(axes[0], result)
     if plane is not None:
         names = CONTROL[result.env].axes if result.env in CONTROL else ("first coordinate", "second coordinate")

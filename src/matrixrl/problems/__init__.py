@@ -1,9 +1,9 @@
 """Problems: finite MDPs and tasks, functional tasks, vectors; exact solving; reading a user's environment."""
 
 from matrixrl.problems.continuous import ContinuousTask, read_continuous
-from matrixrl.problems.env import MDPEnv, draw_start
+from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
-from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.finite import FiniteMDP, Task, draw_start
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp

@@ -98,6 +98,13 @@ class RunResult:
         return self.optimal_value is not None and not np.isnan(self.regret).any()
 
     @property
+    def known_optimum(self) -> float:
+        """V*(s0), where P is known."""
+        if self.optimal_value is None:
+            raise MatrixRLError(f"V* of {self.env} is not known; only returns were recorded")
+        return self.optimal_value
+
+    @property
     def cumulative_regret(self) -> FloatArray:
         """(K, N) YW19 (1) for each seed."""
         self._refuse_missing_regret("cumulative_regret")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class Stretch:
         certified: (B, n, 2) lower and upper bound of each episode's certificate; NaN where there is none.
     """
 
-    states: NDArray[object]
+    states: NDArray[Any]
     actions: IntArray
     regret: FloatArray
     returns: FloatArray

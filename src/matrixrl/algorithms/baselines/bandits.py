@@ -9,16 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from matrixrl.algorithms.baselines.base import (
-    NON_NEGATIVE,
-    POSITIVE,
-    PROBABILITY,
-    Baseline,
-    BaselineSettings,
-    Presets,
-)
-from matrixrl.algorithms.baselines.linear_model import norm_bound, oful_radius
+from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.gaussian import rbf
+from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
@@ -29,12 +22,8 @@ __all__ = ["KernelUCB", "KernelUCBSettings", "LinUCB", "LinUCBSettings", "Linear
 
 
 @dataclass(frozen=True)
-class BanditSettings(BaselineSettings):
+class BanditSettings(EllipsoidSettings):
     """Settings of a linear bandit; `known_reward` is always False, since only rewards are learned."""
-
-    ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
-    delta: float = setting(0.1, "Probability with which the radius may fail.", PROBABILITY)
-    scale: float = setting(1.0, 'Factor of the radius; with the radius "constant" it is the radius.', NON_NEGATIVE)
 
     def check_together(self) -> None:
         """Learn rewards whatever was requested."""
@@ -44,8 +33,7 @@ class BanditSettings(BaselineSettings):
 class LinearBandit(Baseline):
     """A bandit that plays the action with the largest φᵀθ̂ + radius · √(φᵀA⁻¹φ) at every state."""
 
-    learned_names = ("reward_moment",)
-    learned_parts = ("design",)
+    learned_parts = ("regression",)
     settings: BanditSettings
 
     def check_problem(self, problem: Problem) -> None:
@@ -58,31 +46,22 @@ class LinearBandit(Baseline):
     def begin(self) -> None:
         """Allocate the regression of rewards."""
         super().begin()
-        phi = self.features.phi
-        self.design = phi.design(self.n_replicas, self.settings.ridge)
-        self.reward_moment = np.zeros((self.n_replicas, phi.d))
+        self.regression = RewardRegression(self.features.phi, self.n_replicas, self.settings.ridge)
 
     @abstractmethod
     def radius(self) -> FloatArray:
         """Return the radius of the ellipsoid around θ̂: (B,)."""
 
-    def estimate(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean φᵀθ̂ and the width √(φᵀA⁻¹φ) of every pair, each (B, A, S)."""
-        mean = self.features.phi.dot(self.design.solve(self.reward_moment[:, :, None])[:, :, 0])
-        return mean, np.sqrt(np.maximum(self.design.width_sq, 0.0)).reshape(mean.shape)
-
     def make_plan(self) -> Plan:
         """Return the plan that is greedy in mean plus radius times width."""
-        mean, width = self.estimate()
+        mean, width = self.regression.estimate()
         upper = mean + self.radius()[:, None, None] * width
         # Values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         return self.induct(lambda _, __: upper)
 
     def learn_episode(self, steps: Steps) -> None:
         """Add the one step of the episode."""
-        pairs = self.features.phi.pairs(steps.states, steps.actions)
-        self.design.update(pairs, steps.weights)
-        self.features.phi.accumulate_rewards(self.reward_moment, pairs, steps.rewards)
+        self.regression.update(steps)
 
 
 @dataclass(frozen=True)
@@ -94,7 +73,7 @@ class LinUCBSettings(BanditSettings):
     )
     radius: str = setting(
         "oful",
-        'Radius of the ellipsoid: "oful" (Abbasi-Yadkori et al. 2011) or "constant".',
+        'Radius of the ellipsoid: "oful" (Abbasi-Yadkori et al. 2011), or "constant", which is `scale` at all times.',
         one_of(("oful", "constant")),
     )
 
@@ -141,7 +120,9 @@ class LinUCB(LinearBandit):
         chosen = self.settings
         if chosen.radius == "constant":
             return np.full(self.n_replicas, chosen.scale)
-        full = oful_radius(self.design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm)
+        full = oful_radius(
+            self.regression.design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm
+        )
         scaled: FloatArray = chosen.scale * full
         return scaled
 
@@ -152,7 +133,8 @@ class KernelUCBSettings(BanditSettings):
 
     radius: str = setting(
         "valko",
-        'Radius of the ellipsoid: "valko" (η = √(2 ln(2TA/δ)), which needs n_episodes) or "constant".',
+        'Radius of the ellipsoid: "valko", which is √(2 ln(2TA/δ)) with T = n_episodes or the number of the episode, '
+        'or "constant", which is `scale` at all times.',
         one_of(("valko", "constant")),
     )
     length_scale: float = setting(0.5, "Length scale ℓ of the RBF kernel, in the unit of the points.", POSITIVE)

@@ -18,4 +18,3 @@ def rbf(x: FloatArray, y: FloatArray, length_scale: float) -> FloatArray:
     distance_sq = ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2)
     similar: FloatArray = np.exp(-0.5 * distance_sq / length_scale**2)
     return similar
-

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, Baseline, BaselineSettings, Presets
-from matrixrl.algorithms.baselines.linear_model import STAGES
 from matrixrl.algorithms.baselines.gaussian import rbf
+from matrixrl.algorithms.baselines.linear_model import STAGES
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, setting
 

@@ -9,14 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, BaselineSettings
+from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, PROBABILITY, Baseline, BaselineSettings
 from matrixrl.checks import choice
 from matrixrl.features import OneHotPsi, Phi
 from matrixrl.linalg import DensePairs, DiagonalPairs
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import flag, one_of, setting
 
-__all__ = ["STAGES", "LinearBaseline", "LinearModel", "LinearSettings", "norm_bound", "oful_radius"]
+__all__ = [
+    "STAGES",
+    "EllipsoidSettings",
+    "LinearBaseline",
+    "LinearModel",
+    "LinearSettings",
+    "RewardRegression",
+    "norm_bound",
+    "oful_radius",
+]
 
 STAGES = ("pooled", "separate")
 """One regression for all stages (P is the same at each), or one for each stage as in papers where it may differ."""
@@ -33,6 +42,15 @@ class LinearSettings(BaselineSettings):
     )
     ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
     clip: bool = setting(False, "Whether values are clipped to [0, H − h].", flag)
+
+
+@dataclass(frozen=True)
+class EllipsoidSettings(BaselineSettings):
+    """Settings of an algorithm with an ellipsoid that contains the true weights."""
+
+    ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
+    delta: float = setting(0.1, "Probability with which the radius may fail.", PROBABILITY)
+    scale: float = setting(1.0, "Factor of the radius.", NON_NEGATIVE)
 
 
 class LinearModel:
@@ -142,6 +160,49 @@ class LinearBaseline(Baseline):
         """Add the episode to the regression."""
         pairs = self.features.phi.pairs(steps.states, steps.actions)
         self.model.update(pairs, steps.next_states, steps.weights, steps.rewards)
+
+
+class RewardRegression:
+    """Ridge regression of unit rewards on φ(s, a).
+
+    Args:
+        phi: Features φ of pairs.
+        n_replicas: Number of replicas B.
+        ridge: Regularisation λ of A = λI + Σ φφᵀ.
+
+    >>> from matrixrl.features import OneHotPhi
+    >>> regression = RewardRegression(OneHotPhi(n_states=2, n_actions=1), n_replicas=1, ridge=1.0)
+    >>> start = np.zeros((1, 3), dtype=int)
+    >>> regression.update(Steps.of(start, start, np.ones((1, 3)), start))
+    >>> regression.estimate()  # 3 / (1 + 3) and 1 / √(1 + 3) at the pair that was visited
+    (array([[[0.75, 0.  ]]]), array([[[0.5, 1. ]]]))
+    """
+
+    def __init__(self, phi: Phi, n_replicas: int, ridge: float) -> None:
+        self.phi = phi
+        self.design = phi.design(n_replicas, ridge)
+        self.moment = np.zeros((n_replicas, phi.d))
+
+    def update(self, steps: Steps) -> None:
+        """Add steps with unit rewards; the reward of a step that was not taken must be 0."""
+        pairs = self.phi.pairs(steps.states, steps.actions)
+        self.design.update(pairs, steps.weights)
+        self.phi.accumulate_rewards(self.moment, pairs, steps.rewards)
+
+    def estimate(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean φᵀθ̂ and the width √(φᵀA⁻¹φ) of every pair, each (B, A, S)."""
+        mean = self.phi.dot(self.design.solve(self.moment[:, :, None])[:, :, 0])
+        return mean, np.sqrt(np.maximum(self.design.width_sq, 0.0)).reshape(mean.shape)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that was learned."""
+        return {"reward_moment": self.moment, **self.design.arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned."""
+        own = {name: arrays[name].copy() for name in self.arrays()}
+        self.design.restore(own)
+        self.moment = own["reward_moment"]
 
 
 def oful_radius(logdet: FloatArray, *, delta: float, noise: float, ridge: float, norm: float) -> FloatArray:

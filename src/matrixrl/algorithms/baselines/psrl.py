@@ -31,7 +31,7 @@ class PSRLSettings(BaselineSettings):
     )
 
     # Section 6 of the paper: α = 1/S for transitions. Its rewards are Gaussian with a normal-gamma prior; ours are in
-    # [0, 1], whose like is the uniform Beta(1, 1).
+    # [0, 1], where the uniform Beta(1, 1) is the counterpart.
     # tuned: one value for RiverSwim (4, 6, 12 states), DeepSea(6), FourRooms(5), a random tabular and a linear MDP.
     PRESETS: ClassVar[Presets] = {
         "paper": {"prior": 1.0, "reward_prior": 1.0},

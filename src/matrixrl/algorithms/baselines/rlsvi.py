@@ -55,8 +55,7 @@ class RLSVI(LinearBaseline):
     def guarantee(self) -> Literal[True] | str:
         """True for one-hot features, learned rewards and Russo's constants, in expectation; else the reason."""
         chosen = self.settings
-        wanted = {**chosen.PRESETS["paper"], "preset": chosen.preset}
-        if any(getattr(chosen, key) != value for key, value in wanted.items()):
+        if any(getattr(chosen, key) != value for key, value in chosen.PRESETS["paper"].items()):
             return f"tuned: σ was scaled by {chosen.scale:g} ({chosen.noise}, {chosen.stages} stages)"
         if not isinstance(self.features.phi, OneHotPhi):
             return "the proof (Russo 2019) is for one-hot features"

@@ -8,20 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.base import (
-    NON_NEGATIVE,
-    POSITIVE,
-    PROBABILITY,
-    Baseline,
-    BaselineSettings,
-    Presets,
-)
-from matrixrl.algorithms.baselines.linear_model import norm_bound, oful_radius
+from matrixrl.algorithms.baselines.base import Baseline, Presets
+from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
-from matrixrl.settings import setting
 
 __all__ = ["UCRLVTR", "UCRLVTRSettings", "ValueRegression"]
 
@@ -30,12 +22,8 @@ _REFRESH = 256  # episodes between two inversions from scratch, so that rounding
 
 
 @dataclass(frozen=True)
-class UCRLVTRSettings(BaselineSettings):
+class UCRLVTRSettings(EllipsoidSettings):
     """Settings of UCRL-VTR."""
-
-    ridge: float = setting(1.0, "Regularisation λ of the regression.", POSITIVE)
-    delta: float = setting(0.1, "Probability with which the radius may fail.", PROBABILITY)
-    scale: float = setting(1.0, "Factor of the radius.", NON_NEGATIVE)
 
     PRESETS: ClassVar[Presets] = {
         # √β = (H/2)√(2 ln(1/δ) + ln det(A/λ)) + √λ‖θ*‖ with λ = 1: the ellipsoid of the linear mixture case, from
@@ -98,11 +86,14 @@ class ValueRegression:
             targets: (B, k) V(s') of the state after each step.
             weights: (B, k) 1, or 0 for a step that was not taken.
         """
-        n, k, _ = values.shape
-        x = self.features.psi.project(values.reshape(n * k, -1)).reshape(n, k, -1) * weights[:, :, None]
+        n, k, n_states = values.shape  # k is 0 where H is 1
+        d_psi = self.features.psi.d_psi
+        x = self.features.psi.project(values.reshape(n * k, n_states)).reshape(n, k, d_psi) * weights[:, :, None]
         blocks = pairs
         if not self.is_blocked:
-            x = (self.features.phi.rows(pairs)[:, :, :, None] * x[:, :, None, :]).reshape(n, k, -1)
+            x = (self.features.phi.rows(pairs)[:, :, :, None] * x[:, :, None, :]).reshape(
+                n, k, self.features.phi.d * d_psi
+            )
             blocks = np.zeros_like(pairs)
         replica = np.arange(n)
         # One step after the other: an episode may visit a block many times, and each visit must see the last.
@@ -174,8 +165,8 @@ class UCRLVTR(Baseline):
     name = "ucrl-vtr"
     settings_class = UCRLVTRSettings
     settings: UCRLVTRSettings
-    learned_names = ("played", "reward_moment")
-    learned_parts = ("regression", "reward_design")
+    learned_names = ("played",)
+    learned_parts = ("regression", "reward_regression")
 
     def begin(self) -> None:
         """Allocate the regressions of values and rewards."""
@@ -185,8 +176,7 @@ class UCRLVTR(Baseline):
         self.core_norm = regularity(features).core_norm
         self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
         self.reward_norm = norm_bound(features.phi)
-        self.reward_design = features.phi.design(self.n_replicas, ridge)
-        self.reward_moment = np.zeros((self.n_replicas, features.phi.d))
+        self.reward_regression = RewardRegression(features.phi, self.n_replicas, ridge)
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -205,10 +195,9 @@ class UCRLVTR(Baseline):
         """Return the known rewards (A, S), or upper bounds on them (B, A, S) with the radius of noise in [0, 1]."""
         if self.settings.known_reward:
             return self.unit_reward
-        theta = self.reward_design.solve(self.reward_moment[:, :, None])[:, :, 0]
-        mean = self.features.phi.dot(theta)
-        width = np.sqrt(np.maximum(self.reward_design.width_sq, 0.0)).reshape(mean.shape)
-        return np.clip(mean + self._radius(self.reward_design.logdet, 0.5, self.reward_norm) * width, 0.0, 1.0)
+        mean, width = self.reward_regression.estimate()
+        radius = self._radius(self.reward_regression.design.logdet, 0.5, self.reward_norm)
+        return np.clip(mean + radius * width, 0.0, 1.0)
 
     def make_plan(self) -> Plan:
         """Return the plan with the largest value in the ellipsoid at every pair and stage."""
@@ -234,13 +223,12 @@ class UCRLVTR(Baseline):
 
     def learn_episode(self, steps: Steps) -> None:
         """Regress V_{h+1}(s') of the plan that was played on x, at all stages but the last, where V_{h+1} = 0."""
-        pairs, weights = self.features.phi.pairs(steps.states, steps.actions), steps.weights
+        pairs = self.features.phi.pairs(steps.states, steps.actions)
         after = self.played[:, 1:-1]
         targets = np.take_along_axis(after, steps.next_states[:, :-1, None], axis=2)[:, :, 0]
-        self.regression.update(pairs[:, :-1], after, targets, weights[:, :-1])
+        self.regression.update(pairs[:, :-1], after, targets, steps.weights[:, :-1])
         if not self.settings.known_reward:
-            self.reward_design.update(pairs, weights)
-            self.features.phi.accumulate_rewards(self.reward_moment, pairs, steps.rewards)
+            self.reward_regression.update(steps)
 
     def planning_memory(self) -> FloatArray:
         """Return the values of the plan that is played."""

@@ -19,6 +19,7 @@ from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.problems import ContinuousTask
+from matrixrl.problems.problem import Kind
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
 
@@ -47,7 +48,7 @@ class ContinuousMatrixRL(Algorithm):
     """
 
     name = "kernel-matrix-rl"
-    kinds = ("continuous",)
+    kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ContinuousSettings
     stream_names = ("ties", "sampling")
     settings: ContinuousSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features import FunctionPhi, OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
+from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Steps
 
 __all__ = ["UCMatrixRL", "Visits"]
@@ -51,7 +52,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     """
 
     name = "matrix-rl"
-    kinds = ("finite", "functional")
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:

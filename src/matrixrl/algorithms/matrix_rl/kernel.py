@@ -12,6 +12,7 @@ from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
+from matrixrl.problems.problem import Kind
 from matrixrl.settings import Settings, real, setting
 
 __all__ = ["FiniteKernelMatrixRL", "KernelSettings", "KernelStarter"]
@@ -55,7 +56,7 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     """
 
     name = "kernel-matrix-rl"
-    kinds = ("finite",)
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = KernelSettings
     settings: KernelSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix
+from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
 __all__ = ["SampledMatrixRL", "SampledPlans"]
@@ -45,7 +46,7 @@ class SampledMatrixRL(MatrixRLLearner):
     """The form of UC-MatrixRL with values at m sampled states only; `UCMatrixRL.start` returns it."""
 
     name = "matrix-rl"
-    kinds = ("finite", "functional")
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties", "sampling")
 
     def begin(self) -> None:

@@ -2,8 +2,8 @@
 
 One-hot pairs make A_n diagonal, so everything that a confidence set says of a pair follows from its number of visits:
 the caller tabulates it (`core.HalfWidthTable`), and only sums, maxima and draws are left for these loops. Arrays of
-pairs are action-major, as everywhere. Each replica is played from the first to the last episode in turn, so that what it
-has learned stays in the cache.
+pairs are action-major, as everywhere. Each replica is played from the first to the last episode in turn, so that
+what it has learned stays in the cache.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matrixrl.core.compiled.jit import compiled
 
 __all__ = ["BACKUP_DIGEST", "Bounds", "Learned", "Played", "World", "play_episodes", "refresh_all"]
 
-BACKUP_DIGEST = ""
+BACKUP_DIGEST = "97e819627761ff3a"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 

@@ -131,14 +131,17 @@ class Settings:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a setting as plain data: an object as its reference, anything else by its representation.
+    """Return a setting as plain data: an object as its representation, or as its reference if that says nothing.
 
     >>> plain_value(0.5), plain_value(plain_value)
     (0.5, 'matrixrl.settings:plain_value')
     """
     if isinstance(value, (str, float, int, list, tuple, type(None))):
         return value
-    return reference_of(value) or repr(value)
+    shown = repr(value)
+    if shown.startswith("<"):  # only an address
+        return reference_of(value) or type(value).__qualname__
+    return shown
 
 
 def describe_settings(kind: type[Settings]) -> list[tuple[str, Any, str]]:

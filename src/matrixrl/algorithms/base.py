@@ -104,7 +104,11 @@ class Algorithm(Startable):
 
     @abstractmethod
     def make_plan(self) -> Any:
-        """Return a new plan for all replicas."""
+        """Return a new plan for all replicas.
+
+        A plan is whatever the methods below take; its attribute `empty` (B,) counts the pairs whose confidence set is
+        empty, which raises the misspecification alarm.
+        """
 
     @abstractmethod
     def learn(self, steps: Steps) -> None:

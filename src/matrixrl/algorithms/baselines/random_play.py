@@ -19,7 +19,13 @@ __all__ = ["RandomActions", "RandomPlay"]
 
 @dataclass(frozen=True, slots=True)
 class RandomActions:
-    """Plan of random play where states are vectors: each action is drawn when it is played."""
+    """Plan of random play where states are vectors: each action is drawn when it is played.
+
+    Attributes:
+        empty: (B,) zeros: there is no confidence set that could be empty.
+    """
+
+    empty: IntArray
 
 
 class RandomPlay(Baseline):
@@ -54,7 +60,7 @@ class RandomPlay(Baseline):
     def make_plan(self) -> Plan | RandomActions:
         """Return a newly drawn table for each replica, or a plan without tables on vectors."""
         if not self._has_tables:
-            return RandomActions()
+            return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
         shape = (task.horizon, task.n_states)
         policy = np.stack([rng.integers(task.n_actions, size=shape) for rng in self.streams["agent"]])
@@ -98,4 +104,4 @@ class RandomPlay(Baseline):
             return super().plan_from_arrays(arrays)
         if arrays:
             raise InvalidInput("the plan does not fit the problem")
-        return RandomActions()
+        return RandomActions(np.zeros(1, dtype=np.int64))

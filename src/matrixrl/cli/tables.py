@@ -103,7 +103,7 @@ def _cells(result: RunResult) -> list[str]:
     n = result.n_episodes
     played = f"{n:,}"
     if n == 0:
-        return [played, "–", "–", "–", f"{result.seconds:.1f} s"]
+        return [played, "–", "–", "–", f"{result.total_seconds:.1f} s"]
     final = result.final_regret
     spread = f" ± {_amount(final.std(ddof=1))}" if len(final) > 1 else ""
     certificate = result.mean_certificate()
@@ -113,7 +113,7 @@ def _cells(result: RunResult) -> list[str]:
         f"{_amount(final.mean())}{spread}",
         f"{np.mean(tail):.3f}",
         "–" if certificate is None else f"{certificate.gap:.3g}",
-        f"{result.seconds:.1f} s",
+        f"{result.total_seconds:.1f} s",
     ]
 
 

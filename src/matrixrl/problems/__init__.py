@@ -1,20 +1,15 @@
 """Finite episodic MDPs: transitions, exact planning and evaluation, generators with a known core M*."""
 
 from matrixrl.problems.env import MDPEnv, draw_start
+from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
-from matrixrl.problems.mixture import MixtureTransitions
 from matrixrl.problems.regret import RegretEvaluator
 from matrixrl.problems.solving import Solution, evaluate, evaluate_batch, optimal_q, solve
-from matrixrl.problems.transitions import (
-    DenseTransitions,
-    FactoredTransitions,
-    SparseTransitions,
-    Successors,
-    Transitions,
-)
+from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
+from matrixrl.problems.transitions import Successors, Transitions
 
 __all__ = [
     "DenseTransitions",
@@ -23,7 +18,6 @@ __all__ = [
     "FiniteMDP",
     "FunctionalTask",
     "MDPEnv",
-    "MixtureTransitions",
     "RegretEvaluator",
     "Solution",
     "SparseTransitions",

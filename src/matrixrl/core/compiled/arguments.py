@@ -62,7 +62,7 @@ def fill_in_compiled(
     n_pairs = unit_reward.shape[-2] * unit_reward.shape[-1]
     nothing, members = np.zeros((0, 0)), belief.confidence_set.members
     plan_all(
-        belief.phi.columns if isinstance(belief.phi, TablePhi) else nothing,
+        belief.phi.feature_rows if isinstance(belief.phi, TablePhi) else nothing,
         belief.psi.weighted if isinstance(belief.psi, TablePsi) else nothing,
         belief.psi.total,
         np.ascontiguousarray(belief.core),

@@ -112,7 +112,9 @@ class KernelMatrixRL:
         self._is_default = kernel is None and transformer is None
         self._advice: ContinuousPlan | None = None
         mdp = known_mdp(env)
-        self._places: FloatArray | None = env.get_wrapper_attr("places") if env.has_wrapper_attr("places") else None
+        self._places: FloatArray | None = (
+            env.get_wrapper_attr("observation_points") if env.has_wrapper_attr("observation_points") else None
+        )
         self._judge = RegretEvaluator(mdp) if mdp is not None and self._places is not None else None
 
     @property

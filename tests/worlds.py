@@ -52,7 +52,7 @@ def learn(engine: MatrixRLEngine, world: EmbeddedMDP, batch: Batch) -> None:
 
 def set_context(world: EmbeddedMDP) -> SetContext:
     psi = world.features.psi
-    return SetContext(psi.total, world.features.phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_columns)
+    return SetContext(psi.total, world.features.phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
 
 
 def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):

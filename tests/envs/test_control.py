@@ -11,7 +11,7 @@ from matrixrl.envs import CONTROL, GridActions, PointObservations
 
 @pytest.mark.parametrize("name", CONTROL)
 @pytest.mark.parametrize("settings", [{}, {"sparse": True}, {"noise": 0.3}, {"sparse": True, "noise": 0.3}], ids=str)
-def test_every_task_keeps_its_word(name, settings):
+def test_every_task_has_its_declared_horizon_and_rewards(name, settings):
     """Horizon, reward range and (if sparse) the most an episode earns, over random play; seeds repeat."""
     runs = []
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_bad_settings_are_named(name, settings, message):
         make(name, **settings)
 
 
-def test_the_double_integrator_moves_as_it_says():
+def test_the_double_integrator_moves_as_documented():
     """The mean of the next position and speed, away from the walls, against the formula."""
     env = make("double-integrator").unwrapped
     state = int(np.argmin(np.abs(env.points - [0.1, 0.2]).sum(axis=1)))
@@ -95,7 +95,7 @@ def test_the_double_integrator_moves_as_it_says():
         assert mean[0] == pytest.approx(place + 0.25 * (speed + 0.25 * push), abs=1e-9)
 
 
-def test_a_continuous_agent_is_judged_by_exact_regret():
+def test_the_exact_regret_of_a_continuous_agent_is_measured():
     env = PointObservations(make("double-integrator", positions=21, speeds=15))
     agent = KernelMatrixRL(env, seed=0)
     history = agent.learn(15)
@@ -112,9 +112,9 @@ def test_a_continuous_agent_is_judged_by_exact_regret():
         following, reward, *_ = again.env.step(action)
         again.observe(obs, action, reward, following)
         obs = following
-    assert again.end_episode().regret is None  # somebody else acted
+    assert again.end_episode().regret is None  # the actions were not those of the agent
 
 
-def test_places_need_points():
-    with pytest.raises(InvalidInput, match="says where its states lie"):
+def test_point_observations_need_coordinates():
+    with pytest.raises(InvalidInput, match="coordinates of its states"):
         PointObservations(make("river-swim"))

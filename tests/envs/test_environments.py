@@ -15,9 +15,9 @@ from matrixrl.errors import ProtocolError, UnknownName
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 class TestEveryEnvironment:
-    """The same contract for each registered environment; new ones get it for free."""
+    """The same contract for every registered environment."""
 
-    def test_gymnasium_checker_has_nothing_to_say(self, name):
+    def test_the_gymnasium_checker_passes(self, name):
         entry = ENVIRONMENTS[name]
         env = gym.make(entry.id, render_mode="ansi")
         with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from tolerances import EXACT
 
 
 def test_one_hot_maps_equal_their_tables(rng):
-    """The structured code and the dense code are two routes to every product."""
+    """One-hot maps and dense tables give the same products."""
     lean, dense = OneHotPhi(4, 3), TablePhi(OneHotPhi(4, 3).table)
     thin, thick = OneHotPsi(4), TablePsi(np.eye(4))
     weights, values = rng.standard_normal((2, 12)), rng.standard_normal((2, 4))
@@ -46,7 +46,7 @@ def test_tensor_product_is_the_kronecker_product(rng):
 
 
 def test_tensor_product_with_one_hot_is_tabular():
-    """The same run with one-hot features and with their tensor product: one world, two codes."""
+    """One-hot features and their tensor product give the same run."""
     env = make("river-swim", n_states=4, horizon=8)
     plain = MatrixRL(env, seed=3, preset="practical").learn(30)
     product = MatrixRL(env, phi=tensor_product(np.eye(4), np.eye(2)), seed=3, preset="practical").learn(30)

@@ -1,4 +1,4 @@
-"""The growing factor: exact where every point is inducing, a stated error elsewhere, healthy when ill-conditioned."""
+"""The factor is exact if every point is inducing, has the stated error otherwise, and is finite if ill-conditioned."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_with_every_point_the_kernel_is_exact():
 
 
 def test_growing_in_pieces_is_growing_at_once():
-    """Points that come later leave earlier coordinates as they were, with zeros behind."""
+    """Later points append zeros to the coordinates of earlier ones."""
     points = np.random.default_rng(1).random((30, 3))
     factor, k = factor_of(RBF(0.4), points, budget=100, tolerance=0.0)
     first, _ = factor.grow(points[:10], factor.coordinates(points[:10]))
@@ -59,7 +59,7 @@ def test_the_error_is_at_most_the_root_of_two_residuals(budget):
     assert (error <= np.sqrt(np.outer(residual, residual)) + 1e-9).all()
     assert factor.size <= budget
     if budget < 60:
-        assert error.max() > 1e-4  # there is something to bound
+        assert error.max() > 1e-4  # the bound is not trivial
 
 
 def test_tolerance_bounds_the_residual_of_everything_seen():
@@ -76,7 +76,7 @@ def test_tolerance_bounds_the_residual_of_everything_seen():
     ids=["tiny length scale", "huge length scale", "huge amplitude", "tiny amplitude"],
 )
 def test_ill_conditioned_kernels_stay_finite_and_right(kernel, spread):
-    """Duplicated points, scales from one extreme to the other: never a division by rounding."""
+    """Duplicated points and extreme scales: rounding errors are never used as pivots."""
     points = np.random.default_rng(5).random((30, 2)) * spread
     points = np.concatenate([points, points[:15]])
     factor, k = factor_of(kernel, points, budget=100, tolerance=0.0)

@@ -22,7 +22,7 @@ def test_the_closed_form_is_its_formula_and_above_the_exact_maximum(name, closed
     if closed is FrobeniusClosedForm:
         bonus = 2 * psi.c_psi * horizon * radius * width  # (8) with E2
     else:
-        bonus = 2 * psi.c_psi_columns * horizon * radius * math.sqrt(max(world.core.shape)) * width  # (7)
+        bonus = 2 * psi.c_psi_max_norm * horizon * radius * math.sqrt(max(world.core.shape)) * width  # (7)
     np.testing.assert_allclose(ours, rows @ engine.core()[0] @ v[0] + bonus, rtol=1e-10, atol=EXACT)
     solved, _ = set_bounds(world, engine, v, radius, kind=exact)
     assert (solved <= ours + EXACT).all()  # V <= H, so ‖v‖ <= C_ψ H
@@ -36,7 +36,7 @@ def test_c_psi_by_enumeration_of_all_sign_vectors(name):
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * psi.n_states)).reshape(psi.n_states, -1)
     moved = psi.table.T @ signs
     euclid = np.linalg.norm(moved, axis=0).max()
-    assert np.abs(moved).max() == pytest.approx(psi.c_psi_columns)
+    assert np.abs(moved).max() == pytest.approx(psi.c_psi_max_norm)
     assert euclid <= psi.c_psi * (1 + EXACT)
     if psi.c_psi_is_exact:
         assert euclid == pytest.approx(psi.c_psi)

@@ -148,7 +148,7 @@ def test_sparse_psi_is_the_dense_one():
     np.testing.assert_allclose(thin.project(values), dense.project(values), atol=ALGEBRA)
     np.testing.assert_allclose(thin.solve_gram(moments), dense.solve_gram(moments), atol=ALGEBRA)
     np.testing.assert_allclose(thin.rows(np.array([[3, 1]])), table[[[3, 1]]], atol=0)
-    for name in ("total", "dual_norm", "noise_scale", "c_psi", "c_psi_is_exact", "c_psi_columns"):
+    for name in ("total", "dual_norm", "noise_scale", "c_psi", "c_psi_is_exact", "c_psi_max_norm"):
         np.testing.assert_allclose(getattr(thin, name), getattr(dense, name), atol=ALGEBRA)
     positive = np.abs(table)
     assert SparsePsi(sparse.csr_array(positive)).c_psi == pytest.approx(TablePsi(positive).c_psi)

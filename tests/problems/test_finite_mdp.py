@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from matrixrl import FiniteMDP, InvalidInput, Task, evaluate, solve
+from matrixrl.features import FunctionPhi
 from matrixrl.problems import FactoredTransitions, SparseTransitions, low_rank, optimal_q, tabular
 from tolerances import EXACT
 
@@ -74,18 +75,79 @@ def test_sampling_follows_the_distribution(form):
         np.testing.assert_allclose(share, transitions.rows(np.array([s]), np.array([a]))[0], atol=1e-4)
 
 
+def factored_forms(phi, factors):
+    """The same law with φ as a table and as a function, and with dense and sparse factors."""
+    maps = (phi, FunctionPhi(lambda states: phi[states], *phi.shape[:2]))
+    return [FactoredTransitions(m, f) for m in maps for f in (factors, sparse.coo_array(factors))]
+
+
+@given(st.integers(0, 1000))
+def test_every_form_of_a_factored_law_is_the_same_law(seed):
+    """Mixtures with many zeros, or signed factors: the same rows, expectations and next states."""
+    rng = np.random.default_rng(seed)
+    n_states, n_actions, d = rng.integers(2, 12), rng.integers(1, 4), rng.integers(1, 5)
+    phi, factors = rng.dirichlet(np.full(d, 0.3), size=(n_states, n_actions)), rng.dirichlet(np.ones(n_states), size=d)
+    factors[factors < 0.1] = 0.0
+    factors /= factors.sum(axis=1, keepdims=True)
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0] if seed % 2 else np.eye(d)
+    first, *others = factored_forms(phi @ rotation, rotation.T @ factors)
+    states, actions, u = rng.integers(0, n_states, 50), rng.integers(0, n_actions, 50), rng.random(50)
+    values = rng.standard_normal((3, n_states))
+    rows, drawn = first.rows(states, actions), first.sample(states, actions, u)
+    np.testing.assert_allclose(rows, np.einsum("kd,ds->ks", phi[states, actions], factors), atol=EXACT)
+    assert (rows[np.arange(50), drawn] > 0).all()
+    for other in others:
+        np.testing.assert_allclose(other.rows(states, actions), rows, atol=EXACT)
+        np.testing.assert_allclose(other.expect(values), first.expect(values), atol=EXACT)
+        np.testing.assert_array_equal(other.sample(states, actions, u), drawn)
+        one_by_one = [other.sample(states[i : i + 1], actions[i : i + 1], u[i : i + 1])[0] for i in range(50)]
+        np.testing.assert_array_equal(one_by_one, drawn)
+
+
+def test_a_function_may_mix_some_pairs_and_not_others():
+    """State 0 has a negative weight but a valid row; state 1 is a mixture; state 2 has no valid row."""
+    phi = np.array([[[-0.5, 1.5]], [[0.25, 0.75]], [[-2.0, 3.0]]])
+    factors = np.array([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]])
+    law = FactoredTransitions(FunctionPhi(lambda states: phi[states], 3, 1), factors)
+    u, zero = np.linspace(0, 0.9999, 201), np.zeros(201, dtype=int)
+    mixed = law.sample(np.tile([0, 1], 201), np.tile(zero, 2), np.repeat(u, 2))
+    np.testing.assert_array_equal(mixed[::2], np.searchsorted(np.cumsum([0.125, 0.5, 0.375]), u, side="right"))
+    np.testing.assert_array_equal(mixed[1::2], law.sample(zero + 1, zero, u))
+    for ask in (lambda: law.rows(np.array([2]), np.array([0])), lambda: law.sample(np.array([2]), zero[:1], u[:1])):
+        with pytest.raises(InvalidInput, match="P = phi @ factors must not be negative"):
+            ask()
+    with pytest.raises(InvalidInput, match="P = phi @ factors must not be negative"):
+        FactoredTransitions(phi, factors)
+
+
 def test_signed_factors_are_accepted_and_sampled_rightly():
     """A rotation of the features has negative entries, but P is the same."""
     world = low_rank(n_states=8, n_actions=2, d=3, horizon=4, seed=0)
     phi = world.features.phi.table
     factors = world.core @ world.features.psi.table.T
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
-    turned = FactoredTransitions(phi @ rotation, rotation.T @ factors)
     u = np.linspace(0, 0.9999, 501)
     states, actions = np.zeros(501, dtype=int), np.ones(501, dtype=int)
     row = world.mdp.transitions.rows(states[:1], actions[:1])[0]
     expected = np.searchsorted(np.cumsum(row), u, side="right")
-    np.testing.assert_array_equal(turned.sample(states, actions, u), expected)
+    for turned in factored_forms(phi @ rotation, rotation.T @ factors):
+        np.testing.assert_array_equal(turned.sample(states, actions, u), expected)
+
+
+def test_a_function_with_sparse_factors_stores_nothing_of_size_s_times_a():
+    """S·A is 10⁷ numbers, 80 MB; the factors have 2·10⁵ entries."""
+    import tracemalloc
+
+    n_states, n_actions, d = 200_000, 50, 4
+    ones = sparse.csr_array((np.full(n_states, d / n_states), (np.arange(n_states) % d, np.arange(n_states))))
+    tracemalloc.start()
+    phi = FunctionPhi(lambda states: np.eye(d)[(states[:, None] + np.arange(n_actions)) % d], n_states, n_actions)
+    law = FactoredTransitions(phi, ones)
+    drawn = law.sample(np.array([7, 199_999]), np.array([0, 49]), np.array([0.3, 0.999]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (drawn % d == np.array([3, 0])).all()
+    assert peak < 20e6
 
 
 def test_a_large_factored_mdp_is_never_expanded():
@@ -140,8 +202,13 @@ def test_factored_problems_are_checked_too():
     phi, factors = np.full((2, 2, 2), 0.5), np.array([[0.5, 0.5], [0.9, 0.3]])
     with pytest.raises(InvalidInput, match="sum to one"):
         FactoredTransitions(phi, factors)
-    with pytest.raises(InvalidInput, match="factors must have shape"):
-        FactoredTransitions(phi, np.ones((3, 2)) / 2)
+    with pytest.raises(InvalidInput, match="sum to one"):
+        FactoredTransitions(phi, sparse.csr_array(factors))
+    for wrong in (np.ones((3, 2)) / 2, sparse.csr_array(np.ones((3, 2)) / 2)):
+        with pytest.raises(InvalidInput, match=r"factors must have shape \(2, 2\)"):
+            FactoredTransitions(phi, wrong)
+    with pytest.raises(InvalidInput, match="factors must be finite"):
+        FactoredTransitions(phi, sparse.csr_array(np.array([[0.5, np.nan], [0.9, 0.3]])))
 
 
 def test_an_end_state_needs_a_range_with_zero():

@@ -72,7 +72,7 @@ def regularity(features: Features, *, c_core: float | None = None, ridge: float 
         noise_scale=psi.noise_scale,
         c_psi=psi.c_psi,
         c_psi_is_exact=psi.c_psi_is_exact,
-        c_psi_columns=psi.c_psi_columns,
+        c_psi_columns=psi.c_psi_max_norm,
         ridge=ridge,
         core_source="bound" if c_core is None else "given",
     )

@@ -1,4 +1,4 @@
-"""CombinationLock: the right action in every state, or back to the start."""
+"""CombinationLock: a chain in which every wrong action leads back to the start."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ __all__ = ["CombinationLock"]
 
 
 class CombinationLock(MDPEnv):
-    """A chain in which one hidden action a state turns the lock one notch and any other resets it.
+    """Chain of states in which one hidden action per state leads forward and all others lead back to the start.
 
-    The last state is the open lock: it stays open and earns 1 a step.
+    The last state is the open lock. It is absorbing and earns 1 per step.
 
     Args:
-        n_states: notches, the open lock included.
-        n_actions: buttons.
-        horizon: steps in an episode; twice the number of states by default.
-        slip: probability that the right action resets the lock too.
-        seed: of the combination.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        n_states: Number of states, the open lock included.
+        n_actions: Number of actions.
+        horizon: Steps in an episode; twice the number of states if None.
+        slip: Probability that the right action leads back to the start too.
+        seed: Seed of the combination.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
@@ -36,18 +37,18 @@ class CombinationLock(MDPEnv):
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        n = integer("n_states", n_states, low=2, remedy="Closed and open at least.")
-        buttons = integer("n_actions", n_actions, low=1, remedy="At least one button.")
-        slip = number("slip", slip, low=0.0, high=1.0, remedy="A probability.")
-        combination = generator(seed, "problem").integers(0, buttons, size=n)
-        table = np.zeros((n, buttons, n))
+        n = integer("n_states", n_states, low=2, remedy="Give at least a closed and an open state.")
+        count = integer("n_actions", n_actions, low=1, remedy="Give at least one action.")
+        slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
+        combination = generator(seed, "problem").integers(0, count, size=n)
+        table = np.zeros((n, count, n))
         table[:, :, 0] = 1.0
         for s in range(n - 1):
             table[s, combination[s]] = 0.0
             table[s, combination[s], 0] += slip
             table[s, combination[s], s + 1] += 1.0 - slip
         table[n - 1] = np.eye(n)[n - 1]
-        reward = np.zeros((n, buttons))
+        reward = np.zeros((n, count))
         reward[n - 1] = 1.0
         super().__init__(
             FiniteMDP(table, reward, 2 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
@@ -55,6 +56,6 @@ class CombinationLock(MDPEnv):
         )
 
     def picture(self, state: int) -> str:
-        """Draw the lock: notches turned and notches left."""
+        """Return a text picture of the lock: states passed and states left."""
         left = self.mdp.n_states - 1 - state
         return "[" + "#" * state + "." * left + "]" + (" open" if left == 0 else "")

@@ -1,4 +1,4 @@
-"""Classic control from Gymnasium, dense or sparse, with or without noise, with horizon and rewards declared."""
+"""Classic control tasks of Gymnasium with a declared horizon and reward range, optional noise and sparse rewards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ __all__ = ["CONTROL", "ControlEntry", "DeclaredRewards", "GridActions", "NoisyAc
 
 
 class GridActions(gym.ActionWrapper[Any, Any, Any]):
-    """Offers a grid of continuous actions as discrete ones, for agents that choose from a list.
+    """Replace continuous actions by a grid of discrete ones.
+
+    Args:
+        env: Environment with bounded continuous actions.
+        points: Number of grid points along each coordinate of the action.
 
     >>> env = GridActions(gym.make("Pendulum-v1"), points=3)
     >>> env.action(2)
@@ -28,7 +32,9 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
         space = env.action_space
         if not isinstance(space, spaces.Box) or not np.isfinite([space.low, space.high]).all():
             fail("env", "must have continuous actions with bounds", space, "Discrete actions need no grid.")
-        count = integer("points", points, low=2, remedy="Points along each coordinate of the action.")
+        count = integer(
+            "points", points, low=2, remedy="Give the number of points along each coordinate of the action."
+        )
         axes = [np.linspace(a, b, count) for a, b in zip(space.low.ravel(), space.high.ravel(), strict=True)]
         if count ** len(axes) > 10_000:
             fail("points", "must give at most 10,000 actions", f"{count ** len(axes):,}", "Use fewer points.")
@@ -37,19 +43,24 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
         self.action_space = spaces.Discrete(len(self._grid))
 
     def action(self, action: Any) -> Any:
-        """Return the continuous action of a number."""
+        """Return the continuous action with the given number."""
         return self._grid[int(action)]
 
 
 class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
-    """Replaces each action by a random one with some probability, drawn from the environment's own stream."""
+    """Replace each action by a random one with a given probability, drawn from the random stream of the environment.
+
+    Args:
+        env: Environment with discrete actions.
+        probability: Probability that an action is replaced.
+    """
 
     def __init__(self, env: gym.Env[Any, Any], probability: float) -> None:
         super().__init__(env)
-        self._probability = number("noise", probability, low=0.0, high=1.0, remedy="A probability, such as 0.1.")
+        self._probability = number("noise", probability, low=0.0, high=1.0, remedy="Give a probability, such as 0.1.")
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Play the action, or another one."""
+        """Take the action, or a random one."""
         rng, space = self.env.unwrapped.np_random, self.env.action_space
         assert isinstance(space, spaces.Discrete)
         if rng.random() < self._probability:
@@ -58,13 +69,13 @@ class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
-    """Pays 1 once, at the goal, and nothing else: where the episode ends in success.
+    """Replace the rewards by a reward of 1 when the goal is reached, and 0 otherwise.
 
     Args:
-        env: the environment.
+        env: Environment to wrap.
         goal: "terminated" (MountainCar, Acrobot), "survive" (CartPole: still up at the last step), or "upright"
-            (Pendulum: within 0.2 rad and 1 rad/s, which then ends the episode).
-        horizon: steps in an episode.
+            (Pendulum: within 0.2 rad and 1 rad/s, which also ends the episode).
+        horizon: Steps in an episode.
     """
 
     reward_range = (0.0, 1.0)
@@ -82,7 +93,7 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Play the action; the environment's own reward is hidden."""
+        """Take the action and return the sparse reward in place of the reward of the environment."""
         obs, _, terminated, truncated, info = self.env.step(action)
         self._steps += 1
         success = terminated
@@ -94,7 +105,7 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class DeclaredRewards(gym.Wrapper[Any, Any, Any, Any]):
-    """States the range of rewards, which Gymnasium documents but does not declare."""
+    """Declare the range of rewards, which Gymnasium documents but does not store."""
 
     def __init__(self, env: gym.Env[Any, Any], reward_range: tuple[float, float]) -> None:
         super().__init__(env)
@@ -103,7 +114,18 @@ class DeclaredRewards(gym.Wrapper[Any, Any, Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class ControlEntry:
-    """One control task: short name, Gymnasium id, horizon, rewards, goal of its sparse form, labels of coordinates."""
+    """Describe one control task.
+
+    Attributes:
+        name: Short name.
+        id: Name in Gymnasium.
+        summary: One-line description.
+        horizon: Steps in an episode.
+        reward_range: Smallest and largest reward of a step.
+        goal: Goal of the sparse form, see `SparseReward`.
+        axes: Labels of the observations.
+        torques: Number of discrete actions if the actions are continuous, or None.
+    """
 
     name: str
     id: str
@@ -121,7 +143,7 @@ CONTROL: dict[str, ControlEntry] = {
         ControlEntry(
             "cart-pole",
             "CartPole-v1",
-            "Balance a pole on a cart; 1 for every step that it stays up",
+            "Balance a pole on a cart; reward 1 for every step",
             200,
             (0.0, 1.0),
             "survive",
@@ -130,7 +152,7 @@ CONTROL: dict[str, ControlEntry] = {
         ControlEntry(
             "mountain-car",
             "MountainCar-v0",
-            "Drive an underpowered car up a hill; −1 for every step until it is there",
+            "Drive an underpowered car up a hill; reward −1 for every step until the goal",
             200,
             (-1.0, 0.0),
             "terminated",
@@ -139,7 +161,7 @@ CONTROL: dict[str, ControlEntry] = {
         ControlEntry(
             "acrobot",
             "Acrobot-v1",
-            "Swing a two-link robot above a line; −1 for every step until it is there",
+            "Swing a two-link robot above a line; reward −1 for every step until the goal",
             300,
             (-1.0, 0.0),
             "terminated",
@@ -172,20 +194,25 @@ def make_control(
     """Return a control task.
 
     Args:
-        name: one of `CONTROL`.
-        sparse: pay 1 at the goal and nothing else.
-        noise: probability with which an action is replaced by a random one.
-        horizon: steps in an episode.
-        torques: for pendulum, how many torques are offered.
-        render_mode: as Gymnasium's.
+        name: Key of `CONTROL`.
+        sparse: Whether the reward is 1 at the goal and 0 otherwise.
+        noise: Probability that an action is replaced by a random one.
+        horizon: Steps in an episode; that of `CONTROL` if None.
+        torques: Number of discrete torques, for pendulum only.
+        render_mode: Render mode of Gymnasium.
+
+    Raises:
+        InvalidInput: A setting is out of range, or Gymnasium cannot make the environment.
 
     >>> make_control("mountain-car", sparse=True).get_wrapper_attr("max_return")
     1.0
     """
     entry = CONTROL[choice("environment", name, CONTROL)]
-    steps = integer("horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Such as 200.")
+    steps = integer(
+        "horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Give a number of steps, such as 200."
+    )
     if not isinstance(sparse, bool):
-        fail("sparse", "must be true or false", repr(sparse), "Say which.")
+        fail("sparse", "must be true or false", repr(sparse), "Give True or False.")
     try:
         env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode)
     except gym.error.Error as error:

@@ -1,4 +1,4 @@
-"""DeepSea: one path in 2^size leads to the treasure, and every step towards it costs a little."""
+"""DeepSea: one action sequence in 2^size reaches the treasure, and each of its steps has a small cost."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ __all__ = ["DeepSea"]
 
 
 class DeepSea(MDPEnv):
-    """A diver sinks one row a step and moves left or right; the treasure is at the right of the last row.
+    """Grid in which each step goes down one row and left or right; the treasure is at the right of the last row.
 
-    Which action means right differs from cell to cell. Moving right costs 0.01/size; moving right in the
-    treasure's cell earns 1. After the last row the diver is back at the surface (a longer horizon is several
-    dives).
+    Each cell has its own action for "right". Moving right costs 0.01/size; moving right in the cell of the treasure
+    earns 1. The last row leads back to the first cell, so that a longer horizon contains several dives.
+
+    The environment is that of Osband et al. 2020 (bsuite).
 
     Args:
-        size: rows and columns, so n_states = size².
-        horizon: steps in an episode; one dive (`size`) by default.
-        seed: of the assignment of actions.
-        noisy_rewards: pay either end of the reward range at random with the right mean.
+        size: Rows and columns of the grid, so that n_states = size².
+        horizon: Steps in an episode; one dive (`size`) if None.
+        seed: Seed of the assignment of actions to directions.
+        noisy_rewards: Whether rewards are one end of the reward range at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class DeepSea(MDPEnv):
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:
-        """Draw the sea with the diver."""
+        """Return a text picture of the grid with the diver D and the treasure $."""
         cells = [["." for _ in range(self.size)] for _ in range(self.size)]
         cells[-1][-1] = "$"
         cells[state // self.size][state % self.size] = "D"

@@ -1,4 +1,4 @@
-"""DoubleIntegrator: push a mass to a place and hold it there; a continuous problem on a fine grid, optimum known."""
+"""DoubleIntegrator: a continuous control problem on a fine grid, with a known optimum."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["DoubleIntegrator"]
 
-_PUSH, _STEP = 0.25, 0.25  # what a push adds to the speed, what a speed adds to the position
+_PUSH, _STEP = 0.25, 0.25  # change of the speed by a push, change of the position by a speed of 1
 
 
 class DoubleIntegrator(MDPEnv):
-    """Push a mass left, not at all or right, with noise, to position 0.6 and hold it there; fine grid, exact optimum.
+    """Push a mass with pushes −1, 0 or 1 and random noise to position 0.6, and hold it there.
 
-    Position and speed lie in [-1, 1]. The next speed is v + 0.25·(push + noise), the next position x + 0.25·v', both
-    kept inside; the result is spread over the (up to four) grid points around it, so that its mean is exact. The reward
-    is 1 at the goal with speed 0 and falls off like a bell. `points` gives every state's place;
-    `PointObservations` turns them into observations, so that agents of continuous states can be judged by exact regret.
+    Position x and speed v lie in [-1, 1]. The next speed is v' = v + 0.25·(push + noise), the next position is
+    x + 0.25·v', both clipped to [-1, 1]. The next state is one of the (up to four) grid points around that point, with
+    probabilities that preserve its mean. The reward is exp(−((x − 0.6)² + v²)/0.08).
+
+    Wrap the environment in `PointObservations` to run agents for continuous states and measure their exact regret.
 
     Args:
-        positions: grid points of the position.
-        speeds: grid points of the speed.
-        horizon: steps in an episode.
-        noise: standard size of the noise in units of a push (it is −noise, 0 or noise with chances ¼, ½, ¼).
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        positions: Number of grid points of the position.
+        speeds: Number of grid points of the speed.
+        horizon: Steps in an episode.
+        noise: Size of the noise in units of a push; it is −noise, 0 or noise with probabilities ¼, ½ and ¼.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
+
+    Attributes:
+        points: Position and speed of every state, shape (S, 2).
     """
 
     def __init__(
@@ -50,24 +55,24 @@ class DoubleIntegrator(MDPEnv):
         for a, push in enumerate((-1.0, 0.0, 1.0)):
             for shock, chance in ((-size, 0.25), (0.0, 0.5), (size, 0.25)):
                 speed = np.clip(v + _PUSH * (push + shock), -1.0, 1.0)
-                place = np.clip(x + _STEP * speed, -1.0, 1.0)
-                for following, share in _corners(place, speed, nx, nv):
+                position = np.clip(x + _STEP * speed, -1.0, 1.0)
+                for following, share in _corners(position, speed, nx, nv):
                     parts.append((chance * share, states * 3 + a, following))
-        data, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        table = sparse.coo_array((data, (rows, columns)), shape=(nx * nv * 3, nx * nv)).tocsr()
+        chances, rows, next_states = (np.concatenate(entries) for entries in zip(*parts, strict=True))
+        table = sparse.coo_array((chances, (rows, next_states)), shape=(nx * nv * 3, nx * nv)).tocsr()
         bell = np.exp(-((x - 0.6) ** 2 + v**2) / 0.08)
         start = int(np.argmin((x + 0.6) ** 2 + v**2))
         mdp = FiniteMDP(table, np.tile(bell[:, None], (1, 3)), horizon, start=start, noisy_rewards=noisy_rewards)
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:
-        """Say position and speed."""
+        """Return position and speed as text."""
         position, speed = self.points[state]
         return f"position {position:+.2f}, speed {speed:+.2f}"
 
 
 def _corners(x: FloatArray, v: FloatArray, nx: int, nv: int) -> list[tuple[IntArray, FloatArray]]:
-    """Return the grid points around each place, and their shares: bilinear weights."""
+    """Return the four grid points around each point, with their bilinear weights."""
     i, j = (x + 1.0) / 2.0 * (nx - 1), (v + 1.0) / 2.0 * (nv - 1)
     i0, j0 = np.minimum(i.astype(np.int64), nx - 2), np.minimum(j.astype(np.int64), nv - 2)
     fi, fj = i - i0, j - j0

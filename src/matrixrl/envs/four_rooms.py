@@ -1,4 +1,4 @@
-"""FourRooms: a grid of four rooms joined by doors, a slippery floor, and a goal in the far corner."""
+"""FourRooms: a grid of four rooms joined by doors, with random moves and a goal in the far corner."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
 
 
 class FourRooms(MDPEnv):
-    """Four rooms of a square grid; start in the upper left corner, goal in the lower right one.
+    """Square grid of four rooms; episodes start in the upper left corner, the goal is in the lower right one.
 
-    A move succeeds with probability 1 − slip and goes in each of the two sideways directions with slip/2; walls
-    stop it. The goal keeps whoever reaches it and earns 1 a step.
+    A move succeeds with probability 1 − slip and goes in each of the two sideways directions with probability slip/2;
+    a move into a wall does not change the state. The goal is absorbing and earns 1 per step.
 
     Args:
-        size: side of the grid without its outer walls; odd, at least 5. n_states is the number of free cells.
-        horizon: steps in an episode; four times the side by default.
-        slip: probability of going sideways.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        size: Cells along a side without the outer walls; odd, at least 5. n_states is the number of free cells.
+        horizon: Steps in an episode; four times the side if None.
+        slip: Probability of moving sideways.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
@@ -37,12 +38,12 @@ class FourRooms(MDPEnv):
         n = integer("size", size, low=5, remedy="Try 9.")
         if n % 2 == 0:
             fail("size", "must be odd (the walls need a middle line)", n, f"Try {n + 1}.")
-        slip = number("slip", slip, low=0.0, high=1.0, remedy="A probability.")
+        slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
         self._walls = _walls(n)
         self._cells = [(int(r), int(c)) for r, c in np.argwhere(~self._walls)]
-        number_of = {cell: i for i, cell in enumerate(self._cells)}
+        index_of = {cell: i for i, cell in enumerate(self._cells)}
         states = len(self._cells)
-        goal = number_of[n - 1, n - 1]
+        goal = index_of[n - 1, n - 1]
         table = np.zeros((states, 4, states))
         reward = np.zeros((states, 4))
         reward[goal] = 1.0
@@ -53,12 +54,12 @@ class FourRooms(MDPEnv):
                     continue
                 for turn, probability in ((0, 1.0 - slip), (1, slip / 2), (3, slip / 2)):
                     dr, dc = _MOVES[(a + turn) % 4]
-                    table[s, a, number_of.get((row + dr, column + dc), s)] += probability
+                    table[s, a, index_of.get((row + dr, column + dc), s)] += probability
         mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:
-        """Draw the rooms with the walker."""
+        """Return a text picture of the rooms with the current cell W and the goal G."""
         cells = np.where(self._walls, "#", ".")
         cells[-1, -1] = "G"
         cells[self._cells[state]] = "W"

@@ -1,4 +1,4 @@
-"""GridWorld: an open square with a slippery floor, a goal in the far corner, and a place for every state."""
+"""GridWorld: an open square grid with random moves, a goal in the far corner, and coordinates of every state."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ _MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
 
 
 class GridWorld(MDPEnv):
-    """Walk an open size × size grid from one corner to the other; neighbouring cells behave alike.
+    """Open grid of size × size cells; episodes start in one corner, the goal is in the opposite one.
 
-    A move succeeds with probability 1 − slip and goes in each of the two sideways directions with slip/2; the border
-    stops it. The goal keeps whoever reaches it and earns 1 a step. `points` says where each state lies, so that a
-    kernel can generalise.
+    A move succeeds with probability 1 − slip and goes in each of the two sideways directions with probability slip/2;
+    a move out of the grid does not change the state. The goal is absorbing and earns 1 per step. Neighbouring cells
+    have similar dynamics, so that kernels on `points` generalise.
 
     Args:
-        size: cells along a side; n_states is its square.
-        horizon: steps in an episode; three times the side by default.
-        slip: probability of going sideways.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        size: Cells along a side; n_states is its square.
+        horizon: Steps in an episode; three times the side if None.
+        slip: Probability of moving sideways.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
+
+    Attributes:
+        points: Coordinates of every state in [-1, 1]², shape (S, 2).
     """
 
     def __init__(
@@ -38,7 +42,7 @@ class GridWorld(MDPEnv):
         render_mode: str | None = None,
     ) -> None:
         self.size = n = integer("size", size, low=2, remedy="Try 20.")
-        slip = number("slip", slip, low=0.0, high=1.0, remedy="A probability.")
+        slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
         states, goal = np.arange(n * n), n * n - 1
         cells = np.stack(np.divmod(states, n), axis=1)
         parts = []
@@ -47,8 +51,8 @@ class GridWorld(MDPEnv):
                 there = np.clip(cells + _MOVES[(a + turn) % 4], 0, n - 1)
                 following = np.where(states == goal, goal, there @ [n, 1])
                 parts.append((np.full(n * n, probability), states * 4 + a, following))
-        data, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        table = sparse.coo_array((data, (rows, columns)), shape=(n * n * 4, n * n)).tocsr()
+        chances, rows, next_states = (np.concatenate(entries) for entries in zip(*parts, strict=True))
+        table = sparse.coo_array((chances, (rows, next_states)), shape=(n * n * 4, n * n)).tocsr()
         reward = np.zeros((n * n, 4))
         reward[goal] = 1.0
         self.points: FloatArray = 2.0 * cells / (n - 1) - 1.0
@@ -56,7 +60,7 @@ class GridWorld(MDPEnv):
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:
-        """Draw the grid with the walker."""
+        """Return a text picture of the grid with the current cell W and the goal G."""
         cells = np.full((self.size, self.size), ".")
         cells[-1, -1] = "G"
         cells[divmod(state, self.size)] = "W"

@@ -1,4 +1,4 @@
-"""LinearMDP: many states, few features; the world that the theorems are about."""
+"""LinearMDP: a random MDP with many states and few features, as the theorems assume."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ __all__ = ["LinearMDP"]
 
 
 class LinearMDP(MDPEnv):
-    """A random soft-aggregation MDP whose transitions and rewards are linear in d features.
+    """Random soft-aggregation MDP with transitions and rewards that are linear in d features.
 
-    Its features come with it (`env.unwrapped.mdp.features`), and so does the true core
-    (`env.unwrapped.core`), which no agent looks at.
+    The features are in `env.unwrapped.mdp.features`.
 
     Args:
-        n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed, noisy_rewards: as in
+        n_states, n_actions, d, d_psi, horizon, concentration, orthonormal, seed, noisy_rewards: See
             `matrixrl.problems.low_rank`.
+        render_mode: "ansi" for text pictures, or None.
+
+    Attributes:
+        core: True core M*, shape (d, d_psi); agents do not use it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A finite environment seen as places: vectors instead of state numbers."""
+"""Observe the coordinates of a state instead of its number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ __all__ = ["PointObservations"]
 
 
 class PointObservations(gym.ObservationWrapper[Any, Any, Any]):
-    """Shows where a state lies in place of its number, so that agents of continuous states can play it.
+    """Replace the number of a state by its coordinates, so that agents for continuous states can play.
 
-    The MDP stays known, and with it the exact regret of every episode.
+    The MDP is still known, so that the exact regret of every episode can be computed.
 
     Args:
-        env: an environment of ours that says where its states lie (`points`): grid-world, double-integrator.
+        env: Environment of matrixrl with coordinates of its states (`points`): grid-world, double-integrator.
+
+    Attributes:
+        observation_points: Coordinates of every state, shape (S, p).
+
+    Raises:
+        InvalidInput: The environment is not finite, or has no coordinates.
 
     >>> from matrixrl.envs import GridWorld
     >>> PointObservations(GridWorld(3)).reset(seed=0)[0]
@@ -33,12 +39,12 @@ class PointObservations(gym.ObservationWrapper[Any, Any, Any]):
         mdp, points = known_mdp(env), getattr(env.unwrapped, "points", None)
         if mdp is None or points is None:
             name = type(env.unwrapped).__name__
-            fail("env", "must be a finite environment that says where its states lie", name, "Try grid-world.")
+            fail("env", "must be a finite environment with coordinates of its states (points)", name, "Try grid-world.")
         self.observation_points: FloatArray = points
         self.reward_range = mdp.task.reward_range
         self.observation_space = spaces.Box(points.min(axis=0), points.max(axis=0), dtype=np.float64)
 
     def observation(self, observation: Any) -> FloatArray:
-        """Return the place of a state."""
-        place: FloatArray = self.observation_points[int(observation)]
-        return place
+        """Return the coordinates of a state, shape (p,)."""
+        point: FloatArray = self.observation_points[int(observation)]
+        return point

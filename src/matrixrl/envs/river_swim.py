@@ -1,4 +1,4 @@
-"""RiverSwim: swim against the current to a large reward, or drift to a small one."""
+"""RiverSwim: a chain with a small reward at the near end and a large one at the far end."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ __all__ = ["RiverSwim"]
 
 
 class RiverSwim(MDPEnv):
-    """A chain of states; action 0 swims left and always succeeds, action 1 swims right against the current.
+    """Chain of states; action 0 swims left and always succeeds, action 1 swims right against the current.
 
-    Right: one state forward with probability 0.3, stay with 0.6, back with 0.1; forward with 0.7 (stay with 0.3)
-    at the left end; stay with 0.9 (back with 0.1) at the right end. Left in the first state earns 0.005, right
-    in the last one earns 1. These are the numbers of Ayoub et al. 2020, with V*(s0) = 8.271, 5.517, 5.078 for
-    (n_states, horizon) = (4, 20), (6, 24), (12, 48).
+    Action 1 moves one state to the right with probability 0.3, stays with 0.6, and moves to the left with 0.1. At the
+    left end it moves to the right with 0.7 and stays with 0.3; at the right end it stays with 0.9 and moves to the left
+    with 0.1. Action 0 in the first state earns 0.005, action 1 in the last state earns 1. These are the numbers of
+    Ayoub et al. 2020, with V*(s0) = 8.271, 5.517, 5.078 for (n_states, horizon) = (4, 20), (6, 24), (12, 48).
 
     Args:
-        n_states: length of the river, at least 2.
-        horizon: steps in an episode; four for each state by default.
-        copies: that many separate rivers, n_states each; an episode starts in one of them at random. Each must be
-            learned by itself, so d grows and nothing else changes.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        n_states: Length of the river, at least 2.
+        horizon: Steps in an episode; four per state if None.
+        copies: Number of separate rivers of n_states states each. An episode starts in a random one. The number of
+            features d grows with it, and the value of an optimal policy stays the same.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class RiverSwim(MDPEnv):
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        n = integer("n_states", n_states, low=2, remedy="A river has two ends.")
+        n = integer("n_states", n_states, low=2, remedy="Give at least two states.")
         table = np.zeros((n, 2, n))
         reward = np.zeros((n, 2))
         for s in range(n):
@@ -45,7 +46,7 @@ class RiverSwim(MDPEnv):
         for s in range(1, n - 1):
             table[s, 1, s - 1 : s + 2] = 0.1, 0.6, 0.3
         reward[0, 0], reward[n - 1, 1] = 0.005, 1.0
-        count = integer("copies", copies, low=1, remedy="One river is the classic.")
+        count = integer("copies", copies, low=1, remedy="Give at least one river.")
         start = np.zeros((count, n))
         start[:, 0] = 1.0 / count
         steps = 4 * n if horizon is None else horizon
@@ -62,7 +63,7 @@ class RiverSwim(MDPEnv):
         )
 
     def picture(self, state: int) -> str:
-        """Draw the river with the swimmer."""
-        river, place = divmod(state, self._length)
+        """Return a text picture of the river with the swimmer S."""
+        river, position = divmod(state, self._length)
         which = f"{river + 1}: " if self.mdp.n_states > self._length else ""
-        return which + "~" * place + "S" + "~" * (self._length - 1 - place) + "$"
+        return which + "~" * position + "S" + "~" * (self._length - 1 - position) + "$"

@@ -1,4 +1,4 @@
-"""SoftGrid: a field of up to millions of cells, seen through a few overlapping regions."""
+"""SoftGrid: a grid of up to millions of cells with features of a few overlapping regions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy import sparse
 
 from matrixrl.checks import fail, integer, number
 from matrixrl.features import Features, FunctionPhi, SparsePsi
-from matrixrl.problems import FiniteMDP, MDPEnv, MixtureTransitions
+from matrixrl.problems import FactoredTransitions, FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["SoftGrid"]
@@ -16,20 +16,24 @@ _MOVES = ((-1.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.0, -1.0))  # up, right, down, 
 
 
 class SoftGrid(MDPEnv):
-    """Cross a square field from its first corner to the opposite one; side² states, d regions.
+    """Square grid that is crossed from the first corner to the opposite one; side² states, d regions.
 
-    A cell belongs to the (up to four) regions around it, in shares that change linearly from centre to centre. A move
-    aims at a point `step` regions away, stays inside the field, and lands somewhere in the regions that the point
-    belongs to. So P(s'|s,a) = φ(s,a)ᵀM*ψ(s') with φ the shares of the point and ψ the shares of the cell: d numbers, of
-    which at most four are not zero, and no table of S·A·d numbers anywhere. Only the last region pays.
+    A cell belongs to the (up to four) regions around it, with weights that change linearly between the centres of the
+    regions. A move aims at a point `step` regions away, clipped to the grid, and leads to a random cell of the regions
+    that the point belongs to. So P(s'|s,a) = φ(s,a)ᵀM*ψ(s'), where φ are the weights of the point and ψ the weights of
+    the cell; at most four of them are not zero. No table of S·A·d numbers is stored. Only the last region has rewards.
 
     Args:
-        side: cells along each side; S = side².
-        regions: (rows, columns) of regions; d is their product.
-        horizon: H.
-        step: how far a move aims, in regions.
-        copies: how many actions there are for each of the four moves; A is four times that, and d stays the same.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        side: Cells along each side; S = side².
+        regions: Number of regions along the two sides; d is their product.
+        horizon: Steps in an episode.
+        step: Length of a move, in regions.
+        copies: Number of actions for each of the four moves; A is four times that, and d does not change.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+        render_mode: "ansi" for text pictures, or None.
+
+    Attributes:
+        core: True core M*, shape (d, d); agents do not use it.
     """
 
     def __init__(
@@ -43,27 +47,34 @@ class SoftGrid(MDPEnv):
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        self.side = integer("side", side, low=2, remedy="Give the cells along a side.")
+        self.side = integer("side", side, low=2, remedy="Give the number of cells along a side.")
         if not isinstance(regions, (tuple, list)) or len(regions) != 2:
-            fail("regions", "must be two numbers, rows and columns", regions, "Such as regions=5,4.")
-        rows, columns = (integer("regions", n, low=2, remedy="Give rows and columns, such as 5,4.") for n in regions)
-        if self.side < max(rows, columns):
-            fail("side", f"must be at least {max(rows, columns)}, one cell for each region", side, "Use fewer regions.")
-        self.regions = rows, columns
+            fail("regions", "must be two numbers", regions, "Such as regions=5,4.")
+        n_down, n_across = (integer("regions", n, low=2, remedy="Give two numbers, such as 5,4.") for n in regions)
+        if self.side < max(n_down, n_across):
+            fail(
+                "side",
+                f"must be at least {max(n_down, n_across)}, one cell for each region",
+                side,
+                "Use fewer regions.",
+            )
+        self.regions = n_down, n_across
         self._step = number("step", step, low=0.0, high=100.0, remedy="Try 0.75.")
-        self._moves = np.array(_MOVES * integer("copies", copies, low=1, remedy="One of each move is enough to play."))
+        self._moves = np.array(
+            _MOVES * integer("copies", copies, low=1, remedy="Give at least one action for each move.")
+        )
         n_states = self.side**2
         phi = FunctionPhi(self._aim, n_states, len(self._moves))
-        psi = _shares_of_all(self.side, self.regions)
+        psi = _weights_of_cells(self.side, self.regions)
         mass = np.asarray(psi.sum(axis=0)).ravel()
-        parts = (psi / mass).T.tocsr()
+        factors = (psi / mass).T.tocsr()
         self.core: FloatArray = np.diag(1.0 / mass)
-        goal = np.zeros(rows * columns)
+        goal = np.zeros(n_down * n_across)
         goal[-1] = 1.0
         reward = np.ascontiguousarray(phi.dot(goal[None])[0].T)
         super().__init__(
             FiniteMDP(
-                MixtureTransitions(phi, parts),
+                FactoredTransitions(phi, factors),
                 reward,
                 horizon,
                 features=Features(phi, SparsePsi(psi)),
@@ -73,16 +84,16 @@ class SoftGrid(MDPEnv):
         )
 
     def _aim(self, states: IntArray) -> FloatArray:
-        """Return the shares of the points that the moves from some cells aim at: (k,) → (k, A, d)."""
-        places = np.stack(np.divmod(np.asarray(states), self.side), axis=-1) / (self.side - 1)
+        """Return the weights of the points that the moves from some cells aim at: (k,) → (k, A, d)."""
+        points = np.stack(np.divmod(np.asarray(states), self.side), axis=-1) / (self.side - 1)
         spacing = 1.0 / (np.array(self.regions) - 1)
-        aims = np.clip(places[:, None, :] + self._step * spacing * self._moves, 0.0, 1.0)
+        aims = np.clip(points[:, None, :] + self._step * spacing * self._moves, 0.0, 1.0)
         down, across = (_hats(aims[..., i], n) for i, n in enumerate(self.regions))
-        shares: FloatArray = (down[..., :, None] * across[..., None, :]).reshape(len(places), len(self._moves), -1)
-        return shares
+        weights: FloatArray = (down[..., :, None] * across[..., None, :]).reshape(len(points), len(self._moves), -1)
+        return weights
 
     def picture(self, state: int) -> str:
-        """Draw the regions, the one that holds the cell marked."""
+        """Return a text picture of the regions with the region of the cell marked @."""
         row, column = (int(x * n / self.side) for x, n in zip(divmod(state, self.side), self.regions, strict=True))
         lines = [
             " ".join("@" if (i, j) == (row, column) else "." for j in range(self.regions[1]))
@@ -92,11 +103,11 @@ class SoftGrid(MDPEnv):
 
 
 def _hats(x: FloatArray, n: int) -> FloatArray:
-    """Return n functions on [0, 1] that are 1 at their centre, 0 at the others', linear between, and sum to one."""
+    """Return n piecewise linear functions on [0, 1], each 1 at its centre and 0 at the others; they sum to one."""
     return np.maximum(0.0, 1.0 - np.abs(x[..., None] * (n - 1) - np.arange(n)))
 
 
-def _shares_of_all(side: int, regions: tuple[int, int]) -> sparse.csr_array:
-    """Return the shares of every cell, sparse: (S, d)."""
+def _weights_of_cells(side: int, regions: tuple[int, int]) -> sparse.csr_array:
+    """Return the weights of every cell as a sparse matrix, shape (S, d)."""
     along = np.arange(side) / (side - 1)
     return sparse.csr_array(sparse.kron(*(sparse.csr_array(_hats(along, n)) for n in regions), format="csr"))

@@ -1,11 +1,15 @@
-"""Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products."""
+"""Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products, own subclasses."""
 
+from matrixrl.features.blocks import Blocks
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.function_phi import FunctionPhi
 from matrixrl.features.kernel_features import features_from_grams, kernel_features, transformer_features
-from matrixrl.features.phi import Blocks, OneHotPhi, Phi, TablePhi, tensor_product
-from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
+from matrixrl.features.phi import Phi
+from matrixrl.features.psi import Psi
 from matrixrl.features.sparse_psi import SparsePsi
+from matrixrl.features.table_phi import TablePhi, tensor_product
+from matrixrl.features.table_psi import TablePsi
 
 __all__ = [
     "Blocks",

@@ -1,7 +1,8 @@
-"""Finite state sets seen through kernels: coordinates in which φᵀφ' = k_φ and ψᵀψ' = k_ψ, exactly.
+"""Compute features of finite state sets from kernels, such that φᵀφ' = k_φ and ψᵀψ' = k_ψ exactly.
 
-Every quantity of the paper depends on features only through inner products, so any coordinates with the right Gram
-matrix give the dual algorithm (YW19 Algorithm 2), with the projection on the range of k_ψ where it is singular (E3).
+Every quantity of the paper depends on features only through inner products. Coordinates with the given Gram matrix
+therefore give the dual algorithm (YW19, Algorithm 2), with the projection on the range of k_ψ where it is singular
+(erratum E3, docs/paper-map.md).
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import numpy as np
 from matrixrl.checks import fail, integer, number, shaped
 from matrixrl.features.bundle import Features
 from matrixrl.features.kernels import action_factor, as_kernel, check_gram
-from matrixrl.features.phi import TablePhi
-from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
+from matrixrl.features.one_hot import OneHotPsi
+from matrixrl.features.psi import Psi
 from matrixrl.features.state_maps import TransformerMap
+from matrixrl.features.table_phi import TablePhi
+from matrixrl.features.table_psi import TablePsi
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
@@ -23,9 +26,16 @@ __all__ = ["features_from_grams", "gram_root", "kernel_features", "transformer_f
 
 
 def gram_root(argument: str, gram: FloatArray) -> FloatArray:
-    """Return Z with ZZᵀ = gram and orthogonal columns, as many as the rank: (n, n) → (n, r).
+    """Return Z with ZZᵀ equal to a Gram matrix and orthogonal columns: (n, n) → (n, r), r the rank.
 
-    Directions whose eigenvalue is below 1e-10 of the largest are rounding and are dropped.
+    Directions with an eigenvalue below 1e-10 of the largest one are treated as rounding errors and dropped.
+
+    Args:
+        argument: Name of the Gram matrix in error messages.
+        gram: Symmetric positive semi-definite matrix, shape (n, n).
+
+    Raises:
+        InvalidInput: The matrix is not symmetric, not positive semi-definite, or zero.
 
     >>> gram_root("k", np.array([[4.0, 4.0], [4.0, 4.0]])).shape
     (2, 1)
@@ -42,9 +52,12 @@ def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions:
     """Return features with the given Gram matrices.
 
     Args:
-        gram_phi: (S·A, S·A) k_φ of all pairs, pair (s, a) in row s·A + a.
-        gram_psi: (S, S) k_ψ of all states; None is the identity (one-hot ψ).
-        n_actions: A.
+        gram_phi: k_φ of all pairs, shape (S·A, S·A); row s·A + a is the pair (s, a).
+        gram_psi: k_ψ of all states, shape (S, S); None means the identity (one-hot ψ).
+        n_actions: Number of actions A.
+
+    >>> features_from_grams(np.eye(4), None, n_actions=2).phi.d
+    4
     """
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
     pairs = shaped("gram_phi", gram_phi, (None, None), remedy="Give k_φ of all pairs.")
@@ -66,60 +79,60 @@ def kernel_features(
     """Return the features of kernels on points: k_φ((s,a),(s',a')) = k(s,s')·(1 if a = a' else the correlation).
 
     Args:
-        points: (S, p) where each state lies.
-        n_actions: A.
-        k_phi: kernel of states inside k_φ: a function, a scikit-learn kernel or a name; RBF by default.
-        k_psi: kernel of next states, likewise; the identity (one-hot ψ) by default.
-        action_correlation: what actions share, from 0 to below 1.
+        points: Coordinates of each state, shape (S, p).
+        n_actions: Number of actions A.
+        k_phi: Kernel k of states inside k_φ: a function, a scikit-learn kernel or a name; RBF if None.
+        k_psi: Kernel of next states, likewise; the identity (one-hot ψ) if None.
+        action_correlation: Kernel of two different actions, in [0, 0.999].
 
     >>> kernel_features(np.linspace(-1, 1, 6)[:, None], 2, k_phi="linear").phi.d
     2
     """
-    place = _places(points)
+    coordinates = _coordinates(points)
     rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
-    phi = _of_pairs(gram_root("k_phi", as_kernel(k_phi, "k_phi")(place, place)), count, rho)
-    gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(place, place)
-    return Features(phi, _psi(gram_psi, len(place)))
+    root = gram_root("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
+    gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(coordinates, coordinates)
+    return Features(_of_pairs(root, count, rho), _psi(gram_psi, len(coordinates)))
 
 
 def transformer_features(
     points: object, n_actions: int, *, phi: Any, psi: Any = None, action_correlation: float = 0.0
 ) -> Features:
-    """Return features made by scikit-learn transformers of points: random Fourier features, Nyström, splines.
+    """Return features computed by scikit-learn transformers: random Fourier features, Nyström, splines.
 
     Args:
-        points: (S, p) where each state lies.
-        n_actions: A.
-        phi: makes the state's part of φ; it is cloned, fitted to the points and applied to them.
-        psi: makes ψ, likewise; one-hot by default. Columns that depend on others are dropped (E3).
-        action_correlation: what actions share, from 0 to below 1.
+        points: Coordinates of each state, shape (S, p).
+        n_actions: Number of actions A.
+        phi: Transformer that computes the state part of φ; a clone of it is fitted to the points.
+        psi: Transformer that computes ψ, likewise; one-hot ψ if None. Linearly dependent features are dropped (E3).
+        action_correlation: Kernel of two different actions, in [0, 0.999].
 
     >>> from sklearn.kernel_approximation import RBFSampler
     >>> transformer_features(np.eye(6), 2, phi=RBFSampler(n_components=3, random_state=0)).phi.d
     6
     """
-    place = _places(points)
+    coordinates = _coordinates(points)
     rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
-    left = _of_pairs(_transformed(phi, place), count, rho)
+    phi_map = _of_pairs(_transformed(phi, coordinates), count, rho)
     if psi is None:
-        return Features(left, OneHotPsi(len(place)))
-    right = _transformed(psi, place)
-    return Features(left, TablePsi(gram_root("psi", right @ right.T)))
+        return Features(phi_map, OneHotPsi(len(coordinates)))
+    psi_table = _transformed(psi, coordinates)
+    return Features(phi_map, TablePsi(gram_root("psi", psi_table @ psi_table.T)))
 
 
-def _transformed(transformer: Any, place: FloatArray) -> FloatArray:
-    chosen = TransformerMap(transformer)
-    return chosen.grow(place, chosen.coordinates(place))
+def _transformed(transformer: Any, points: FloatArray) -> FloatArray:
+    fitted = TransformerMap(transformer)
+    return fitted.grow(points, fitted.coordinates(points))
 
 
-def _places(points: object) -> FloatArray:
+def _coordinates(points: object) -> FloatArray:
     return shaped("points", points, (None, None), remedy="Give one vector for each state.")
 
 
 def _of_pairs(z: FloatArray, n_actions: int, rho: float) -> TablePhi:
-    """Return φ(s, a) = b_a ⊗ z(s), whose kernel is zᵀz' times 1 for equal actions and ρ for others."""
+    """Return φ(s, a) = b_a ⊗ z(s), whose kernel is zᵀz' for equal actions and ρ·zᵀz' for different ones."""
     return TablePhi(np.einsum("aj,sm->sajm", action_factor(n_actions, rho), z).reshape(len(z), n_actions, -1))
 
 

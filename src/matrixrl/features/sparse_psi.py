@@ -1,4 +1,4 @@
-"""ψ as a scipy.sparse matrix: few features of each state are not zero."""
+"""Features ψ given as a scipy.sparse matrix."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from scipy import sparse
 
 from matrixrl.checks import fail
 from matrixrl.features.psi import Psi
+from matrixrl.features.psi_constants import PsiConstants, bound_c_psi, check_total
 from matrixrl.linalg import GramInverse
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["SparsePsi"]
 
-_CHUNK = 1 << 16  # states whose dense rows are formed together
+_CHUNK = 1 << 16  # number of states whose dense rows are formed together
 
 
 class SparsePsi(Psi):
-    """Features given as a sparse matrix; products with it cost what is not zero.
+    """Feature map that stores the features of all states in a sparse matrix.
 
     Args:
-        matrix: (S, d_psi), any scipy.sparse format.
-        pseudo: work on the span of the features when their columns are linearly dependent.
+        matrix: Features ψ(s), shape (S, d_psi), in any scipy.sparse format.
+        pseudo: Whether linearly dependent features are accepted, and K_ψ is inverted on its range.
+
+    Raises:
+        InvalidInput: K_ψ is singular and `pseudo` is False, or the features sum to zero over all states.
 
     >>> psi = SparsePsi(sparse.csr_array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
     >>> psi.total, psi.project(np.array([[1.0, 0.0, 1.0]]))
@@ -37,54 +41,54 @@ class SparsePsi(Psi):
             fail("psi", "must be finite", "NaN or infinity", "Remove or replace those entries.")
         self.n_states, self.d_psi = csr.shape
         self.matrix = csr
-        self._columns = csr.T.tocsr()
+        self._transposed = csr.T.tocsr()
         self.pseudo = pseudo
-        gram = (self._columns @ csr).toarray()
-        self._inverse = GramInverse(gram, pseudo=pseudo).matrix
-        self.total = np.asarray(csr.sum(axis=0)).ravel()
-        self.refuse_zero_total(float(np.sqrt(np.trace(gram))))
-        self._set_noise()
-        absolute = np.asarray(abs(csr).sum(axis=0)).ravel()
-        signs = np.asarray(csr.sum(axis=0)).ravel()
-        self.c_psi_columns = float(absolute.max())
-        self.c_psi_is_exact = bool((np.abs(signs) >= absolute * (1 - 1e-12)).all())
-        bounds = [float(np.linalg.norm(absolute))]
-        if not self.c_psi_is_exact:
-            bounds.append(float(np.sqrt(self.n_states * np.linalg.eigvalsh(gram)[-1])))
-            bounds.append(float(np.sqrt(self.norms_sq()).sum()))
-        self.c_psi = min(bounds)
+        self.constants = self._measure()
 
-    def _set_noise(self) -> None:
-        """Measure the points K_ψ⁻¹ψ(s), a chunk of states at a time."""
-        centre = self._inverse @ self.total / self.n_states
+    def _measure(self) -> PsiConstants:
+        gram = (self._transposed @ self.matrix).toarray()
+        inverse = GramInverse(gram, pseudo=self.pseudo).matrix
+        total = np.asarray(self.matrix.sum(axis=0)).ravel()
+        check_total(total, gram)
+        dual_norm, about_mean = self._dual_norms(inverse, total)
+        sums = np.asarray(abs(self.matrix).sum(axis=0)).ravel()
+        is_exact = bool((np.abs(total) >= sums * (1 - 1e-12)).all())
+        return PsiConstants(
+            total=total,
+            gram_inverse=inverse,
+            dual_norm=dual_norm,
+            noise_scale=min(dual_norm, about_mean),
+            c_psi=bound_c_psi(sums, is_exact, gram, float(self.n_states), float(np.sqrt(self.norms_sq()).sum())),
+            c_psi_is_exact=is_exact,
+            c_psi_max_norm=float(sums.max()),
+        )
+
+    def _dual_norms(self, inverse: FloatArray, total: FloatArray) -> tuple[float, float]:
+        """Return the largest norm of K_ψ⁻¹ψ(s), and the largest distance from the mean of all states."""
+        centre = inverse @ total / self.n_states
         longest = about_mean = 0.0
         for first in range(0, self.n_states, _CHUNK):
-            dual = self.matrix[first : first + _CHUNK] @ self._inverse
+            dual = self.matrix[first : first + _CHUNK] @ inverse
             longest = max(longest, float(np.linalg.norm(dual, axis=1).max()))
             about_mean = max(about_mean, float(np.linalg.norm(dual - centre, axis=1).max()))
-        self.dual_norm = longest
-        self.noise_scale = min(longest, about_mean)
+        return longest, about_mean
 
     @property
     def table(self) -> FloatArray:
-        """(S, d_psi) the features of every state, dense."""
+        """Features of all states, shape (S, d_psi), as a new dense array."""
         dense: FloatArray = self.matrix.toarray()
         return dense
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states."""
+        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         index = np.asarray(states)
         dense: FloatArray = self.matrix[index.ravel()].toarray()
         return dense.reshape(*index.shape, self.d_psi)
 
     def norms_sq(self) -> FloatArray:
-        """(S,) ‖ψ(s)‖²."""
+        """Return ‖ψ(s)‖² of all states, shape (S,)."""
         return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
 
     def project(self, values: FloatArray) -> FloatArray:
         """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
-        return np.ascontiguousarray((self._columns @ values.T).T)
-
-    def solve_gram(self, moments: FloatArray) -> FloatArray:
-        """Return X K_ψ⁻¹."""
-        return moments @ self._inverse
+        return np.ascontiguousarray((self._transposed @ values.T).T)

@@ -1,4 +1,4 @@
-"""Coordinates of continuous states: inducing points of a kernel, scikit-learn transformers, tiles, a Fourier basis."""
+"""Map continuous states to coordinates: inducing points, scikit-learn transformers, tile coding, a Fourier basis."""
 
 from __future__ import annotations
 
@@ -17,46 +17,58 @@ from matrixrl.records import FloatArray
 __all__ = ["FourierBasis", "InducingMap", "StateMap", "TileCoding", "TransformerMap"]
 
 
-_CHECKED = 60  # of the first states: enough to catch a kernel that is none
+_CHECKED = 60  # number of first states on which a kernel is checked
 
 
 class StateMap(ABC):
-    """Maps scaled states (n, p) to coordinates (n, m); k(x, y) is about z(x)ᵀz(y)."""
+    """Base class of maps z of scaled states to coordinates; z(x)ᵀz(y) approximates a kernel k(x, y).
+
+    Shapes: n states of p scaled observations each, m coordinates.
+    """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """m, at the moment."""
+        """Current number of coordinates m."""
 
     @abstractmethod
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return z of states (n, p): (n, m)."""
+        """Return z(x): (n, p) → (n, m)."""
 
     def residuals(self, x: FloatArray, z: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return how much of k(x, x) the coordinates miss: (n,)."""
+        """Return k(x, x) − ‖z(x)‖² for states (n, p) and their coordinates (n, m): (n,)."""
         return np.zeros(len(x))
 
     def grow(self, x: FloatArray, z: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Take note of new states; return their coordinates, which may have become longer."""
+        """Adapt the map to new states (n, p) with coordinates (n, m); return their coordinates in the new map."""
         return z
 
-    def restart(self) -> None:  # noqa: B027  # a fixed map has nothing to forget
-        """Forget what was chosen from data, because the unit of the states changed."""
+    def restart(self) -> None:  # noqa: B027  # a map that does not depend on data has nothing to discard
+        """Discard everything that was computed from data; called when the scale of the states changes."""
 
     def frozen(self) -> StateMap:
         """Return a map that gives the coordinates of now, whatever this one learns later."""
         return copy(self)
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return what was chosen from data, for saving."""
+        """Return the arrays that were computed from data, for saving."""
         return {}
 
-    def restore(self, arrays: dict[str, FloatArray]) -> None:  # noqa: B027  # nor to take back
-        """Take back what `arrays` returned."""
+    def restore(self, arrays: dict[str, FloatArray]) -> None:  # noqa: B027  # nor anything to restore
+        """Restore the arrays that `arrays` returned."""
 
 
 class InducingMap(StateMap):
-    """A kernel on inducing points that are chosen as states come (the exact kernel, if all of them are chosen)."""
+    """Coordinates of a kernel on inducing points that are chosen from the states seen so far.
+
+    If all states are chosen, the kernel is represented exactly on them.
+
+    Args:
+        kernel: Kernel of scaled states.
+        n_coordinates: Number of scaled observations p.
+        budget: Largest number of inducing points.
+        tolerance: Largest residual, relative to k(x, x), of a state that is not added.
+    """
 
     def __init__(self, kernel: Kernel, n_coordinates: int, *, budget: int = 400, tolerance: float = 1e-4) -> None:
         self._kernel, self._n = kernel, n_coordinates
@@ -64,18 +76,18 @@ class InducingMap(StateMap):
         self.restart()
 
     def restart(self) -> None:
-        """Forget the points."""
+        """Discard the inducing points."""
         self.factor = InducingFactor(
             self._kernel, self._kernel.diagonal, self._n, budget=self._budget, tolerance=self._tolerance
         )
 
     @property
     def size(self) -> int:
-        """How many inducing points there are."""
+        """Number of inducing points."""
         return self.factor.size
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return L⁻¹k(P, x)."""
+        """Return L⁻¹k(P, x), with P the inducing points and k(P, P) = LLᵀ."""
         return self.factor.coordinates(x)
 
     def residuals(self, x: FloatArray, z: FloatArray) -> FloatArray:
@@ -83,13 +95,13 @@ class InducingMap(StateMap):
         return self.factor.residuals(x, z)
 
     def grow(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Add states where the residual is largest; the first ones show whether the kernel is one."""
+        """Add the states with the largest residuals; check the kernel on the first states."""
         if not self.factor.size and len(x):
             sample = x[: min(len(x), _CHECKED)]
             gram = check_gram(self._kernel.name, self._kernel(sample, sample))
             if not np.allclose(np.diagonal(gram), self._kernel.diagonal(sample), rtol=1e-6, atol=1e-12):
                 rule = "must have the same k(x, x) in its diagonal as in its matrix"
-                fail(self._kernel.name, rule, "a difference", "Leave noise out (WhiteKernel): the ridge stands for it.")
+                fail(self._kernel.name, rule, "a difference", "Leave noise out (WhiteKernel): the ridge replaces it.")
         return self.factor.grow(x, z)[0]
 
     def frozen(self) -> InducingMap:
@@ -99,24 +111,28 @@ class InducingMap(StateMap):
         return same
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return points and factor."""
+        """Return the inducing points and their Cholesky factor."""
         return {"points": self.factor.points, "factor": self.factor.factor}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Take back points and factor."""
+        """Restore the inducing points and their Cholesky factor."""
         self.restart()
         points, factor = arrays["points"], arrays["factor"]
         fits = points.ndim == 2 and points.shape[1] == self._n and factor.shape == (len(points),) * 2
         if not fits or len(points) > self._budget or (np.diagonal(factor) <= 0.0).any():
-            raise ValueError("the inducing points and their factor do not belong together")
+            raise ValueError("the inducing points and their factor do not match")
         self.factor.points, self.factor.factor = points, factor
 
 
 class TransformerMap(StateMap):
-    """Any scikit-learn transformer (RBFSampler, Nystroem, a pipeline), fitted to the first states."""
+    """Coordinates computed by a scikit-learn transformer that is fitted to the first states.
+
+    Args:
+        transformer: Object with `fit` and `transform`, such as RBFSampler, Nystroem or a pipeline; it is cloned.
+    """
 
     def __init__(self, transformer: Any) -> None:
-        from sklearn.base import clone  # slow to import, so only where it is used
+        from sklearn.base import clone  # imported here because it is slow to import
 
         for method in ("fit", "transform"):
             if not callable(getattr(transformer, method, None)):
@@ -127,7 +143,7 @@ class TransformerMap(StateMap):
 
     @property
     def size(self) -> int:
-        """m; 0 before the first states."""
+        """Number of coordinates m; 0 before the transformer is fitted."""
         return self._size
 
     def coordinates(self, x: FloatArray) -> FloatArray:
@@ -142,7 +158,7 @@ class TransformerMap(StateMap):
         return dense
 
     def grow(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Fit to the first states that come."""
+        """Fit the transformer if it is not fitted yet; return the coordinates of the states."""
         if self._size:
             return z
         self._fit(x)
@@ -153,7 +169,7 @@ class TransformerMap(StateMap):
         self._size, self._fitted = int(self._transformer.transform(x[:1]).shape[1]), x
 
     def restart(self) -> None:
-        """Fit again to the states in their new unit."""
+        """Discard the fit; the next call of `grow` fits again."""
         self._size, self._fitted = 0, None
 
     def frozen(self) -> TransformerMap:
@@ -163,18 +179,22 @@ class TransformerMap(StateMap):
         return same
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the states it was fitted to: fitting to them again gives the same, if its random_state is fixed."""
+        """Return the states of the fit; fitting to them again gives the same map if `random_state` is fixed."""
         return {} if self._fitted is None else {"fitted": self._fitted}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Fit again to the states that `arrays` returned."""
+        """Fit to the states that `arrays` returned."""
         self.restart()
         if "fitted" in arrays:
             self._fit(arrays["fitted"])
 
 
 class FourierBasis(StateMap):
-    """Cosines of all frequencies up to an order in every coordinate (Konidaris et al. 2011): (order + 1)^p of them.
+    """Cosines of all frequencies up to an order in every observation (Konidaris et al. 2011).
+
+    Args:
+        n_coordinates: Number of scaled observations p.
+        order: Highest frequency; there are (order + 1)^p coordinates.
 
     >>> FourierBasis(2, order=3).size
     16
@@ -189,17 +209,22 @@ class FourierBasis(StateMap):
 
     @property
     def size(self) -> int:
-        """(order + 1)^p."""
+        """Number of coordinates, (order + 1)^p."""
         return len(self._frequencies)
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return cos(π c·x) with x mapped from [-1, 1] to [0, 1], scaled to norm about one."""
+        """Return cos(π c·x) / √m for all frequencies c, with x mapped from [-1, 1] to [0, 1]: (n, p) → (n, m)."""
         found: FloatArray = np.cos(np.pi * ((x + 1.0) / 2.0) @ self._frequencies.T) / np.sqrt(self.size)
         return found
 
 
 class TileCoding(StateMap):
-    """Overlapping grids, each shifted against the others; a state belongs to one tile of each.
+    """Indicators of the tiles of several grids that are shifted against each other (Sutton & Barto 2018, section 9.5).
+
+    Args:
+        n_coordinates: Number of scaled observations p.
+        tiles: Tiles along each observation.
+        tilings: Number of grids.
 
     >>> TileCoding(2, tiles=4, tilings=3).coordinates(np.zeros((1, 2))).sum().round(6)
     np.float64(1.732051)
@@ -215,16 +240,16 @@ class TileCoding(StateMap):
 
     @property
     def size(self) -> int:
-        """Tilings · (tiles + 1)^p."""
+        """Number of coordinates, tilings · (tiles + 1)^p."""
         return int(self._tilings * (self._tiles + 1) ** self._n)
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return 1/√tilings at the tile of each tiling, 0 elsewhere."""
+        """Return 1/√tilings at one tile of each grid, 0 elsewhere: (n, p) → (n, m)."""
         out = np.zeros((len(x), self.size))
         side = self._tiles + 1
-        place = np.clip((x + 1.0) / 2.0, 0.0, 1.0) * self._tiles
+        position = np.clip((x + 1.0) / 2.0, 0.0, 1.0) * self._tiles
         for t in range(self._tilings):
-            cell = np.minimum((place + t / self._tilings).astype(np.int64), self._tiles)
+            cell = np.minimum((position + t / self._tilings).astype(np.int64), self._tiles)
             index = np.ravel_multi_index(tuple(cell.T), (side,) * self._n)
             out[np.arange(len(x)), t * side**self._n + index] = 1.0 / np.sqrt(self._tilings)
         return out

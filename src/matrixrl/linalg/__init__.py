@@ -1,4 +1,4 @@
-"""Linear algebra of regularised least squares, batched over replicas: A_n, its inverse, widths."""
+"""Linear algebra of ridge regression for a batch of replicas: A_n, its inverse and widths."""
 
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.gram import GramInverse

@@ -1,4 +1,4 @@
-"""The design matrix A_n = λI + Σ φφᵀ of every replica: solve, rank-k update, log-determinant, widths."""
+"""Design matrices A_n = λI + Σ φφᵀ: rank-k updates, solves, log-determinants and widths."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["DesignMatrix"]
 
 
 class DesignMatrix:
-    r"""A_n and its inverse for B replicas, kept up to date by rank-k updates (YW19 Algorithm 1, line 11).
+    r"""Keep A_n and its inverse for B replicas by rank-k updates (YW19 Algorithm 1, line 11).
 
-    The inverse follows the Woodbury identity, \(A^{-1} \leftarrow A^{-1} - GG^\top\) with G of k columns, so
-    that whoever keeps widths can follow with \(w^2 \leftarrow w^2 - \|\phi^\top G\|^2\) (design 4.4).
+    The inverse is updated by the Woodbury identity (Hager 1989), \(A^{-1} \leftarrow A^{-1} - GG^\top\) with G of shape
+    (d, k). Squared widths follow from the same G: \(w^2 \leftarrow w^2 - \|\phi^\top G\|^2\).
 
     Args:
-        d: number of features.
-        n_replicas: B.
-        ridge: λ, which is 1 in the paper.
+        d: Number of features.
+        n_replicas: Number of replicas B.
+        ridge: Regularisation λ; 1 in the paper.
 
     Attributes:
-        matrix: (B, d, d) A_n.
-        inverse: (B, d, d) its inverse.
-        logdet: (B,) ln det(A_n / λ), which is ln det A_n in the paper.
+        matrix: A_n, shape (B, d, d).
+        inverse: A_n⁻¹, shape (B, d, d).
+        logdet: ln det(A_n / λ), shape (B,); ln det A_n in the paper.
 
     >>> design = DesignMatrix(d=2, n_replicas=1)
     >>> _ = design.update(np.array([[[1.0, 0.0]]]))
@@ -37,7 +37,7 @@ class DesignMatrix:
 
     def __init__(self, d: int, n_replicas: int, *, ridge: float = 1.0) -> None:
         self.d = integer("d", d, low=1, remedy="Give at least one feature.")
-        self.n_replicas = integer("n_replicas", n_replicas, low=1, remedy="Ask for one or more.")
+        self.n_replicas = integer("n_replicas", n_replicas, low=1, remedy="Give a number of replicas.")
         self.ridge = ridge
         identity = np.tile(np.eye(self.d), (self.n_replicas, 1, 1))
         self.matrix = ridge * identity
@@ -48,11 +48,11 @@ class DesignMatrix:
         """Add Σ xxᵀ over the k rows of each replica.
 
         Args:
-            x: (B, k, d); rows of zeros add nothing.
+            x: Features of k steps, shape (B, k, d); a row of zeros adds nothing.
 
         Returns:
-            (True, G) with G of shape (B, d, k) and A⁻¹_new = A⁻¹_old − GGᵀ; or, when k >= d makes a new
-            factorisation the cheaper way, (False, R) with R of shape (B, d, d) and A⁻¹_new = RRᵀ.
+            (True, G) with G of shape (B, d, k) and A⁻¹_new = A⁻¹_old − GGᵀ if k < d. Otherwise a new factorisation is
+            cheaper, and the result is (False, R) with R of shape (B, d, d) and A⁻¹_new = RRᵀ.
         """
         k = x.shape[1]
         x_t = x.transpose(0, 2, 1)
@@ -67,7 +67,7 @@ class DesignMatrix:
         return True, factor
 
     def refactor(self) -> FloatArray:
-        """Recompute inverse and log-determinant from A by Cholesky; return L⁻ᵀ of shape (B, d, d)."""
+        """Recompute inverse and log-determinant from A = LLᵀ; return L⁻ᵀ of shape (B, d, d)."""
         lower = np.linalg.cholesky(self.matrix)
         root: FloatArray = np.linalg.inv(lower).transpose(0, 2, 1)
         self.inverse = root @ root.transpose(0, 2, 1)
@@ -76,10 +76,10 @@ class DesignMatrix:
         return root
 
     def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs for rhs of shape (B, d, m)."""
+        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return self.inverse @ rhs
 
     def width_sq(self, rows: FloatArray) -> FloatArray:
-        """Return φᵀA⁻¹φ for all rows (P, d), from a new factorisation: (B, P)."""
+        """Return φᵀA⁻¹φ of all rows from a new factorisation: (P, d) → (B, P)."""
         root = np.linalg.inv(np.linalg.cholesky(self.matrix)).transpose(0, 2, 1)
         return squared_row_norms(rows, root)

@@ -1,4 +1,4 @@
-"""The inverse of K_ψ = ΨᵀΨ, with a clear word when it has none."""
+"""Inverse or pseudo-inverse of K_ψ = ΨᵀΨ."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ __all__ = ["GramInverse"]
 
 
 class GramInverse:
-    """K_ψ⁻¹, or the pseudo-inverse where the user asked for it.
+    """Compute K_ψ⁻¹, or the pseudo-inverse if K_ψ is singular and `pseudo` is True.
 
     Args:
-        gram: (d', d') symmetric positive semi-definite.
-        pseudo: accept a singular matrix and invert it on its range.
+        gram: K_ψ, symmetric positive semi-definite, shape (d_psi, d_psi).
+        pseudo: Whether a singular matrix is accepted and inverted on its range.
+
+    Attributes:
+        matrix: The inverse, shape (d_psi, d_psi).
+        rank: Number of eigenvalues that are not zero.
 
     Raises:
-        InvalidInput: `gram` is singular and `pseudo` is False; the message names the direction that vanishes.
+        InvalidInput: `gram` is singular and `pseudo` is False; the message gives the null direction.
 
     >>> GramInverse(np.diag([2.0, 4.0])).matrix
     array([[0.5 , 0.  ],
@@ -44,7 +48,7 @@ def _singular_message(eigenvalues: FloatArray, vectors: FloatArray) -> str:
         terms += " + …"
     ratio = eigenvalues[0] / max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
     return (
-        f"psi must have linearly independent columns (K_psi invertible); got {terms} = 0 on every state "
-        f"(smallest/largest eigenvalue {ratio:.1e}). Drop one of those columns, or pass psi_pinv=True "
+        f"psi must have linearly independent features (K_psi invertible); got {terms} = 0 on every state "
+        f"(smallest/largest eigenvalue {ratio:.1e}). Drop one of those features, or pass psi_pinv=True "
         "to work on the span of the features."
     )

@@ -1,4 +1,4 @@
-"""Coordinates of a kernel on points that are chosen as they come: a pivoted Cholesky factor that grows."""
+"""Pivoted Cholesky factor of a kernel on inducing points that are added one by one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ __all__ = ["InducingFactor"]
 
 
 class InducingFactor:
-    r"""Finite coordinates z(x) of a kernel: z(x)ᵀz(y) = k(x, y) for inducing points, and nearly so elsewhere.
+    r"""Represent a kernel by coordinates z(x) such that z(x)ᵀz(y) = k(x, y) if x or y is an inducing point.
 
-    The coordinates are \(z(x) = L^{-1} k(P, x)\) with \(k(P, P) = LL^\top\). What they miss at x is its residual,
-    \(k(x,x) - \|z(x)\|^2 \ge 0\): |k(x,y) − z(x)ᵀz(y)| is at most the root of the product of two residuals. Points are
-    added where the residual is largest, until it is at most `tolerance` everywhere or the budget is spent; with
-    tolerance 0 and no budget every distinct point is inducing and the kernel is exact on all of them.
+    The coordinates are \(z(x) = L^{-1} k(P, x)\) with \(k(P, P) = LL^\top\) and P the inducing points. The residual of
+    x is \(k(x,x) - \|z(x)\|^2 \ge 0\), and |k(x,y) − z(x)ᵀz(y)| is at most the root of the product of the residuals of
+    x and y. `grow` adds the points with the largest residuals (Fine & Scheinberg 2001) until all residuals are at most
+    `tolerance` or the budget is used. With tolerance 0 and a large budget every distinct point is an inducing point,
+    and the kernel is exact on all of them.
 
     Args:
-        kernel: (n, p), (m, p) → (n, m).
-        diagonal: (n, p) → (n,) k(x, x).
-        n_coordinates: p.
-        budget: the most inducing points there may be.
-        tolerance: residual, as a share of k(x, x), below which a point is not worth adding. What rounding leaves of
-            an ill-conditioned kernel is never added, whatever the tolerance.
+        kernel: Function that maps points (n, p) and (m, p) to kernel values (n, m).
+        diagonal: Function that maps points (n, p) to k(x, x), shape (n,).
+        n_coordinates: Dimension p of the points.
+        budget: Largest number of inducing points.
+        tolerance: Largest residual, relative to k(x, x), of a point that is not added. Residuals of the size of
+            rounding errors are not added for any tolerance.
+
+    Attributes:
+        points: Inducing points P, shape (m, p).
+        factor: Cholesky factor L, shape (m, m).
     """
 
-    _ROUNDING = 1e-11  # residuals of this share of k(x, x) are rounding: adding them would divide by noise
+    _ROUNDING = 1e-11  # residuals below this share of k(x, x) are rounding errors, and dividing by them is unstable
 
     def __init__(
         self,
@@ -45,34 +50,38 @@ class InducingFactor:
         self.budget = integer("budget", budget, low=1, remedy="Try 400.")
         self.tolerance = number("tolerance", tolerance, low=0.0, high=1.0, remedy="Try 1e-4.")
         self.points = np.empty((0, n_coordinates))
-        self.factor = np.empty((0, 0))  # L
+        self.factor = np.empty((0, 0))
 
     @property
     def size(self) -> int:
-        """How many inducing points there are."""
+        """Number of inducing points m."""
         return len(self.points)
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return z of points (n, p): (n, m)."""
+        """Return z(x): (n, p) → (n, m)."""
         if not self.size:
             return np.empty((len(x), 0))
         solved: FloatArray = solve_triangular(self.factor, self._kernel(self.points, x), lower=True, check_finite=False)
         return solved.T
 
     def residuals(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """Return k(x, x) − ‖z(x)‖², not below 0: (n,)."""
+        """Return max(k(x, x) − ‖z(x)‖², 0) for points (n, p) with coordinates (n, m): (n,)."""
         found: FloatArray = np.maximum(self._diagonal(x) - np.vecdot(z, z), 0.0)
         return found
 
     def grow(self, candidates: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Add candidates where the residual is largest.
+        """Add the candidates with the largest residuals to the inducing points.
 
         Args:
-            candidates: (n, p) points that may be added.
-            z: (n, m) their coordinates so far.
+            candidates: Points that may be added, shape (n, p).
+            z: Their current coordinates, shape (n, m).
 
         Returns:
-            Their coordinates with the new ones at the end, and their residuals.
+            Their coordinates with those of the new inducing points at the end, shape (n, m_new), and their residuals,
+            shape (n,).
+
+        Raises:
+            InvalidInput: The kernel is not positive semi-definite on the candidates.
         """
         size = self._diagonal(candidates)
         raw = size - np.vecdot(z, z)
@@ -81,7 +90,6 @@ class InducingFactor:
             fail("kernel", "must be positive semi-definite", received, "Use a kernel, such as 'rbf'.")
         residual = np.maximum(raw, 0.0)
         floor = np.maximum(self.tolerance, self._ROUNDING) * size
-        columns = [z]
         grown = z
         while self.size < self.budget:
             excess = residual - floor
@@ -89,15 +97,13 @@ class InducingFactor:
             if not len(excess) or excess[i] <= 0.0:
                 break
             pivot = float(np.sqrt(residual[i]))
-            column = (self._kernel(candidates, candidates[i : i + 1])[:, 0] - grown @ grown[i]) / pivot
+            added = (self._kernel(candidates, candidates[i : i + 1])[:, 0] - grown @ grown[i]) / pivot
             row = np.append(grown[i], pivot)
             larger = np.zeros((self.size + 1, self.size + 1))
             larger[:-1, :-1], larger[-1] = self.factor, row
             self.factor = larger
             self.points = np.vstack([self.points, candidates[i : i + 1]])
-            columns.append(column[:, None])
-            grown = np.hstack(columns)
-            columns = [grown]
-            residual = np.maximum(residual - column * column, 0.0)
+            grown = np.hstack([grown, added[:, None]])
+            residual = np.maximum(residual - added * added, 0.0)
             residual[i] = 0.0
         return grown, residual

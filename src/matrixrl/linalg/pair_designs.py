@@ -1,4 +1,4 @@
-"""A_n together with the width of every state-action pair: dense features, or one-hot pairs (counts)."""
+"""Design matrices A_n together with the widths of state-action pairs, for dense features and for one-hot pairs."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ __all__ = ["DensePairs", "DiagonalPairs", "LearningDesign", "PairDesign", "Queri
 
 
 class PairDesign(Protocol):
-    """What planning needs to know of A_n; B replicas, P pairs, d features."""
+    """Interface of A_n that planning uses; B replicas, P pairs, d features, K blocks."""
 
     width_sq: FloatArray
-    """(B, P) squared widths φᵀA⁻¹φ."""
+    """Squared widths φᵀA⁻¹φ, shape (B, P)."""
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det(A_n / λ)."""
+        """Log-determinant ln det(A_n / λ), shape (B,)."""
         ...
 
     def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs, (B, d, m)."""
+        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         ...
 
     def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
         ...
 
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
-        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
         ...
 
 
 class LearningDesign(PairDesign, Protocol):
-    """A_n with the widths of all pairs, kept up to date as pairs are visited."""
+    """Interface of A_n with the widths of all pairs, updated by visited pairs."""
 
     @property
     def drift(self) -> float:
-        """The largest relative error of a width that a refresh has found so far."""
+        """Largest relative error of a squared width that a refresh has found so far."""
         ...
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
-        """Add the pairs (B, k) that were visited; weights (B, k) are 1, or 0 for a step not taken."""
+        """Add visited pairs (B, k) with weights (B, k): 1, or 0 for a step that was not taken."""
         ...
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return everything that must be saved for a bitwise resume."""
+        """Return all arrays that a bitwise resume needs."""
         ...
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Take back what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         ...
 
 
 class _DesignRows:
-    """What follows from A_n and the features of some pairs, whichever pairs they are."""
+    """Results that follow from A_n and the features of some pairs."""
 
     rows: FloatArray
     design: DesignMatrix
@@ -68,33 +68,33 @@ class _DesignRows:
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det(A_n / λ)."""
+        """Log-determinant ln det(A_n / λ), shape (B,)."""
         return self.design.logdet
 
     def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs, (B, d, m)."""
+        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return self.design.solve(rhs)
 
     def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root: (B, P)."""
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
         eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
         root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
         return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
 
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
-        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
         scaled = self.design.matrix / self.design.ridge
         parts = [np.linalg.slogdet(scaled[:, block[:, None], block])[1] for block in blocks]
         return np.stack(parts, axis=1)
 
 
 class QueriedPairs(_DesignRows):
-    """The widths of a few pairs under a given A_n, computed when asked: nothing is kept for the others.
+    """Widths of a few pairs under a given A_n.
 
     Args:
-        rows: (P, d) the features of the pairs.
-        design: A_n.
-        root: (B, d, d) R with A_n⁻¹ = RRᵀ, as `DesignMatrix.refactor` returns it.
+        rows: Features of the pairs, shape (P, d).
+        design: Design matrix A_n.
+        root: R with A_n⁻¹ = RRᵀ, as `DesignMatrix.refactor` returns it, shape (B, d, d).
 
     >>> design = DesignMatrix(d=2, n_replicas=1)
     >>> QueriedPairs(np.array([[3.0, 4.0]]), design, design.refactor()).width_sq
@@ -108,13 +108,17 @@ class QueriedPairs(_DesignRows):
 
 
 class DensePairs(_DesignRows):
-    """Widths of all pairs by incremental downdates, refreshed from A every so often (design 4.4).
+    """Widths of all pairs, updated incrementally.
+
+    An update by k visited pairs is a downdate of the squared widths by the Woodbury identity (see `DesignMatrix`), at a
+    cost of O(P·d·k) instead of O(P·d²). Rounding errors accumulate, so that the widths are recomputed from a Cholesky
+    factorisation at regular intervals.
 
     Args:
-        rows: (P, d) the features of all pairs.
-        n_replicas: B.
-        ridge: λ.
-        refresh_every: updates between two recomputations from a Cholesky factor; each records the `drift`.
+        rows: Features of all pairs, shape (P, d).
+        n_replicas: Number of replicas B.
+        ridge: Regularisation λ.
+        refresh_every: Number of updates between two recomputations; each one records the `drift`.
 
     >>> pairs = DensePairs(np.eye(3), n_replicas=1)
     >>> pairs.update(np.array([[0, 0]]), np.ones((1, 2)))
@@ -133,11 +137,11 @@ class DensePairs(_DesignRows):
 
     @property
     def drift(self) -> float:
-        """The largest relative error of a width that a refresh has found so far."""
+        """Largest relative error of a squared width that a refresh has found so far."""
         return self._drift
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
-        """Add the visited pairs (B, k); O(P d k) instead of O(P d²) while k < d."""
+        """Add visited pairs (B, k) with weights (B, k)."""
         is_downdate, factor = self.design.update(self.rows[pairs] * weights[:, :, None])
         if not is_downdate:
             self.width_sq = squared_row_norms(self.rows, factor)
@@ -148,7 +152,7 @@ class DensePairs(_DesignRows):
             self.refresh()
 
     def refresh(self) -> None:
-        """Recompute widths from A and record how far the downdates had drifted."""
+        """Recompute the widths from A_n and record the error of the downdates."""
         exact = squared_row_norms(self.rows, self.design.refactor())
         scale = np.maximum(exact, np.finfo(np.float64).tiny)
         self._drift = max(self._drift, float(np.max(np.abs(self.width_sq - exact) / scale)))
@@ -156,7 +160,7 @@ class DensePairs(_DesignRows):
         self._since_refresh = 0
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return A, A⁻¹, ln det, widths, and the refresh bookkeeping."""
+        """Return A_n, A_n⁻¹, ln det, squared widths, and the state of the refresh."""
         return {
             "design": self.design.matrix,
             "design_inverse": self.design.inverse,
@@ -166,7 +170,7 @@ class DensePairs(_DesignRows):
         }
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Take back what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         matrix = arrays["design"]
         fresh = DesignMatrix(self.design.d, len(matrix), ridge=self.design.ridge)
         fresh.matrix = matrix
@@ -181,7 +185,7 @@ class DensePairs(_DesignRows):
             and np.allclose(arrays["width_sq"], exact, rtol=1e-4, atol=1e-8 / self.design.ridge)
         )
         if not fits:
-            raise ValueError("the design matrix, its inverse and the widths do not belong together")
+            raise ValueError("the design matrix, its inverse and the widths do not match")
         self.design.matrix = matrix
         self.design.inverse = arrays["design_inverse"]
         self.design.logdet = arrays["logdet"]
@@ -191,7 +195,12 @@ class DensePairs(_DesignRows):
 
 
 class DiagonalPairs:
-    """One-hot pairs: A_n is diagonal, λ + visits, so widths are 1/√(λ + visits), exactly.
+    """Widths of one-hot pairs: A_n is the diagonal matrix λ + visits, so that every width is 1/√(λ + visits).
+
+    Args:
+        n_pairs: Number of pairs P, which is also the number of features.
+        n_replicas: Number of replicas B.
+        ridge: Regularisation λ.
 
     >>> pairs = DiagonalPairs(n_pairs=2, n_replicas=1)
     >>> pairs.update(np.array([[1, 1, 1]]), np.ones((1, 3)))
@@ -209,34 +218,34 @@ class DiagonalPairs:
 
     @property
     def logdet(self) -> FloatArray:
-        """(B,) ln det(A_n / λ)."""
+        """Log-determinant ln det(A_n / λ), shape (B,)."""
         logdet: FloatArray = np.log1p(self.counts / self.ridge).sum(axis=1)
         return logdet
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
-        """Count the visited pairs (B, k)."""
+        """Count visited pairs (B, k) with weights (B, k)."""
         np.add.at(self.counts, (self._replica, pairs), weights)
         self.width_sq = 1.0 / (self.ridge + self.counts)
 
     def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs, (B, d, m)."""
+        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return rhs * self.width_sq[:, :, None]
 
     def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair: for one-hot pairs the width itself."""
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, which is its width, shape (B, P)."""
         return np.sqrt(self.width_sq)
 
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
-        """Return ln det of A_n/λ restricted to each block of features: (B, K)."""
+        """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
         logs = np.log1p(self.counts / self.ridge)
         return np.stack([logs[:, block].sum(axis=1) for block in blocks], axis=1)
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the counts: all else follows from them."""
+        """Return the counts, from which everything else is computed."""
         return {"counts": self.counts}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Take back what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         if (arrays["counts"] < 0).any():
             raise ValueError("counts are negative")
         self.counts = arrays["counts"]

@@ -1,4 +1,4 @@
-"""Matrix products in blocks that stay in cache."""
+"""Matrix products in blocks that fit into the cache."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from matrixrl.records import FloatArray
 
 __all__ = ["squared_row_norms"]
 
-_BLOCK_ENTRIES = 1 << 17  # one megabyte of float64: the product of a block is squared while in cache
+_BLOCK_ENTRIES = 1 << 17  # one megabyte of float64, so that a block is squared while it is in the cache
 
 
 def squared_row_norms(rows: FloatArray, factor: FloatArray) -> FloatArray:
-    r"""Return the squared norms of all rows after a linear map: \(\|x_p^\top G_b\|^2\).
+    r"""Return the squared norms of all rows after a linear map, \(\|x_p^\top G_b\|^2\).
 
     Args:
-        rows: (P, d).
-        factor: (B, d, k), one map for each replica.
+        rows: Vectors x_p, shape (P, d).
+        factor: One map G_b for each replica, shape (B, d, k).
 
     Returns:
-        (B, P).
+        Squared norms, shape (B, P).
 
     >>> squared_row_norms(np.eye(2), np.array([[[3.0], [4.0]]]))
     array([[ 9., 16.]])
@@ -30,7 +30,7 @@ def squared_row_norms(rows: FloatArray, factor: FloatArray) -> FloatArray:
     out = np.empty((n_replicas, n_rows))
     step = max(1, _BLOCK_ENTRIES // max(d, n_replicas * k))
     for i in range(0, n_rows, step):
-        images = maps @ rows[i : i + step].T  # one row for each map: squares are then added up along memory
+        images = maps @ rows[i : i + step].T  # one row for each map, so that squares are summed along memory
         images *= images
         images.reshape(n_replicas, k, -1).sum(axis=1, out=out[:, i : i + step])
     return out

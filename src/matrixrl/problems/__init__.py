@@ -2,23 +2,18 @@
 
 from matrixrl.problems.continuous import ContinuousTask, read_continuous
 from matrixrl.problems.env import MDPEnv
+from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task, draw_start
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
-from matrixrl.problems.mixture import MixtureTransitions
 from matrixrl.problems.problem import Problem
 from matrixrl.problems.reading import read_problem
 from matrixrl.problems.regret import RegretEvaluator
 from matrixrl.problems.solving import Solution, evaluate, evaluate_batch, optimal_q, solve
-from matrixrl.problems.transitions import (
-    DenseTransitions,
-    FactoredTransitions,
-    SparseTransitions,
-    Successors,
-    Transitions,
-)
+from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
+from matrixrl.problems.transitions import Successors, Transitions
 
 __all__ = [
     "ContinuousTask",
@@ -28,7 +23,6 @@ __all__ = [
     "FiniteMDP",
     "FunctionalTask",
     "MDPEnv",
-    "MixtureTransitions",
     "Problem",
     "RegretEvaluator",
     "Solution",

@@ -11,7 +11,8 @@ from scipy import sparse
 
 from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
 from matrixrl.features import Features, one_hot
-from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
+from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
+from matrixrl.problems.transitions import Transitions
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
 

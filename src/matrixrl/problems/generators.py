@@ -1,4 +1,4 @@
-"""MDPs to order, with the core M* known: random tabular, and random low-rank (soft aggregation)."""
+"""Random MDPs with a known core M*: tabular ones, and ones of low rank (soft aggregation)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from matrixrl.checks import integer, number
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, TablePhi, TablePsi
+from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.finite import FiniteMDP
-from matrixrl.problems.transitions import FactoredTransitions
 from matrixrl.records import FloatArray
 from matrixrl.seeding import generator
 
@@ -18,11 +18,11 @@ __all__ = ["EmbeddedMDP", "low_rank", "tabular"]
 
 @dataclass(frozen=True)
 class EmbeddedMDP:
-    """An MDP that its features embed exactly: P(s'|s,a) = φ(s,a)ᵀ core ψ(s') (Assumption 1).
+    """Hold an MDP and its true core: P(s'|s,a) = φ(s,a)ᵀ M* ψ(s') (YW19, Assumption 1).
 
     Attributes:
-        mdp: the world; `mdp.features` holds φ and ψ.
-        core: (d, d_psi) M*.
+        mdp: The MDP; `mdp.features` holds φ and ψ.
+        core: True core M*, shape (d, d_psi).
     """
 
     mdp: FiniteMDP
@@ -30,7 +30,7 @@ class EmbeddedMDP:
 
     @property
     def features(self) -> Features:
-        """φ and ψ of Assumption 1."""
+        """Feature maps φ and ψ."""
         return self.mdp.task.features
 
 
@@ -43,19 +43,23 @@ def tabular(
     orthonormal: bool = False,
     seed: int = 0,
 ) -> EmbeddedMDP:
-    """Return a random MDP with one-hot φ, so that M* is P itself (times a rotation if asked).
+    """Return a random MDP with one-hot φ; M* is P, times a rotation if `orthonormal` is True.
 
     Args:
-        n_states: S.
-        n_actions: A.
-        horizon: H.
-        n_successors: how many next states each pair can reach; all of them by default.
-        orthonormal: use a random rotation of the one-hot ψ, which keeps K_ψ = I but is dense.
-        seed: of the problem.
+        n_states: Number of states S.
+        n_actions: Number of actions A.
+        horizon: Steps in an episode H.
+        n_successors: Number of possible next states of each pair; all states if None.
+        orthonormal: Whether ψ is a random rotation of the one-hot features, which is dense but keeps K_ψ = I.
+        seed: Seed of the problem.
+
+    >>> made = tabular(n_states=4, n_actions=2, seed=0)
+    >>> made.mdp.n_states, made.core.shape
+    (4, (8, 4))
     """
     n_states, n_actions = _sizes(n_states, n_actions)
     reach = n_states if n_successors is None else n_successors
-    reach = min(n_states, integer("n_successors", reach, low=1, remedy="At least one next state."))
+    reach = min(n_states, integer("n_successors", reach, low=1, remedy="Give at least one next state."))
     rng = generator(seed, "problem")
     table = np.zeros((n_states, n_actions, n_states))
     for pair in table.reshape(-1, n_states):
@@ -82,21 +86,25 @@ def low_rank(
     seed: int = 0,
     noisy_rewards: bool = False,
 ) -> EmbeddedMDP:
-    """Return a random soft-aggregation MDP of rank d, whose P is never expanded.
+    """Return a random soft-aggregation MDP of rank d; P is stored as its factors.
 
-    φ(s,a) is a distribution over d meta-states, each meta-state leads to d_psi next-state factors, each a
-    distribution over states, and the expected reward is linear in φ.
+    φ(s,a) is a distribution over d meta-states, each row of M* is a distribution over d_psi next-state factors, each
+    factor is a distribution over states, and the expected reward is linear in φ.
 
     Args:
-        n_states: S.
-        n_actions: A.
-        d: number of features φ.
-        horizon: H.
-        d_psi: number of next-state features; d by default.
-        concentration: of the Dirichlet law of φ; below 1, pairs differ more.
-        orthonormal: transform ψ so that K_ψ = I (and M* with it; P stays the same).
-        seed: of the problem.
-        noisy_rewards: pay 0 or 1 at random with the right mean.
+        n_states: Number of states S.
+        n_actions: Number of actions A.
+        d: Number of features φ.
+        d_psi: Number of features ψ; d if None.
+        horizon: Steps in an episode H.
+        concentration: Concentration of the Dirichlet distribution of φ; smaller values give pairs that differ more.
+        orthonormal: Whether ψ is transformed so that K_ψ = I, and M* with it; P does not change.
+        seed: Seed of the problem.
+        noisy_rewards: Whether rewards are 0 or 1 at random, with the given means.
+
+    >>> made = low_rank(n_states=20, n_actions=2, d=3, seed=0)
+    >>> made.features.phi.d, made.core.shape
+    (3, (3, 3))
     """
     n_states, n_actions = _sizes(n_states, n_actions)
     d = integer("d", d, low=1, remedy="Give the number of features.")
@@ -109,7 +117,7 @@ def low_rank(
     theta = rng.random(d)
     transitions = FactoredTransitions(phi, core @ psi.T)
     if orthonormal:
-        # Ψ = UΣVᵀ: the columns of U are orthonormal features of the same span, at most min(d_psi, S) of them.
+        # Ψ = UΣVᵀ: U holds orthonormal features of the same span, at most min(d_psi, S) of them.
         left, sizes, right = np.linalg.svd(psi, full_matrices=False)
         psi, core = left, core @ right.T * sizes
     features = Features(TablePhi(phi), TablePsi(psi, pseudo=wide > n_states))

@@ -1,4 +1,4 @@
-"""Exact backward induction and policy evaluation on a known MDP."""
+"""Exact backward induction and policy evaluation of a known MDP."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from matrixrl.checks import fail
 from matrixrl.problems.finite import FiniteMDP
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Solution", "evaluate", "evaluate_batch", "solve"]
+__all__ = ["Solution", "evaluate", "evaluate_batch", "optimal_q", "solve"]
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The optimum of an MDP, in the environment's unit.
+    """Hold the optimum of an MDP, in the unit of its rewards.
 
     Attributes:
-        values: (H+1, S) V*; the last row is zero.
-        policy: (H, S) an optimal policy (the lowest optimal action).
-        start_value: V*(s0), averaged over the distribution of first states.
+        values: Optimal values V*, shape (H+1, S); the last row is zero.
+        policy: Optimal policy, shape (H, S); the lowest optimal action of each stage and state.
+        start_value: V*(s0), averaged over the distribution of the first state.
     """
 
     values: FloatArray
@@ -29,14 +29,17 @@ class Solution:
 
 
 def q_values(mdp: FiniteMDP, next_values: FloatArray) -> FloatArray:
-    """Return Q(s, a) = r(s, a) + E[V(s')]: next_values (S,) → (S, A)."""
+    """Return Q(s, a) = r(s, a) + E[V(s') | s, a] for the values V of the next stage: (S,) → (S, A)."""
     expected = mdp.transitions.expect(next_values[None, :])[0]
     total: FloatArray = mdp.task.reward + expected.T
     return total
 
 
 def solve(mdp: FiniteMDP) -> Solution:
-    """Return V*, an optimal policy and V*(s0) by backward induction.
+    """Return the optimal values and an optimal policy, computed by backward induction.
+
+    Args:
+        mdp: Known MDP.
 
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
     >>> solve(mdp).start_value
@@ -52,13 +55,28 @@ def solve(mdp: FiniteMDP) -> Solution:
 
 
 def optimal_q(mdp: FiniteMDP) -> FloatArray:
-    """Return Q* for every stage: (H, S, A)."""
+    """Return Q* of every stage, shape (H, S, A).
+
+    Args:
+        mdp: Known MDP.
+
+    >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
+    >>> optimal_q(mdp)[0].ravel()
+    array([2., 2.])
+    """
     values = solve(mdp).values
     return np.stack([q_values(mdp, values[h + 1]) for h in range(mdp.horizon)])
 
 
 def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
-    """Return V^π for every stage: policy (H, S) → (H+1, S).
+    """Return the values V^π of a policy at every stage, shape (H+1, S).
+
+    Args:
+        mdp: Known MDP.
+        policy: Action of each stage and state, shape (H, S).
+
+    Raises:
+        InvalidInput: The policy has another shape, or an entry is not an action.
 
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
     >>> evaluate(mdp, np.zeros((4, 2), dtype=int))[0]
@@ -77,7 +95,7 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
 
 
 def evaluate_batch(mdp: FiniteMDP, policies: IntArray) -> FloatArray:
-    """Return V^π of B policies at once: (B, H, S) → (B, H+1, S)."""
+    """Return the values V^π of B policies: (B, H, S) → (B, H+1, S)."""
     n_replicas, horizon, n_states = policies.shape
     pairs = policies.astype(np.int64) * n_states + np.arange(n_states)
     rewards = mdp.task.reward.T.ravel()[pairs]

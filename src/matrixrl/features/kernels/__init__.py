@@ -1,4 +1,4 @@
-"""Kernels: functions, scikit-learn objects or names, checked; observations scaled to a common unit."""
+"""Kernels from functions, scikit-learn objects or names; scaling of observations to a common range."""
 
 from matrixrl.features.kernels.actions import action_factor
 from matrixrl.features.kernels.kernel import Kernel, as_kernel, check_gram

@@ -1,4 +1,4 @@
-"""What actions share: the kernel of actions inside a kernel of state-action pairs."""
+"""Kernel of actions inside a kernel of state-action pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ __all__ = ["action_factor"]
 
 
 def action_factor(n_actions: int, correlation: float) -> FloatArray:
-    """Return rows b_a with b_aᵀb_a' = 1 for equal actions and the correlation for others: (A, A).
+    """Return an (A, A) matrix with rows b_a such that b_aᵀb_a' is 1 for equal actions and ρ for different ones.
+
+    Args:
+        n_actions: Number of actions A.
+        correlation: Kernel ρ of two different actions, in [0, 1).
 
     >>> b = action_factor(2, 0.5)
     >>> (b @ b.T).round(12)

@@ -1,4 +1,4 @@
-"""One kind of kernel inside the library, whatever a user hands over."""
+"""Kernel objects with checked results, from functions, scikit-learn kernels or names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from matrixrl.records import FloatArray
 __all__ = ["PAIRWISE", "Kernel", "as_kernel", "check_gram"]
 
 PAIRWISE = ("rbf", "linear", "polynomial", "laplacian", "cosine")
-"""Names that scikit-learn's `pairwise_kernels` knows and that need nothing but points."""
+"""Names of kernels of scikit-learn's `pairwise_kernels` that need no further parameters."""
 
-_ASYMMETRY = 1e-8  # of the largest entry: more than rounding
-_NEGATIVE = 1e-8  # of the largest eigenvalue, likewise
+_ASYMMETRY = 1e-8  # relative to the largest entry: larger differences are not rounding errors
+_NEGATIVE = 1e-8  # relative to the largest eigenvalue, likewise
 
 
 class Kernel:
-    """A kernel k(X, Y) whose answers are checked.
+    """Kernel k(x, y) of points that checks the shape and finiteness of its values.
 
     Args:
-        function: (n, p), (m, p) → (n, m).
-        name: what it is called in messages.
-        diagonal: (n, p) → (n,), where there is a short cut.
+        function: Function that maps points (n, p) and (m, p) to kernel values (n, m).
+        name: Name of the kernel in error messages.
+        diagonal: Function that maps points (n, p) to k(x, x), shape (n,); computed from `function` if None.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Kernel:
         self._function, self.name, self._diagonal = function, name, diagonal
 
     def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Return k(x_i, y_j): (n, m)."""
+        """Return k(x_i, y_j): (n, p), (m, p) → (n, m)."""
         found = np.asarray(self._function(x, y), dtype=np.float64)
         if found.shape != (len(x), len(y)):
             rule = f"must return shape {(len(x), len(y))} for {len(x)} and {len(y)} points"
@@ -47,7 +47,7 @@ class Kernel:
         return found
 
     def diagonal(self, x: FloatArray) -> FloatArray:
-        """Return k(x_i, x_i): (n,)."""
+        """Return k(x_i, x_i): (n, p) → (n,)."""
         if self._diagonal is None:
             return np.array([self(row[None], row[None])[0, 0] for row in x])
         found = np.asarray(self._diagonal(x), dtype=np.float64)
@@ -58,7 +58,14 @@ class Kernel:
 
 
 def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
-    """Return a kernel from a name of scikit-learn's pairwise kernels, one of its kernel objects, or a function.
+    """Return a kernel from a function, a scikit-learn kernel object or a name of `PAIRWISE`; RBF(1.0) if None.
+
+    Args:
+        value: Kernel, function of two arrays of points, scikit-learn kernel object, name, or None.
+        argument: Name of the kernel in error messages.
+
+    Raises:
+        InvalidInput: `value` is neither callable nor a known name.
 
     >>> as_kernel("linear")(np.eye(2), np.ones((1, 2))).ravel()
     array([1., 1.])
@@ -66,7 +73,7 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
     if isinstance(value, Kernel):
         return value
     if value is None or (isinstance(value, str) and value == "rbf"):
-        from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
+        from sklearn.gaussian_process.kernels import RBF  # imported here because it is slow to import
 
         value = RBF(1.0)
     if isinstance(value, str):
@@ -81,7 +88,15 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
 
 
 def check_gram(argument: str, gram: FloatArray) -> FloatArray:
-    """Return a Gram matrix that is symmetric and positive semi-definite, or say by how much it is not."""
+    """Return a Gram matrix made exactly symmetric; raise if it is not symmetric and positive semi-definite.
+
+    Args:
+        argument: Name of the kernel in error messages.
+        gram: Kernel values, shape (n, n).
+
+    Raises:
+        InvalidInput: The matrix is not symmetric or not positive semi-definite, beyond rounding errors.
+    """
     size = float(np.abs(gram).max()) if gram.size else 0.0
     asymmetry = float(np.abs(gram - gram.T).max()) if gram.size else 0.0
     if asymmetry > _ASYMMETRY * max(size, 1e-300):

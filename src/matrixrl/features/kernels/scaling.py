@@ -1,4 +1,4 @@
-"""Observations in a common unit: half the range of their space, or the largest value seen where it has no bounds."""
+"""Scale observations to about [-1, 1]."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from matrixrl.records import FloatArray
 
 __all__ = ["ObservationScale"]
 
-_UNBOUNDED = 1e6  # bounds beyond it are "any number" in all but name
+_UNBOUNDED = 1e6  # bounds beyond this size are treated as infinite
 
 
 class ObservationScale:
-    """Maps observations to about [-1, 1], without tuning (design 4.1b).
+    """Map observations to about [-1, 1].
 
-    A coordinate with bounds is centred and divided by half its range; one without is divided by the largest |x| seen
-    so far. Scaling by the spread of early data would be too narrow.
+    An observation with bounds is centred and divided by half its range. One without bounds is divided by the largest
+    absolute value seen so far; the standard deviation of early data would be too small a scale, because the first
+    episodes visit a small part of the space.
 
     Args:
-        low: (p,) lower bounds, infinite where there are none.
-        high: (p,) upper bounds.
+        low: Lower bounds, shape (p,); infinite where there are none.
+        high: Upper bounds, shape (p,); infinite where there are none.
+
+    Raises:
+        InvalidInput: A lower bound is above its upper bound, or NaN.
 
     >>> scale = ObservationScale(np.array([0.0, -np.inf]), np.array([4.0, np.inf]))
     >>> scale.see(np.array([[1.0, 8.0]]))
@@ -37,25 +41,25 @@ class ObservationScale:
         self._free = ~bounded
         self._centre = np.where(bounded, 0.5 * (np.where(bounded, low, 0.0) + np.where(bounded, high, 0.0)), 0.0)
         half = 0.5 * (np.where(bounded, high, 1.0) - np.where(bounded, low, -1.0))
-        self._half = np.where(half > 0.0, half, 1.0)  # a constant coordinate says nothing, in any unit
+        self._half = np.where(half > 0.0, half, 1.0)  # an observation that is constant keeps its unit
         self._seen = np.zeros(len(low))
 
     @property
     def size(self) -> int:
-        """P."""
+        """Number of observations p."""
         return len(self._centre)
 
     @property
     def seen(self) -> FloatArray:
-        """(p,) the largest |x| so far where there are no bounds; all that changes."""
+        """Largest absolute values of the unbounded observations so far, shape (p,); 0 for bounded ones."""
         return self._seen
 
     def restore(self, seen: FloatArray) -> None:
-        """Take back what `seen` was."""
+        """Restore the value of `seen`."""
         self._seen = np.asarray(seen, dtype=np.float64)
 
     def see(self, observations: FloatArray) -> bool:
-        """Take note of observations (n, p); return whether the unit changed."""
+        """Update `seen` from observations (n, p); return whether the scale changed."""
         if not self._free.any() or not len(observations):
             return False
         largest = np.where(self._free, np.abs(observations).max(axis=0), 0.0)
@@ -64,7 +68,7 @@ class ObservationScale:
         return grown
 
     def __call__(self, observations: FloatArray) -> FloatArray:
-        """Return observations (n, p) in the common unit."""
+        """Return scaled observations: (n, p) → (n, p)."""
         unit = np.where(self._free, np.where(self._seen > 0.0, self._seen, 1.0), self._half)
         scaled: FloatArray = (observations - self._centre) / unit
         return scaled

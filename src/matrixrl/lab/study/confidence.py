@@ -33,7 +33,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
         episodes: Number of episodes N.
     """
     psi, phi = world.features.psi, world.features.phi
-    context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_columns)
+    context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
     settings = {"radius": radius, "delta": DELTA}
     simulation = Simulation(world.mdp, n_episodes=episodes, seeds=range(runs), settings=settings)
     inside = {kind: np.ones(runs, dtype=bool) for kind in SETS}

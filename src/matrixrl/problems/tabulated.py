@@ -1,0 +1,131 @@
+"""Transition laws that store every row P(·|s,a), in a dense array or a sparse matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from matrixrl.checks import distributions, fail, shaped
+from matrixrl.problems.inversion import cumulative, invert
+from matrixrl.problems.transitions import Successors, Transitions
+from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import PROBABILITY
+
+__all__ = ["DenseTransitions", "SparseTransitions"]
+
+
+class DenseTransitions(Transitions):
+    """Store P as an array.
+
+    Args:
+        table: Probabilities P[s, a, s'], shape (S, A, S); each row is a distribution over next states.
+
+    >>> t = DenseTransitions([[[0.5, 0.5]], [[0.0, 1.0]]])
+    >>> t.expect(np.array([[0.0, 2.0]]))
+    array([[[1., 2.]]])
+    """
+
+    def __init__(self, table: object) -> None:
+        array = shaped("P", table, (None, None, None), remedy="Give P[s, a, s'], shape (S, A, S).")
+        if array.shape[2] != array.shape[0]:
+            fail("P", "must have shape (S, A, S)", f"shape {array.shape}", "Give P[s, a, s'].")
+        distributions("P", array)
+        self.n_states, self.n_actions, _ = array.shape
+        self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.n_states)
+        self._cdf = cumulative(self._rows)
+
+    def expect(self, values: FloatArray) -> FloatArray:
+        """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
+        return (values @ self._rows.T).reshape(-1, self.n_actions, self.n_states)
+
+    def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
+        """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
+        return self._rows[self.pair_index(states, actions)]
+
+    def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
+        """Return the next states that uniform numbers select; all arrays have shape (k,)."""
+        return invert(self._cdf, self.pair_index(states, actions), uniforms)
+
+    def most_successors(self) -> int:
+        """Return the largest number of possible next states of a pair."""
+        return int(np.count_nonzero(self._rows, axis=1).max())
+
+    def successors(self) -> Successors:
+        """Return the possible next states of every pair."""
+        possible = self._rows != 0.0
+        counts = possible.sum(axis=1)
+        inside = np.arange(counts.max()) < counts[:, None]
+        states, chance, cdf = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape), np.ones(inside.shape)
+        states[inside] = np.nonzero(possible)[1]
+        chance[inside] = self._rows[possible]
+        cdf[inside] = self._cdf[possible]
+        return Successors(states, chance, cdf)
+
+
+class SparseTransitions(Transitions):
+    """Store P as a scipy.sparse matrix.
+
+    Args:
+        matrix: Probabilities, shape (S·A, S); row s·A + a is P(·|s,a).
+        n_actions: Number of actions A.
+
+    >>> t = SparseTransitions(sparse.csr_array([[0.5, 0.5], [0.0, 1.0]]), n_actions=1)
+    >>> t.expect(np.array([[0.0, 2.0]]))
+    array([[[1., 2.]]])
+    """
+
+    def __init__(self, matrix: sparse.sparray | sparse.spmatrix, n_actions: int) -> None:
+        csr = sparse.csr_array(matrix, dtype=np.float64)
+        n_rows, n_states = csr.shape
+        if n_rows != n_states * n_actions:
+            fail(
+                "P",
+                f"must have shape (S·A, S) with A = {n_actions}",
+                f"shape {csr.shape}",
+                "Row s·A + a holds P(·|s,a).",
+            )
+        if not np.isfinite(csr.data).all():
+            fail("P", "must be finite", "NaN or infinity", "Remove or replace those entries.")
+        if (csr.data < -PROBABILITY).any():
+            fail("P", "must not be negative", f"{csr.data.min():.6g}", "Probabilities are >= 0.")
+        sums = np.asarray(csr.sum(axis=1)).ravel()
+        if (np.abs(sums - 1.0) > PROBABILITY).any():
+            worst = int(np.argmax(np.abs(sums - 1.0)))
+            place = f"sum {sums[worst]:.6g} at row {worst}"
+            fail("P", "rows must sum to one", place, "Normalise each row.")
+        self.n_states, self.n_actions = n_states, n_actions
+        order = np.arange(n_rows).reshape(n_states, n_actions).T.ravel()
+        self._csr = csr[order]
+        # Successors are padded to the longest row, so that sampling many pairs is one comparison.
+        counts = np.diff(self._csr.indptr)
+        width = int(counts.max())
+        self._next = np.zeros((n_rows, width), dtype=np.int64)
+        self._chance = np.zeros((n_rows, width))
+        inside = np.arange(width) < counts[:, None]
+        self._next[inside] = self._csr.indices
+        self._chance[inside] = self._csr.data
+        self._cdf = cumulative(self._chance)
+
+    def expect(self, values: FloatArray) -> FloatArray:
+        """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
+        product = np.asarray(self._csr @ values.T).T
+        return product.reshape(-1, self.n_actions, self.n_states)
+
+    def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
+        """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
+        chosen: FloatArray = self._csr[self.pair_index(states, actions)].toarray()
+        return chosen
+
+    def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
+        """Return the next states that uniform numbers select; all arrays have shape (k,)."""
+        pairs = self.pair_index(states, actions)
+        drawn: IntArray = self._next[pairs, invert(self._cdf, pairs, uniforms)]
+        return drawn
+
+    def most_successors(self) -> int:
+        """Return the largest number of possible next states of a pair."""
+        return int(self._next.shape[1])
+
+    def successors(self) -> Successors:
+        """Return the possible next states of every pair."""
+        return Successors(self._next, self._chance, self._cdf)

@@ -95,6 +95,13 @@ class Agent:
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(algorithm.start(known, [chosen]), compiled)
 
+    @classmethod
+    def around(cls, algorithm: Algorithm) -> Self:
+        """Return an agent around an algorithm that was started with one replica; both share what is learned."""
+        agent = cls.__new__(cls)
+        agent._setup(algorithm, algorithm.compiled)
+        return agent
+
     def _setup(self, algorithm: Algorithm, compiled: bool | None) -> None:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
@@ -318,7 +325,7 @@ class Agent:
             certificate=episode._certificate,
         )
         with uninterrupted():
-            self._algorithm.update(episode._steps())
+            self._algorithm.update(episode.steps())
             self._log.append(record)
             self._abandon(episode)
             self._advice = None

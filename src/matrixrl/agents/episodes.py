@@ -114,8 +114,8 @@ class OpenEpisode:
         if self.is_finished:
             raise ProtocolError(f"{call} was called after the last step of the episode; end it")
 
-    def _steps(self) -> Steps:
-        """Return the steps of the only replica."""
+    def steps(self) -> Steps:
+        """Return the steps that were observed, as a batch of one replica."""
         ended = np.zeros(self.stage, dtype=np.bool_)
         ended[-1] = self._terminated
         return Steps.of(

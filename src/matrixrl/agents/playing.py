@@ -17,8 +17,9 @@ from matrixrl.seeding import restore, state_of, stream_seed
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
+    from matrixrl.agents.episodes import OpenEpisode
 
-__all__ = ["play_episodes", "premature_end"]
+__all__ = ["play_episodes", "play_through"]
 
 
 def play_episodes(
@@ -72,32 +73,31 @@ class _Mark:
 
 
 def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
-    seed = None if agent._env_is_seeded else stream_seed(agent.seed, "env")
-    obs, _ = env.reset(seed=seed)
+    obs, _ = env.reset(seed=None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
     agent._env_is_seeded = True
     obs = _kept(obs)
     episode = agent.begin_episode()
     if certify:
         agent._certify_from(episode, obs)
-    horizon = agent.problem.task.horizon
+    play_through(episode, env, obs, agent.problem.task.horizon)
+    return episode.end()
+
+
+def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, horizon: int) -> None:
+    """Play an episode in an environment from its first observation to its last step."""
+    obs = _kept(obs)
     for stage in range(horizon):
         action = episode.act(obs)
         next_obs, reward, terminated, truncated, _ = env.step(action)
         episode.observe(obs, action, float(reward), next_obs, bool(terminated))
         obs = _kept(next_obs)
         if terminated:
-            break
+            return
         if truncated and stage < horizon - 1:
-            raise premature_end(stage + 1, horizon)
-    return episode.end()
-
-
-def premature_end(steps: int, horizon: int) -> ProtocolError:
-    """Return the error of an environment that truncates episodes before the horizon."""
-    return ProtocolError(
-        f"the environment truncated an episode after {steps} steps, before the horizon of {horizon}; "
-        "make it with a longer time limit or give a smaller horizon"
-    )
+            raise ProtocolError(
+                f"the environment truncated an episode after {stage + 1} steps, before the horizon of {horizon}; "
+                "make it with a longer time limit or give a smaller horizon"
+            )
 
 
 def _kept(obs: Any) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from numpy.typing import NDArray
 
-from matrixrl.agents.playing import premature_end
+from matrixrl.agents import Agent, OpenEpisode
+from matrixrl.agents.playing import play_through
 from matrixrl.algorithms import Algorithm
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import FiniteMDP, Problem
@@ -89,34 +90,11 @@ class EnvWorld:
 
     def play(self, algorithm: Algorithm, plan: Any) -> Steps:
         """Play one episode."""
-        problem, env, horizon = self._problem, self._env, self._problem.task.horizon
-        obs, _ = env.reset(seed=None if self._is_seeded else stream_seed(self._seed, "env"))
+        obs, _ = self._env.reset(seed=None if self._is_seeded else stream_seed(self._seed, "env"))
         self._is_seeded = True
-        state = problem.state("obs", obs)
-        states, actions, rewards, next_states, terminated = [], [], [], [], False
-        for h in range(horizon):
-            action = int(algorithm.act(plan, h, np.asarray(state)[None])[0])
-            obs, reward, ended, truncated, _ = env.step(action + problem.first_action)
-            terminated = bool(ended)
-            following = problem.state("next_obs", obs)
-            states.append(state)
-            actions.append(action)
-            rewards.append(problem.reward(float(reward)))
-            next_states.append(problem.state_after_end(following) if terminated else following)
-            state = following
-            if terminated:
-                break
-            if truncated and h < horizon - 1:
-                raise premature_end(h + 1, horizon)
-        last = np.zeros(len(actions), dtype=np.bool_)
-        last[-1] = terminated
-        return Steps.of(
-            np.array(states)[None],
-            np.array(actions)[None],
-            np.array(rewards)[None],
-            np.array(next_states)[None],
-            last[None],
-        )
+        episode = OpenEpisode(Agent.around(algorithm), plan)
+        play_through(episode, self._env, obs, self._problem.task.horizon)
+        return episode.steps()
 
     @property
     def _stream(self) -> np.random.Generator:

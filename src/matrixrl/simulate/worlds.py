@@ -87,12 +87,15 @@ class EnvWorld:
         assert problem.env is not None
         self._problem, self._env, self._seed = problem, problem.env, seed
         self._is_seeded = False
+        self._agent: Agent | None = None
 
     def play(self, algorithm: Algorithm, plan: Any) -> Steps:
         """Play one episode."""
         obs, _ = self._env.reset(seed=None if self._is_seeded else stream_seed(self._seed, "env"))
         self._is_seeded = True
-        episode = OpenEpisode(Agent.around(algorithm), plan)
+        if self._agent is None:
+            self._agent = Agent.around(algorithm)
+        episode = OpenEpisode(self._agent, plan)
         play_through(episode, self._env, obs, self._problem.task.horizon)
         return episode.steps()
 

@@ -79,17 +79,16 @@ def fill_in_compiled(
         by_replica,
         by_replica.astype(np.uint32),
         np.zeros(n_replicas, dtype=np.int64),
-        np.zeros((n_replicas, 0)),
     )
     bound = (
-        np.zeros((n_replicas, 0)) if belief.slack is None else belief.slack,
+        np.zeros(belief.reaches[0].half_width.shape) if belief.slack is None else belief.slack,
         np.stack([reach.half_width for reach in belief.reaches], axis=1),
         *split_forms(belief.confidence_set.members),
         belief.is_normalised,
     )
     reward = np.broadcast_to(belief.most, (n_replicas, *belief.most.shape[-2:])).reshape(n_replicas, -1)
     backup.fill_plan(
-        estimate, bound, reward, tie_break, *ends, values, policy, _by_pairs(preference), TIE, _by_pairs(q_out)
+        estimate, bound, reward, 0, tie_break, *ends, values, policy, _by_pairs(preference), TIE, _by_pairs(q_out)
     )
 
 

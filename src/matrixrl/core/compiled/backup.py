@@ -16,7 +16,7 @@ __all__ = ["fill_plan", "split_all"]
 
 # Places in the tuples of arguments. They are plain tuples, because numba stores machine code under the types of the
 # arguments, and could not read it back after a class among them was renamed.
-ROWS, PSI, TOTAL, CORE, TIMES, SUCCESSORS, WIDEST, SHRINK = range(8)
+ROWS, PSI, TOTAL, CORE, SHARES, SUCCESSORS, WIDEST = range(7)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
 
 
@@ -48,8 +48,8 @@ def _largest(v: Any, u: Any, c: float) -> float:
 
 
 @compiled
-def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> None:
-    """Fill in shift and scale (m,) of every member of the set for v (d_psi,); u is Ψᵀ1.
+def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> tuple[float, float]:
+    """Fill in shift and scale (m,) of every member of the set for v (d_psi,), and return the range of v; u is Ψᵀ1.
 
     The centre is nothing (0), the share of v along u (1), or the middle of the range of v for constant u (2); the norm
     of the rest is the two-norm (0), the largest entry (1), or a constant (2).
@@ -68,35 +68,7 @@ def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> None:
             scale[m] = _largest(v, u, c)
         else:
             scale[m] = bound[CONSTANT][m]
-
-
-@compiled
-def _expected(estimate: Any, b: int, weights: Any, v: Any, first: int, mean: Any) -> None:
-    """Fill in φᵀM_n v of the pairs first … first + S − 1 of replica b, by one of three forms of the estimate."""
-    rows, n_states = estimate[ROWS], len(mean)
-    d = rows.shape[0]
-    if d > 0:  # any features: four at a time, so that the sums stay in registers
-        mean[:] = 0.0
-        for j in range(0, d - d % 4, 4):
-            w, x, y, z = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-            for s in range(n_states):
-                p = first + s
-                two = w * rows[j, p] + x * rows[j + 1, p]
-                mean[s] += two + (y * rows[j + 2, p] + z * rows[j + 3, p])
-        for j in range(d - d % 4, d):
-            w = weights[j]
-            for s in range(n_states):
-                mean[s] += w * rows[j, first + s]
-    elif len(weights) > 0:  # one-hot pairs, M_n as a matrix
-        mean[:] = weights[first : first + n_states]
-    else:  # one-hot pairs, the next states seen as lists
-        times, successors, shrink = estimate[TIMES][b], estimate[SUCCESSORS][b], estimate[SHRINK][b]
-        mean[:] = 0.0
-        for k in range(estimate[WIDEST][b]):
-            for s in range(n_states):
-                mean[s] += times[k, first + s] * v[successors[k, first + s]]
-        for s in range(n_states):
-            mean[s] *= shrink[first + s]
+    return low, high
 
 
 @compiled
@@ -104,6 +76,7 @@ def fill_plan(
     estimate: Any,
     bound: Any,
     reward: Any,
+    first_replica: int,
     ties: Any,
     end_state: int,
     end_reward: float,
@@ -119,14 +92,15 @@ def fill_plan(
     compiler processes four states at a time.
 
     Args:
-        estimate: (rows, psi, total, core, times, successors, widest, shrink): rows (d, P) features φ of all pairs,
-            (0, 0) if one-hot; psi (S, d_psi) weighted as in ΨᵀV, (0, 0) if one-hot; total (d_psi,) u; core (B, d,
-            d_psi) M_n, or (B, 0, 0) where next states are lists: times and successors (B, K, P), widest (B,) the
-            length of the longest list, shrink (B, P) 1/(λ + visits).
-        bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or (B, 0) if the
-            set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,) as in
-            `split_all`; whether bounds are clipped to the range of V, else V to [0, H].
+        estimate: (rows, psi, total, core, shares, successors, widest): rows (d, P) features φ of all pairs, (0, 0) if
+            one-hot; psi (S, d_psi) weighted as in ΨᵀV, (0, 0) if one-hot; total (d_psi,) u; core (B, d, d_psi) M_n, or
+            (B, 0, 0) where next states are lists: successors and their entries of M_n, shares, (B, K, P), widest (B,)
+            the length of the longest list.
+        bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or zeros if
+            the set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,)
+            as in `split_all`; whether bounds are clipped to the range of V, else V to [0, H].
         reward: (B, P) the largest unit rewards that are believed.
+        first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) what breaks ties.
         end_state: State whose value is known, or -1.
         end_reward: Its unit reward.
@@ -138,7 +112,9 @@ def fill_plan(
     """
     n_replicas, horizon, n_states = policy.shape
     n_members, n_actions = len(bound[CENTRE]), ties.shape[1]
-    core, psi, total = estimate[CORE], estimate[PSI], estimate[TOTAL]
+    rows, psi, total, core = estimate[ROWS], estimate[PSI], estimate[TOTAL], estimate[CORE]
+    shares, successors, widest = estimate[SHARES], estimate[SUCCESSORS], estimate[WIDEST]
+    d, has_core = rows.shape[0], core.shape[1] > 0
     slack, half_width, is_normalised = bound[SLACK], bound[HALF_WIDTH], bound[IS_NORMALISED]
     weights = np.empty((n_replicas, core.shape[1]))
     shift, scale = np.empty((n_replicas, n_members)), np.empty((n_replicas, n_members))
@@ -149,35 +125,53 @@ def fill_plan(
     for h in range(horizon - 1, -1, -1):
         for b in range(n_replicas):
             following = values[b, h + 1]
-            low[b], high[b] = following.min(), following.max()
             v = np.dot(following, psi) if len(psi) > 0 else following
-            if core.shape[1] > 0:
-                weights[b] = np.dot(core[b], v)
-            split_all(bound, v, total, shift[b], scale[b])
+            if has_core:
+                weights[b] = np.dot(core[first_replica + b], v)
+            low[b], high[b] = split_all(bound, v, total, shift[b], scale[b])
+            if len(psi) > 0:
+                low[b], high[b] = following.min(), following.max()
         best[:] = -np.inf
         score[:] = -np.inf
         for a in range(n_actions):
             first = a * n_states
             for b in range(n_replicas):  # inside, so that the features of an action are read from memory once
-                q[:] = 0.0
-                if h < horizon - 1:
-                    _expected(estimate, b, weights[b], values[b, h + 1], first, mean)
+                r = first_replica + b
+                if h == horizon - 1:
+                    q[:] = 0.0
+                else:
+                    # φᵀM_n v, by one of three forms of the estimate
+                    if d > 0:  # any features: four at a time, so that the sums stay in registers
+                        mean[:] = 0.0
+                        for j in range(0, d - d % 4, 4):
+                            w, x, y, z = weights[b, j], weights[b, j + 1], weights[b, j + 2], weights[b, j + 3]
+                            for s in range(n_states):
+                                p = first + s
+                                two = w * rows[j, p] + x * rows[j + 1, p]
+                                mean[s] += two + (y * rows[j + 2, p] + z * rows[j + 3, p])
+                        for j in range(d - d % 4, d):
+                            w = weights[b, j]
+                            for s in range(n_states):
+                                mean[s] += w * rows[j, first + s]
+                    elif has_core:  # one-hot pairs, M_n as a matrix
+                        mean[:] = weights[b, first : first + n_states]
+                    else:  # one-hot pairs, the next states seen as lists
+                        mean[:] = 0.0
+                        for k in range(widest[r]):
+                            for s in range(n_states):
+                                mean[s] += shares[r, k, first + s] * values[b, h + 1, successors[r, k, first + s]]
                     q[:] = np.inf
                     for m in range(n_members):
                         c, z = shift[b, m], scale[b, m]
-                        if is_normalised:
-                            for s in range(n_states):
-                                mean_here = mean[s] + c * slack[b, first + s]
-                                q[s] = min(q[s], mean_here + z * half_width[b, m, first + s])
-                        else:
-                            for s in range(n_states):
-                                q[s] = min(q[s], mean[s] + z * half_width[b, m, first + s])
+                        for s in range(n_states):
+                            mean_here = mean[s] + c * slack[r, first + s]
+                            q[s] = min(q[s], mean_here + z * half_width[r, m, first + s])
                     if is_normalised:
                         least, most = low[b], high[b]
                         for s in range(n_states):
                             q[s] = min(max(q[s], least), most)
                 for s in range(n_states):
-                    q[s] += reward[b, first + s]
+                    q[s] += reward[r, first + s]
                     best[b, s] = max(best[b, s], q[s])
                 if len(q_out) > 0:
                     q_out[b, h, first : first + n_states] = q

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -39,6 +39,7 @@ class SetContext:
         horizon: H.
         c_psi: C_ψ of Assumption 2' (‖Ψᵀv‖₂ <= C_ψ‖v‖_∞).
         c_psi_columns: C_ψ of Assumption 2 (‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞).
+        total_sq: ‖u‖₂².
     """
 
     total: FloatArray
@@ -46,16 +47,15 @@ class SetContext:
     horizon: int
     c_psi: float
     c_psi_columns: float
+    total_sq: float = field(init=False)
 
     @property
     def d_psi(self) -> int:
         """Number of features ψ."""
         return len(self.total)
 
-    @property
-    def total_sq(self) -> float:
-        """‖u‖₂²."""
-        return float(self.total @ self.total)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total_sq", float(self.total @ self.total))  # read once a stage
 
 
 @dataclass(frozen=True, slots=True)

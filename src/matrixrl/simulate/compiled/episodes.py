@@ -17,7 +17,7 @@ from matrixrl.core.compiled.jit import compiled
 
 __all__ = ["BACKUP_DIGEST", "Bounds", "Learned", "Played", "World", "play_episodes", "refresh_all"]
 
-BACKUP_DIGEST = "97e819627761ff3a"
+BACKUP_DIGEST = "89ffbb4d0ec2d6fb"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 
@@ -40,6 +40,7 @@ class World(NamedTuple):
         end_reward: Its unit reward.
         optimal_value: V*(s0).
         measures: Whether regret is measured.
+        ones: (S,) u = Ψᵀ1 of one-hot ψ.
     """
 
     following: Any
@@ -56,6 +57,7 @@ class World(NamedTuple):
     end_reward: float
     optimal_value: float
     measures: bool
+    ones: Any
 
 
 class Bounds(NamedTuple):
@@ -96,6 +98,7 @@ class Learned(NamedTuple):
         widest: (B,) the largest of these numbers.
         successors: (B, K, P) the successors.
         times: (B, K, P) how often each was seen; 0 beyond the last.
+        shares: (B, K, P) times/(λ + visits), the entries of M_n.
         counts: (B, P) visits again, the algorithm's own array.
         moment: (B, P, S) `times` again, likewise.
         reward_moment: (B, P) sums of unit rewards, likewise.
@@ -109,6 +112,7 @@ class Learned(NamedTuple):
     widest: Any
     successors: Any
     times: Any
+    shares: Any
     counts: Any
     moment: Any
     reward_moment: Any
@@ -140,10 +144,11 @@ class Played(NamedTuple):
 
 # The loops take plain tuples, as core.compiled.backup explains; fields are found by their place.
 (FOLLOWING, CHANCE, CDF, START, START_CDF, REWARD, PAYS, LOW, HIGH, NOISY) = range(10)
-(END_STATE, END_REWARD, OPTIMAL_VALUE, MEASURES) = range(10, 14)
+(END_STATE, END_REWARD, OPTIMAL_VALUE, MEASURES, ONES) = range(10, 15)
 (CENTRE, NORM, CONSTANT, IS_NORMALISED, BY_VISITS, LEARNS_REWARD, REWARD_BY_VISITS) = range(7)
 (HALF_WIDTH, MOST, LEAST) = range(7, 10)
-(RIDGE, VISITS, N_SUCCESSORS, WIDEST, SUCCESSORS, TIMES, COUNTS, MOMENT, REWARD_MOMENT, SHRINK, SLACK) = range(11)
+(RIDGE, VISITS, N_SUCCESSORS, WIDEST, SUCCESSORS, TIMES, SHARES, COUNTS, MOMENT, REWARD_MOMENT) = range(10)
+(SHRINK, SLACK) = range(10, 12)
 (STATES, ACTIONS, REGRET, RETURNS, LENGTHS, UPPER, CERTIFIED) = range(7)
 
 
@@ -164,21 +169,19 @@ def _plan(
 
     `preference`, which counts `weight` times, and `q_out` are (1, H, P), or (0, 0, 0) for none.
     """
-    nothing, ones = np.zeros((0, 0)), np.ones(values.shape[2])
-    here = slice(b, b + 1)
+    nothing = np.zeros((0, 0))
     estimate = (
         nothing,
         nothing,
-        ones,
+        world[ONES],
         np.zeros((1, 0, 0)),
-        known[TIMES][here],
-        known[SUCCESSORS][here],
-        known[WIDEST][here],
-        known[SHRINK][here],
+        known[SHARES],
+        known[SUCCESSORS],
+        known[WIDEST],
     )
     bound = (
-        known[SLACK][here],
-        bounds[HALF_WIDTH][here],
+        known[SLACK],
+        bounds[HALF_WIDTH],
         bounds[CENTRE],
         bounds[NORM],
         bounds[CONSTANT],
@@ -187,7 +190,8 @@ def _plan(
     fill_plan(
         estimate,
         bound,
-        bounds[MOST][here],
+        bounds[MOST],
+        b,
         ties.reshape((1, len(ties))),
         world[END_STATE],
         world[END_REWARD],
@@ -203,24 +207,21 @@ def _plan(
 def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any, values: Any) -> float:
     """Return a lower bound on the value of a policy (H, S), in unit reward; `values` (H + 1, S) is overwritten."""
     horizon, n_states = policy.shape
-    times, successors, n_successors = known[TIMES][b], known[SUCCESSORS][b], known[N_SUCCESSORS][b]
-    shrink, slack = known[SHRINK][b], known[SLACK][b]
-    half_width, least = bounds[HALF_WIDTH][b], bounds[LEAST][b]
-    n_members, ones = len(bounds[CENTRE]), np.ones(n_states)
+    shares, successors, n_successors = known[SHARES][b], known[SUCCESSORS][b], known[N_SUCCESSORS][b]
+    slack, half_width, least = known[SLACK][b], bounds[HALF_WIDTH][b], bounds[LEAST][b]
+    n_members = len(bounds[CENTRE])
     shift, scale = np.empty(n_members), np.empty(n_members)
     form = (slack, half_width, bounds[CENTRE], bounds[NORM], bounds[CONSTANT], bounds[IS_NORMALISED])
     for h in range(horizon - 1, -1, -1):
         v = values[h + 1]
-        low, high = v.min(), v.max()
-        split_all(form, v, ones, shift, scale)
+        low, high = split_all(form, v, world[ONES], shift, scale)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
             worth = least[p]
             if h < horizon - 1:
                 mean = 0.0
                 for k in range(n_successors[p]):
-                    mean += times[k, p] * v[successors[k, p]]
-                mean *= shrink[p]
+                    mean += shares[k, p] * v[successors[k, p]]
                 bound = -np.inf
                 for m in range(n_members):
                     here = mean + shift[m] * slack[p] - scale[m] * half_width[m, p]
@@ -308,6 +309,8 @@ def _learn(
         known[TIMES][b, _place(known, b, p, states[h + 1]), p] += 1.0
         known[SHRINK][b, p] = 1.0 / (known[RIDGE] + known[VISITS][b, p])
         known[SLACK][b, p] = known[RIDGE] * known[SHRINK][b, p]
+        for k in range(known[N_SUCCESSORS][b, p]):
+            known[SHARES][b, k, p] = known[TIMES][b, k, p] * known[SHRINK][b, p]
         if learns_reward:
             known[REWARD_MOMENT][b, p] += (paid - world[LOW]) / (world[HIGH] - world[LOW])
     return earned, length

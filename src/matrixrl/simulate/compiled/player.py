@@ -163,6 +163,7 @@ class CompiledPlayer:
             end_reward=float(self._algorithm.frame.end_reward),
             optimal_value=optimal_value or 0.0,
             measures=optimal_value is not None,
+            ones=np.ones(mdp.n_states),
         )
 
     def _follow(self, visits: Visits, count: int, certifies: bool) -> None:
@@ -225,6 +226,7 @@ class CompiledPlayer:
             widest=counted.max(axis=1),
             successors=successors,
             times=times,
+            shares=times * shrink[:, None, :],
             counts=visits.counts,
             moment=visits.transitions,
             reward_moment=visits.rewards,

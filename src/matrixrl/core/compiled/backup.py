@@ -1,7 +1,7 @@
-"""Optimistic backward induction, compiled: all stages of a plan in one call, for any features.
+"""Optimistic backward induction, compiled with numba: all stages of a plan in one call, for any features.
 
-Whoever changes this file also changes the digest in `simulate.compiled.episodes`, so that numba compiles those loops
-again: it notices changes of a function's own file only.
+A change of this file requires a new `BACKUP_DIGEST` in `simulate.compiled.episodes`. numba detects changes
+only in the file of a compiled function, so the changed digest makes it compile the loops of that module again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from matrixrl.core.compiled.jit import compiled, summed
 
 __all__ = ["fill_plan", "split_all"]
 
-# Places in the tuples of arguments. They are plain tuples, because numba stores machine code under the types of the
-# arguments, and could not read it back after a class among them was renamed.
+# Positions in the tuples of arguments. They are plain tuples, because numba caches machine code by the types of the
+# arguments, and cannot read the cache after a class among them was renamed.
 ROWS, PSI, TOTAL, CORE, TIMES, SUCCESSORS, WIDEST, SHRINK = range(8)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
 
 
 @summed
 def _moments(v: Any, u: Any) -> tuple[float, float, float, float]:
+    """Return uᵀv, ‖u‖², min v and max v."""
     along, size, low, high = 0.0, 0.0, v[0], v[0]
     for j in range(len(v)):
         along += v[j] * u[j]
@@ -33,6 +34,7 @@ def _moments(v: Any, u: Any) -> tuple[float, float, float, float]:
 
 @summed
 def _distance(v: Any, u: Any, c: float) -> float:
+    """Return ‖v − cu‖₂."""
     total = 0.0
     for j in range(len(v)):
         total += (v[j] - c * u[j]) * (v[j] - c * u[j])
@@ -41,6 +43,7 @@ def _distance(v: Any, u: Any, c: float) -> float:
 
 @summed
 def _largest(v: Any, u: Any, c: float) -> float:
+    """Return ‖v − cu‖_∞."""
     most = 0.0
     for j in range(len(v)):
         most = max(most, abs(v[j] - c * u[j]))
@@ -49,10 +52,16 @@ def _largest(v: Any, u: Any, c: float) -> float:
 
 @compiled
 def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> None:
-    """Fill in shift and scale (m,) of every member of the set for v (d_psi,); u is Ψᵀ1.
+    """Fill in shift c and scale ‖v − cu‖ of the m members of the set.
 
-    The centre is nothing (0), the share of v along u (1), or the middle of the range of v for constant u (2); the norm
-    of the rest is the two-norm (0), the largest entry (1), or a constant (2).
+    Args:
+        bound: Tuple as in `fill_plan`. Its entry centre selects c: 0 (0), uᵀv/‖u‖² (1), or the middle of the range of
+            v/u for constant u (2). Its entry norm selects the norm: two-norm (0), largest absolute entry (1), or the
+            constant scale of the entry constant (2).
+        v: (d_psi,) ΨᵀV.
+        u: (d_psi,) Ψᵀ1.
+        shift: (m,) Array that is filled in.
+        scale: (m,) Array that is filled in.
     """
     along, size, low, high = _moments(v, u)
     for m in range(len(shift)):
@@ -72,10 +81,10 @@ def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> None:
 
 @compiled
 def _expected(estimate: Any, b: int, weights: Any, v: Any, first: int, mean: Any) -> None:
-    """Fill in φᵀM_n v of the pairs first … first + S − 1 of replica b, by one of three forms of the estimate."""
+    """Fill in φᵀM_n v (S,) of the pairs first … first + S − 1 of replica b, for each of three forms of the estimate."""
     rows, n_states = estimate[ROWS], len(mean)
     d = rows.shape[0]
-    if d > 0:  # any features: four at a time, so that the sums stay in registers
+    if d > 0:  # any features; four at a time, so that the sums stay in registers
         mean[:] = 0.0
         for j in range(0, d - d % 4, 4):
             w, x, y, z = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
@@ -89,7 +98,7 @@ def _expected(estimate: Any, b: int, weights: Any, v: Any, first: int, mean: Any
                 mean[s] += w * rows[j, first + s]
     elif len(weights) > 0:  # one-hot pairs, M_n as a matrix
         mean[:] = weights[first : first + n_states]
-    else:  # one-hot pairs, the next states seen as lists
+    else:  # one-hot pairs, observed next states as lists
         times, successors, shrink = estimate[TIMES][b], estimate[SUCCESSORS][b], estimate[SHRINK][b]
         mean[:] = 0.0
         for k in range(estimate[WIDEST][b]):
@@ -115,26 +124,28 @@ def fill_plan(
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica (YW19 (4)).
 
-    The inner loops run over states and write to arrays that are allocated here, which nothing else can overlap, so the
-    compiler processes four states at a time.
+    The inner loops run over states and write to arrays that are allocated in this function and do not overlap with
+    others, so the compiler can vectorise them.
 
     Args:
-        estimate: (rows, psi, total, core, times, successors, widest, shrink): rows (d, P) features φ of all pairs,
-            (0, 0) if one-hot; psi (S, d_psi) weighted as in ΨᵀV, (0, 0) if one-hot; total (d_psi,) u; core (B, d,
-            d_psi) M_n, or (B, 0, 0) where next states are lists: times and successors (B, K, P), widest (B,) the
-            length of the longest list, shrink (B, P) 1/(λ + visits).
-        bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or (B, 0) if the
-            set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,) as in
-            `split_all`; whether bounds are clipped to the range of V, else V to [0, H].
-        reward: (B, P) the largest unit rewards that are believed.
-        ties: (B, A) what breaks ties.
-        end_state: State whose value is known, or -1.
-        end_reward: Its unit reward.
-        values: Filled in; values[:, H] is read.
-        policy: Filled in.
-        preference: (B, H, P) what breaks ties first, in [0, H]; or (0, 0, 0).
+        estimate: Tuple (rows, psi, total, core, times, successors, widest, shrink). rows: (d, P) features φ of all
+            pairs, or (0, 0) if one-hot. psi: (S, d_psi) features ψ with the weights of the states in ΨᵀV, or (0, 0) if
+            one-hot. total: (d_psi,) u. core: (B, d, d_psi) M_n, or (B, 0, 0) if the observed next states are given as
+            lists: times and successors (B, K, P) with the number of occurrences of each next state, widest (B,) with
+            the length of the longest list, and shrink (B, P) with 1/(λ + visits).
+        bound: Tuple (slack, half_width, centre, norm, constant, is_normalised). slack: (B, P) 1 − φᵀM_n u, or (B, 0) if
+            the set is not normalised. half_width: (B, m, P) half-widths of the m members of the set. centre, norm and
+            constant: (m,) as in `split_all`. is_normalised: if True, bounds on next values are clipped to the range of
+            V; if False, V is clipped to [0, H].
+        reward: (B, P) Upper bounds on unit rewards.
+        ties: (B, A) Numbers that are added to Q to break ties.
+        end_state: State whose value is known, or -1 if there is none.
+        end_reward: Unit reward of the end state.
+        values: Array that is filled in; the given values[:, H] are used.
+        policy: Array that is filled in.
+        preference: (B, H, P) Preferences in [0, H] that break ties before `ties`, or (0, 0, 0).
         preference_weight: Factor of the preference.
-        q_out: (B, H, P) filled in with the optimistic Q; or (0, 0, 0).
+        q_out: (B, H, P) Array that is filled in with the optimistic Q, or (0, 0, 0).
     """
     n_replicas, horizon, n_states = policy.shape
     n_members, n_actions = len(bound[CENTRE]), ties.shape[1]
@@ -145,7 +156,7 @@ def fill_plan(
     low, high = np.empty(n_replicas), np.empty(n_replicas)
     mean, q = np.empty(n_states), np.empty(n_states)
     best, score = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
-    chosen = np.empty((n_replicas, n_states))  # actions as floats: all lanes of one width
+    chosen = np.empty((n_replicas, n_states))  # actions as floats, so that all vector lanes have the same width
     for h in range(horizon - 1, -1, -1):
         for b in range(n_replicas):
             following = values[b, h + 1]
@@ -158,7 +169,7 @@ def fill_plan(
         score[:] = -np.inf
         for a in range(n_actions):
             first = a * n_states
-            for b in range(n_replicas):  # inside, so that the features of an action are read from memory once
+            for b in range(n_replicas):  # inner loop, so that the features of an action are loaded once
                 q[:] = 0.0
                 if h < horizon - 1:
                     _expected(estimate, b, weights[b], values[b, h + 1], first, mean)

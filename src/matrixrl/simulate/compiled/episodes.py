@@ -17,7 +17,7 @@ from matrixrl.core.compiled.jit import compiled
 
 __all__ = ["BACKUP_DIGEST", "Bounds", "Learned", "Played", "World", "play_episodes", "refresh_all"]
 
-BACKUP_DIGEST = "97e819627761ff3a"
+BACKUP_DIGEST = "77c2779c734c35d9"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 

@@ -1,4 +1,4 @@
-"""Archives of named arrays with a JSON header, in bytes or in a file: no pickle, written whole or not at all."""
+"""Archives of named arrays with a JSON header, as bytes or as a file. They contain no pickles; writing is atomic."""
 
 from __future__ import annotations
 
@@ -24,13 +24,26 @@ __all__ = ["FORMAT_VERSION", "pack", "read_archive", "refusing", "unpack", "writ
 FORMAT_VERSION = 3
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
-_KINDS = "fiub"  # floats, integers, booleans: nothing that could carry code
+_KINDS = "fiub"  # floats, integers and booleans; other types could contain code
 
 
 def write_archive(
     path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write the file beside its final place, flush it to disk, then rename: never half a file."""
+    """Write an archive to a file.
+
+    A temporary file in the same directory is written, flushed to disk and renamed, so an incomplete file never has the
+    final name.
+
+    Args:
+        path: Path of the file.
+        kind: Name of the type of content, checked by `read_archive`.
+        header: Entries of the JSON header.
+        arrays: Arrays by name.
+
+    Raises:
+        CheckpointError: The file cannot be written.
+    """
     target = Path(path)
     data = pack(kind, header, arrays)
     try:
@@ -50,7 +63,7 @@ def write_archive(
 
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return header and arrays as the bytes of one archive; `kind` names what it holds."""
+    """Return the bytes of an archive with a header and named arrays; `kind` is the name of its type of content."""
     text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False)
     members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
@@ -59,18 +72,34 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def unpack(kind: str, data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return what `pack` was given, or refuse with the reason; `source` is the name in the message."""
+    """Return header and arrays of an archive made by `pack`.
+
+    Args:
+        kind: Name of the type of content that is expected.
+        data: Bytes of the archive.
+        source: Name of the archive in error messages.
+
+    Raises:
+        CheckpointError: The bytes are not a valid archive of this kind and version.
+    """
     return _read(kind, io.BytesIO(data), source)
 
 
 def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return header and arrays, or refuse with the reason.
+    """Return header and arrays of a file written by `write_archive`.
 
-    Nothing is unpickled, nothing is decompressed, and no array may claim more memory than the file has bytes.
+    Nothing is unpickled or decompressed, and arrays never use more memory than the size of the file.
+
+    Args:
+        path: Path of the file.
+        kind: Name of the type of content that is expected.
+
+    Raises:
+        CheckpointError: The file is missing or is not a valid archive of this kind and version.
     """
     source = Path(path)
     if not source.is_file():
-        raise CheckpointError(f"{source} is not a file; give the path that save was given")
+        raise CheckpointError(f"{source} is not a file; give the path that was passed to save")
     return _read(kind, source, str(source))
 
 
@@ -82,7 +111,7 @@ def _read(kind: str, file: Path | IO[bytes], source: str) -> tuple[dict[str, Any
             return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
     except zipfile.BadZipFile as error:
         raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
-    except (OSError, EOFError, UnicodeDecodeError, RuntimeError) as error:  # zipfile: encrypted members too
+    except (OSError, EOFError, UnicodeDecodeError, RuntimeError) as error:  # zipfile raises RuntimeError if encrypted
         raise CheckpointError(f"{source} cannot be read ({error})") from error
 
 
@@ -97,7 +126,7 @@ def _read_header(kind: str, archive: zipfile.ZipFile, source: str) -> dict[str, 
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source} has a damaged header ({error})") from error
     if not isinstance(header, dict) or header.get("format") != kind:
-        raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header says otherwise")
+        raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header does not have the format {kind!r}")
     version = header.get("version")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{source} has no valid format version; got {version!r}")
@@ -131,16 +160,16 @@ def _read_array(archive: zipfile.ZipFile, name: str, source: str) -> NDArray[Any
         for n in shape:
             size *= n
         if size > info.file_size:
-            raise CheckpointError(f"{source}: {name} claims {size} bytes, the file holds fewer")
+            raise CheckpointError(f"{source}: {name} claims {size} bytes, but the file holds fewer")
         data = member.read()
     if len(data) != size:
-        raise CheckpointError(f"{source}: {name} has {len(data)} bytes, its header says {size}")
+        raise CheckpointError(f"{source}: {name} has {len(data)} bytes, but its header declares {size}")
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
 
 @contextmanager
 def refusing(source: str) -> Iterator[None]:
-    """Turn any error that a damaged header or array causes into a `CheckpointError`."""
+    """Convert the errors that a damaged header or array causes in the block into `CheckpointError`."""
     try:
         yield
     except (InvalidInput, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Validation with one voice: the argument, the rule, what came, what to do."""
+"""Validation of arguments. Every message names the argument, the rule, what was received and what to do."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ __all__ = [
     "within",
 ]
 
-_SHOWN_NAMES = 30  # of Gymnasium there are hundreds
+_SHOWN_NAMES = 30  # longer lists, such as the environments of Gymnasium, are shortened in messages
 
 
 def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
-    """Raise the library's one form of complaint.
+    """Raise `InvalidInput` with a message of the form "argument rule; got received. remedy".
+
+    Args:
+        argument: Name of the argument.
+        rule: Rule that the argument breaks, such as "must be at least 1".
+        received: What was received.
+        remedy: Sentence that tells the user what to do.
 
     >>> fail("horizon", "must be at least 1", 0, "Give the number of steps in an episode.")
     Traceback (most recent call last):
@@ -77,7 +83,7 @@ def number(
 
 
 def index(argument: str, value: object, *, size: int, remedy: str) -> int:
-    """Return `value` as an int in 0 … size-1; numpy integers and 0-d arrays are welcome."""
+    """Return `value` as an int in 0 … size-1; NumPy integers and 0-d arrays of integers are accepted."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -89,7 +95,7 @@ def index(argument: str, value: object, *, size: int, remedy: str) -> int:
 
 
 def choice(argument: str, value: object, options: Iterable[str]) -> str:
-    """Return `value` if it is one of `options`, else name the nearest of them.
+    """Return `value` if it is one of `options`, else raise `UnknownName` with the nearest option in the message.
 
     >>> choice("set", "normalized", ["frobenius", "normalised"])
     Traceback (most recent call last):
@@ -109,10 +115,10 @@ def choice(argument: str, value: object, options: Iterable[str]) -> str:
 
 
 def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
-    """Return a float64 copy of `value` of `shape`, all finite; None admits any size of at least 1.
+    """Return a finite float64 copy of `value` if it has `shape`; None in `shape` stands for any size of at least 1.
 
-    A copy, in C order: what the user does to the original later changes nothing, and the same numbers give
-    the same bits wherever they came from.
+    The result is a copy in C order, so later changes of `value` have no effect, and equal entries give bitwise equal
+    results whatever the memory layout of `value`.
     """
     try:
         given = np.asarray(value)
@@ -132,17 +138,17 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     return finite(argument, array)
 
 
-def real_numbers(answer: object) -> NDArray[np.float64]:
-    """Return what a user's function gave as float64, or an empty array if it is not real numbers."""
+def real_numbers(value: object) -> NDArray[np.float64]:
+    """Return the result of a user's function as a float64 array, or an empty array if it is not real numbers."""
     try:
-        raw = np.asarray(answer)
+        raw = np.asarray(value)
         return raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
     except (TypeError, ValueError):
         return np.empty(0)
 
 
 def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `array`, refusing NaN and infinity with the place of the first one."""
+    """Return `array` if every entry is finite; otherwise the error message gives the index of the first bad entry."""
     bad = ~np.isfinite(array)
     if bad.any():
         fail(argument, "must be finite", show_where(array, bad), "Remove or replace those entries.")
@@ -170,7 +176,7 @@ def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def show_where(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
-    """Say the value and place of the first offender and how many there are."""
+    """Return the value and the index of the first entry where `bad` is True, and the number of other such entries."""
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     count = int(bad.sum())
     others = "" if count == 1 else f" and {count - 1} more"

@@ -1,4 +1,4 @@
-"""One family of errors: every failure a user can cause is a `MatrixRLError`."""
+"""Exceptions of the library. All of them are subclasses of `MatrixRLError`."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = [
 
 
 class MatrixRLError(Exception):
-    """The root of every error that this library raises on purpose."""
+    """Base class of all exceptions that the library raises."""
 
 
 class InvalidInput(MatrixRLError, ValueError):
-    """An argument breaks a stated rule; nothing was changed."""
+    """An argument is invalid; no state was changed."""
 
 
 class UnknownName(InvalidInput):
-    """A name (environment, agent, setting) is not one that exists."""
+    """A name (of an environment, an agent or a setting) does not exist."""
 
 
 class UntrustedCode(InvalidInput):
-    """A text (a spec, a store, a name) asks to import code, and the caller did not allow it."""
+    """A spec, a store or a name requires code to be imported, and the caller did not allow it."""
 
 
 class ProtocolError(MatrixRLError, RuntimeError):
-    """The calls of the agent protocol came in an order that has no meaning."""
+    """Methods were called in an invalid order, such as `act` outside an episode."""
 
 
 class CheckpointError(MatrixRLError):
-    """A saved file is truncated, foreign, newer than this library, or inconsistent."""
+    """A saved file is truncated, inconsistent, of another format or of another format version, or cannot be written."""
 
 
 class MissingExtra(MatrixRLError, ImportError):
@@ -45,12 +45,12 @@ class MissingExtra(MatrixRLError, ImportError):
 
 
 class OutputExists(MatrixRLError):
-    """The output directory already holds a run, and overwriting was not asked for."""
+    """The output directory already holds a run, and overwriting was not requested."""
 
 
 class SpecError(InvalidInput):
-    """A file that describes an experiment breaks a rule; the message names file, line and key."""
+    """A file that describes an experiment is invalid; the message names the file, the line and the key."""
 
 
 class StoreError(MatrixRLError):
-    """A store of results is damaged, newer than this library, of another experiment, in use, or cannot be written."""
+    """A store of results is damaged, of a newer format, of another experiment, in use, or cannot be written."""

@@ -1,4 +1,4 @@
-"""Ctrl-C at the right moment: never between two halves of one change."""
+"""Context managers that delay or ignore Ctrl-C (SIGINT), so that it never interrupts a change halfway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ __all__ = ["ignoring_interrupts", "uninterrupted"]
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C until the block is done; outside the main thread it cannot come at all.
+    """Delay Ctrl-C until the block is finished.
+
+    Outside the main thread this does nothing, because Python handles signals in the main thread only.
 
     >>> with uninterrupted():
     ...     done = True
@@ -21,23 +23,23 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    waiting: list[tuple[int, FrameType | None]] = []
+    pending: list[tuple[int, FrameType | None]] = []
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before):  # ignored, or left to the system: nothing to hold back
+    if not callable(before):  # SIGINT is ignored or has the default action of the system: nothing to delay
         yield
         return
-    signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
+    signal.signal(signal.SIGINT, lambda number, frame: pending.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if waiting:
-            before(*waiting[0])
+        if pending:
+            before(*pending[0])
 
 
 @contextmanager
 def ignoring_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment, so that processes which are started in it ignore it for good.
+    """Ignore Ctrl-C inside the block; processes that are started in the block inherit this and always ignore it.
 
     >>> with ignoring_interrupts():
     ...     started = True

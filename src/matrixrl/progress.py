@@ -1,4 +1,4 @@
-"""Live progress in the terminal: bar, rate, time left."""
+"""Progress bar in the terminal, with rate and remaining time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["EpisodeProgress"]
 
 
 class EpisodeProgress:
-    """A progress bar over episodes, drawn on standard error so that standard output stays clean.
+    """A progress bar over episodes, by default on standard error, so that standard output holds results only.
 
     Args:
-        label: what is running.
-        total: episodes to come.
-        console: where to draw; standard error by default. Nothing is drawn where it is not a terminal.
-        visible: False draws nothing at all.
+        label: Text before the bar.
+        total: Number of episodes to play.
+        console: Console to draw on; standard error by default. Nothing is drawn if it is not a terminal.
+        visible: Whether to draw the bar.
     """
 
     def __init__(self, label: str, total: int, *, console: Console | None = None, visible: bool = True) -> None:
@@ -58,7 +58,12 @@ class EpisodeProgress:
         self._progress.stop()
 
     def advance(self, note: str = "", count: int = 1) -> None:
-        """Count more finished episodes, one by default."""
+        """Advance the bar.
+
+        Args:
+            note: Text after the bar.
+            count: Number of episodes that were finished since the last call.
+        """
         if self._progress.disable:
             return
         task = self._progress.tasks[0]

@@ -1,4 +1,4 @@
-"""Plain data that passes between the layers: frozen, with every shape written down."""
+"""Frozen records that the layers of the library exchange, with the shape of every array."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Steps:
     """Up to k steps of one episode in each of B replicas.
 
     Attributes:
-        states: (B, k, …) states before each step: numbers, or vectors.
-        actions: (B, k) actions, counted from 0.
-        rewards: (B, k) rewards in the environment's unit; 0 for a step that was not taken.
-        next_states: (B, k, …) states after each step.
-        ended: (B, k) whether the environment terminated the episode with this step.
-        taken: (B, k) whether the step was taken; False after the end of an episode.
+        states: (B, k, …) States before each step: numbers or vectors.
+        actions: (B, k) Actions, counted from 0.
+        rewards: (B, k) Rewards in the environment's unit; 0 for a step that was not taken.
+        next_states: (B, k, …) States after each step.
+        ended: (B, k) Whether the environment terminated the episode with this step.
+        taken: (B, k) Whether the step was taken; False after the end of an episode.
     """
 
     states: NDArray[Any]
@@ -58,7 +58,16 @@ class Steps:
         ended: NDArray[Any] | None = None,
         taken: NDArray[Any] | None = None,
     ) -> Steps:
-        """Return steps that were all taken, and of which none ended the episode, unless the arguments say otherwise."""
+        """Return steps made of the given arrays, converted to the types that `Steps` uses.
+
+        Args:
+            states: (B, k, …) States before each step.
+            actions: (B, k) Actions, counted from 0.
+            rewards: (B, k) Rewards in the environment's unit.
+            next_states: (B, k, …) States after each step.
+            ended: (B, k) Whether a step terminated the episode; False everywhere by default.
+            taken: (B, k) Whether a step was taken; True everywhere by default.
+        """
         actions = np.asarray(actions)
         no, yes = np.zeros(actions.shape, dtype=np.bool_), np.ones(actions.shape, dtype=np.bool_)
         return cls(
@@ -72,11 +81,11 @@ class Steps:
 
     @property
     def weights(self) -> FloatArray:
-        """(B, k) 1 for a step that was taken, else 0."""
+        """Weights (B, k) of the steps: 1 if the step was taken, else 0."""
         return self.taken.astype(np.float64)
 
     def padded(self, length: int) -> Steps:
-        """Return the same steps followed by steps that were not taken, up to `length`."""
+        """Return the steps padded to `length` steps with steps that were not taken."""
         missing = length - self.actions.shape[1]
         if missing <= 0:
             return self
@@ -93,9 +102,9 @@ class Bounds(NamedTuple):
     """Bounds of a certificate for B replicas, in the environment's unit.
 
     Attributes:
-        upper: (B,) V*(s0) is at most this.
-        lower: (B,) the value of the policy is at least this.
-        empty: (B,) number of pairs that raise the misspecification alarm.
+        upper: (B,) Upper bound on V*(s0).
+        lower: (B,) Lower bound on the value V^π(s0) of the policy.
+        empty: (B,) Number of pairs that raise the misspecification alarm.
     """
 
     upper: FloatArray
@@ -105,12 +114,12 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What optimistic backward induction returns, for B replicas at once.
+    """The result of optimistic backward induction for B replicas.
 
     Attributes:
-        policy: (B, H, S) the action to play at each stage and state.
-        values: (B, H+1, S) optimistic values in unit reward; `values[:, H]` is zero.
-        empty: (B,) how many pairs had an empty confidence set (misspecification alarm).
+        policy: (B, H, S) Action to play at each stage and state.
+        values: (B, H+1, S) Optimistic values in unit reward; `values[:, H]` is zero.
+        empty: (B,) Number of pairs with an empty confidence set (misspecification alarm).
     """
 
     policy: IntArray
@@ -118,7 +127,7 @@ class Plan:
     empty: IntArray
 
     def updated(self, fresh: Plan, due: BoolArray) -> Plan:
-        """Return the plans of `fresh` where `due` (B,), and these elsewhere."""
+        """Return a plan with the replicas of `fresh` where `due` (B,) is True, and of this plan elsewhere."""
         tables = due[:, None, None]
         return Plan(
             policy=np.where(tables, fresh.policy, self.policy),
@@ -127,7 +136,7 @@ class Plan:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the plan as named arrays, for saving."""
+        """Return the arrays of the plan by name, for saving."""
         return {"policy": self.policy, "values": self.values, "empty": self.empty}
 
 
@@ -136,10 +145,10 @@ class Policy:
     """A deterministic policy of a problem with numbered states.
 
     Attributes:
-        table: (H, S) the action of each stage and state, counted from 0.
-        description: Which policy it is.
-        first_state: Number that the environment gives to its first state.
-        first_action: Number that the environment gives to its first action.
+        table: (H, S) Action of each stage and state, counted from 0.
+        description: Description of the policy.
+        first_state: Number of the environment's first state.
+        first_action: Number of the environment's first action.
     """
 
     table: IntArray
@@ -148,23 +157,23 @@ class Policy:
     first_action: int = 0
 
     def action(self, state: int, stage: int) -> int:
-        """Return the environment's action at one of its states."""
+        """Return the action at a state and stage; state and action have the environment's numbers."""
         return int(self.table[stage, state - self.first_state]) + self.first_action
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
-        """Return the table."""
+        """Return the table (H, S) as an array."""
         return np.array(self.table, dtype=dtype, copy=copy)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How far from optimal a policy can still be, without a simulator (docs/proofs.md, section 6).
+    """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
     Attributes:
-        upper: V*(s0) is at most this.
-        lower: the policy's own value is at least this.
-        delta: both hold, at all times at once, with probability 1 − δ.
-        guarantee: True, or why the statement does not hold.
+        upper: Upper bound on V*(s0), in the environment's unit.
+        lower: Lower bound on V^π(s0) of the policy, in the environment's unit.
+        delta: Probability δ with which the bounds may fail; otherwise both hold for all episodes at once.
+        guarantee: True if the bounds are proven, else the reason why they are not.
     """
 
     upper: float
@@ -174,11 +183,11 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """The policy is within this of the optimum."""
+        """Upper bound on V*(s0) − V^π(s0), in the environment's unit."""
         return self.upper - self.lower
 
     def as_dict(self) -> dict[str, Any]:
-        """Return upper, lower, gap, delta and guarantee as plain data."""
+        """Return upper, lower, gap, delta and guarantee by name."""
         return {
             "upper": self.upper,
             "lower": self.lower,
@@ -190,16 +199,16 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode, as callbacks see it.
+    """One finished episode, the argument of callbacks.
 
     Attributes:
-        index: 0 for the first episode of the agent's life.
-        episode_return: the sum of rewards, in the environment's unit.
-        length: the number of steps taken.
-        regret: V*(s0) - V^pi(s0), or None where the MDP is not known.
-        upper: the optimistic value of the start, an upper bound on V*(s0) while the guarantee holds.
-        alarm: whether some pair's confidence set held no probability at this episode's plan.
-        certificate: of the policy that was played, if it was asked for.
+        index: Number of the episode, counted from 0 since the agent was created.
+        episode_return: Sum of the rewards, in the environment's unit.
+        length: Number of steps taken.
+        regret: V*(s0) − V^π(s0) in the environment's unit, or None if the MDP is not known.
+        upper: Optimistic value of the start, an upper bound on V*(s0) if the guarantee holds.
+        alarm: Whether the plan of this episode found a pair whose confidence set contains no probability distribution.
+        certificate: Certificate of the policy that was played, or None if none was requested.
     """
 
     index: int
@@ -213,16 +222,16 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """An agent's life so far, one entry an episode; all in the environment's own unit.
+    """All finished episodes of an agent, one entry per episode, in the environment's unit.
 
     Attributes:
-        returns: (N,) realised sums of rewards.
-        lengths: (N,) steps taken.
-        upper: (N,) optimistic value of the start at each plan.
-        alarms: (N,) whether the misspecification alarm was on.
-        regret: (N,) exact regret of each episode, NaN for one in which somebody acted otherwise than advised; None
-            where the MDP is not known.
-        certified: (N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
+        returns: (N,) Sum of the rewards of each episode.
+        lengths: (N,) Number of steps of each episode.
+        upper: (N,) Optimistic value of the start in the plan of each episode.
+        alarms: (N,) Whether the misspecification alarm was raised.
+        regret: (N,) Exact regret of each episode; NaN for an episode whose actions were not those of the agent's
+            policy. None if regret is known for no episode.
+        certified: (N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
     """
 
     returns: FloatArray
@@ -234,12 +243,12 @@ class History:
 
     @property
     def n_episodes(self) -> int:
-        """How many episodes were finished."""
+        """Number of finished episodes N."""
         return int(self.returns.shape[0])
 
     @property
     def cumulative_regret(self) -> FloatArray:
-        """(N,) the running sum of `regret`; YW19 (1)."""
+        """Cumulative sum (N,) of `regret`; YW19 (1)."""
         if self.regret is None:
             raise AttributeError(
                 "cumulative_regret needs a known MDP and measure_regret=True; only returns were recorded"
@@ -249,29 +258,29 @@ class History:
 
 @dataclass(slots=True)
 class HistoryLog:
-    """The growing form of `History`."""
+    """Lists of the entries of `History`, to which finished episodes are appended."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
     alarms: list[bool] = field(default_factory=list)
-    regret: list[float] = field(default_factory=list)  # NaN where the MDP was not known
-    certified_lower: list[float] = field(default_factory=list)  # NaN where it was not asked for
+    regret: list[float] = field(default_factory=list)  # NaN if it is not known
+    certified_lower: list[float] = field(default_factory=list)  # NaN if no certificate was requested
     certified_upper: list[float] = field(default_factory=list)
 
     def append(self, episode: Episode) -> None:
-        """Add one finished episode."""
+        """Append one finished episode."""
         self.returns.append(episode.episode_return)
         self.lengths.append(episode.length)
         self.upper.append(episode.upper)
         self.alarms.append(episode.alarm)
         self.regret.append(math.nan if episode.regret is None else episode.regret)
-        shown = episode.certificate
-        self.certified_lower.append(math.nan if shown is None else shown.lower)
-        self.certified_upper.append(math.nan if shown is None else shown.upper)
+        certificate = episode.certificate
+        self.certified_lower.append(math.nan if certificate is None else certificate.lower)
+        self.certified_upper.append(math.nan if certificate is None else certificate.upper)
 
     def freeze(self) -> History:
-        """Return the arrays; `regret` only if every episode has it."""
+        """Return the history as arrays; `regret` is None if it is known for no episode."""
         regret = np.array(self.regret, dtype=np.float64)
         return History(
             returns=np.array(self.returns, dtype=np.float64),

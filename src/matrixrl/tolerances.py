@@ -1,4 +1,4 @@
-"""Every numerical tolerance of the library, each with its reason."""
+"""Numerical tolerances that several modules share, each with its reason."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 __all__ = ["EMPTY_SET", "GRAM_RANK", "PROBABILITY", "TIE"]
 
 PROBABILITY: Final = 1e-8
-"""Rows of P may miss 1, or fall below 0, by this much: float32 tables and long sums stay within it."""
+"""Largest error of the sum of a row of P, and largest negative probability. Rounding of long sums is smaller."""
 
 TIE: Final = 1e-9
-"""Actions whose values differ by less than this times the horizon count as equal. Rounding in a matrix
-product is about 1e-13 of the horizon, so decisions do not depend on how many replicas run at once; what a
-policy can lose by it in one episode is at most ``horizon**2`` times this."""
+"""Actions whose values differ by less than this times the horizon count as equal. Rounding in a matrix product is
+about 1e-13 times the horizon, so the policy does not depend on the number of replicas that are simulated together. The
+loss of a policy in one episode is at most about ``horizon**2`` times this (docs/proofs.md, section 8)."""
 
 GRAM_RANK: Final = 1e-10
-"""Eigenvalues of K_psi below this share of the largest count as zero: its inverse would amplify the rounding
-of the features (1e-16) beyond six digits."""
+"""Eigenvalues of K_psi below this fraction of the largest one count as zero: inverting them would amplify the rounding
+errors of the features (1e-16) to more than 1e-6."""
 
 EMPTY_SET: Final = 1e-9
-"""The root of the normalised set must be this much (relative) below zero before the misspecification
-alarm is raised, so that rounding alone never raises it."""
+"""Relative excess of ε²/‖u‖² over βw² above which the normalised set counts as empty and the misspecification alarm
+is raised (docs/proofs.md, section 2), so that rounding alone never raises it."""

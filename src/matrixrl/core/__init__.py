@@ -1,4 +1,7 @@
-"""The paper: estimator, confidence sets, radii, regularity, backward induction. Pure functions and frozen data."""
+"""The method of the paper: estimator, confidence sets, radii, constants, backward induction.
+
+This package contains functions without side effects and frozen data only.
+"""
 
 from matrixrl.core.backup import Frame, backward_induction, greedy_plan, optimistic_plan, pessimistic_values
 from matrixrl.core.belief import Belief, form_belief

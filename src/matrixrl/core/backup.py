@@ -1,4 +1,4 @@
-"""Backward induction, YW19 (4), for B replicas at once: the one that every algorithm of the library plans with."""
+"""Backward induction (YW19 (4)) for B replicas at once, used by every algorithm of the library."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ __all__ = ["Frame", "backward_induction", "greedy_plan", "optimistic_plan", "pes
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The shape of a plan.
+    """Horizon, sizes and end state of a plan.
 
     Attributes:
-        horizon: H.
-        n_actions: A.
-        n_states: S.
-        end_state: An absorbing state whose value is known, `end_reward` for each step that is left; None for none.
-        end_reward: The unit reward of the end state.
+        horizon: Number of steps H of an episode.
+        n_actions: Number of actions A.
+        n_states: Number of states S.
+        end_state: Absorbing state whose value is known: `end_reward` times the number of remaining steps; None if there
+            is no such state.
+        end_reward: Unit reward of the end state.
     """
 
     horizon: int
@@ -46,12 +47,12 @@ def backward_induction(
     """Return V_h = clip(max_a Q_h) from the last stage to the first: (B, H+1, S).
 
     Args:
-        q_of: (stage, V of the next stage (B, S)) → Q of this stage (B, A, S); A may be 1.
+        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S); A may be 1.
         frame: Horizon and sizes.
         n_replicas: Number of replicas B.
-        low: (H,) smallest value of each stage; 0 by default. Read only together with `high`.
-        high: (H,) largest value of each stage; None does not clip.
-        visit: Called with each stage and its Q, which it may change.
+        low: (H,) Smallest value of each stage; 0 by default. Used only together with `high`.
+        high: (H,) Largest value of each stage; if None, values are not clipped.
+        visit: Function that is called with each stage and its Q (B, A, S), which it may change.
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
     for h in reversed(range(frame.horizon)):
@@ -79,13 +80,13 @@ def greedy_plan(
     """Return the plan that is greedy in Q.
 
     Args:
-        q_of: As in `backward_induction`.
+        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S).
         frame: Horizon and sizes.
-        rankings: (B, A) rankings of the actions in [0, 1] that break ties.
-        high: (H,) largest value of each stage; None does not clip.
-        preference: (B, H, A, S) in [0, H]; breaks ties before `rankings` do.
-        q_out: (B, H, A, S) filled in with Q.
-        empty: (B,) number of pairs with an empty confidence set; 0 by default.
+        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
+        high: (H,) Largest value of each stage; if None, values are not clipped.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
+        q_out: (B, H, A, S) Array that is filled in with Q.
+        empty: (B,) Number of pairs with an empty confidence set; 0 by default.
     """
     n_replicas = len(rankings)
     policy = _empty_policy(frame, n_replicas)
@@ -120,10 +121,10 @@ def optimistic_plan(
     Args:
         belief: Bounds on next values and rewards.
         frame: Horizon and sizes.
-        rankings: (B, A) rankings of the actions in [0, 1] that break ties.
-        compiled: Use the compiled backup where it knows the form of the bound.
-        preference: (B, H, A, S) in [0, H]; breaks ties before `rankings` do.
-        q_out: (B, H, A, S) filled in with the optimistic Q.
+        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
+        compiled: Whether to use the compiled backup if it supports the confidence set and the features.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
+        q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
     """
     if compiled and has_compiled_form(belief):
         values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
@@ -145,15 +146,17 @@ def optimistic_plan(
 
 
 def pessimistic_values(belief: Belief, policy: IntArray, frame: Frame) -> FloatArray:
-    """Return lower bounds on the values of a policy: the same backup with the smallest member (docs/proofs.md, 6).
+    """Return lower bounds on the values of a policy.
+
+    They are computed by the same backup with the smallest value over the confidence set (docs/proofs.md, section 6).
 
     Args:
         belief: Bounds on next values and rewards.
-        policy: (B, H, S) the actions that are played.
+        policy: (B, H, S) Action of each stage and state.
         frame: Horizon and sizes.
 
     Returns:
-        (B, H+1, S).
+        Lower bounds (B, H+1, S) in unit reward.
     """
     last = frame.horizon - 1
 

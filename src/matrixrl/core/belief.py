@@ -1,4 +1,4 @@
-"""What is known after some data: bounds on expected next values and on rewards, for B replicas."""
+"""Bounds on expected next values and on rewards, given the data of B replicas."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Belief", "form_belief", "next_value_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Everything that bounds on Q need.
+    """The estimate, its confidence set and the bounds on rewards, from which bounds on Q are computed.
 
     Attributes:
-        phi: Features of the pairs that are asked about: all of them, or a few.
-        psi: Features of next states: all of them, or a weighted sample.
-        core_matrix: (B, d, d_psi) M_n.
-        confidence_set: The set around it.
-        reaches: For each member of the set, how far it reaches at every pair.
-        slack: (B, P) ε = 1 − φᵀM_n u, for normalised sets.
-        most: (A, S) or (B, A, S) the largest unit rewards that are believed.
-        least: The smallest, of the same shape.
+        phi: Features φ of the pairs: of all pairs, or of a selection.
+        psi: Features ψ of the next states: of all states, or of a weighted sample.
+        core_matrix: (B, d, d_psi) Estimate M_n.
+        confidence_set: Confidence set around M_n.
+        reaches: For each member of the confidence set, the part of the bound that depends on the pair.
+        slack: (B, P) ε = 1 − φᵀM_n u for normalised sets, else None.
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
     """
 
     phi: Phi
@@ -45,12 +45,12 @@ class Belief:
 
     @property
     def is_normalised(self) -> bool:
-        """Whether bounds on next values lie in the range of the values."""
+        """Whether bounds on expected next values are clipped to the range of the values."""
         return self.confidence_set.is_normalised
 
     @property
     def empty(self) -> IntArray:
-        """(B,) number of pairs with no probability in the ball (the misspecification alarm)."""
+        """Number (B,) of pairs whose confidence set contains no probability distribution (misspecification alarm)."""
         counts = np.zeros(self.n_replicas, dtype=np.int64)
         for reach in self.reaches:
             if reach.empty is not None:
@@ -58,33 +58,33 @@ class Belief:
         return counts
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
-        """Return the largest (sign 1) or smallest (sign -1) expected next value, for all pairs.
+        """Return upper (sign 1) or lower (sign -1) bounds on the expected next value of all pairs.
 
         Args:
-            values: (B, S) the values of the next states of ψ.
-            sign: 1 for an upper bound, -1 for a lower one.
+            values: (B, S) Values of the next states of ψ.
+            sign: 1 for upper bounds, -1 for lower bounds.
 
         Returns:
-            (B, A, S).
+            Bounds (B, A, S).
         """
         v = self.psi.project(values)
-        pick = np.minimum if sign > 0 else np.maximum
+        tightest = np.minimum if sign > 0 else np.maximum
         result: FloatArray | None = None
         for member, reach in zip(self.confidence_set.members, self.reaches, strict=True):
             bound = next_value_bound(self.phi, self.psi, self.core_matrix, member.split(v), reach, sign=sign)
-            result = bound if result is None else pick(result, bound, out=result)
+            result = bound if result is None else tightest(result, bound, out=result)
         assert result is not None
-        if self.is_normalised:  # P is a distribution: an average of V (docs/proofs.md, 2)
+        if self.is_normalised:  # P V is an average of V (docs/proofs.md, section 2)
             np.maximum(result, values.min(axis=1)[:, None, None], out=result)
             np.minimum(result, values.max(axis=1)[:, None, None], out=result)
         return result
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return reward plus bounded next value, YW19 (4): (B, A, S).
+        """Return bounds on Q (B, A, S): the bound on the reward plus the bound on the expected next value (YW19 (4)).
 
         Args:
-            values: (B, S) values of the next stage, or None at the last stage, after which nothing is earned.
-            sign: 1 for an upper bound, -1 for a lower one.
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
         """
         reward = self.most if sign > 0 else self.least
         if values is None:
@@ -103,16 +103,16 @@ def form_belief(
     radii: tuple[FloatArray, FloatArray],
     rewards: tuple[FloatArray, FloatArray],
 ) -> Belief:
-    """Return the belief of M_n and A_n.
+    """Return the bounds that follow from M_n, A_n and a confidence set.
 
     Args:
-        phi: Features of the pairs.
-        psi: Features of next states.
-        confidence_set: The set, bound to ψ.
+        phi: Features φ of the pairs.
+        psi: Features ψ of the next states.
+        confidence_set: Confidence set, bound to ψ.
         design: A_n with the widths of the pairs.
-        core_matrix: (B, d, d_psi) M_n.
-        radii: √β of the set and of the alarm, each (B, 1) or (B, P).
-        rewards: Upper and lower bounds on unit rewards.
+        core_matrix: (B, d, d_psi) Estimate M_n.
+        radii: Radii √β of the confidence set and of the alarm, each (B, 1) or (B, P).
+        rewards: Upper and lower bounds on unit rewards, each (A, S) or (B, A, S).
     """
     slack = None
     if confidence_set.is_normalised:
@@ -125,16 +125,28 @@ def form_belief(
 def next_value_bound(
     phi: Phi, psi: Psi, core_matrix: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
 ) -> FloatArray:
-    """Return the largest (sign 1) or smallest (sign -1) φᵀMv over one set, for all pairs: (B, A, S)."""
+    """Return the largest (sign 1) or smallest (sign -1) φᵀMv over one confidence set, for all pairs.
+
+    Args:
+        phi: Features φ of the pairs.
+        psi: Features ψ of the next states.
+        core_matrix: (B, d, d_psi) Estimate M_n.
+        split: Part of the bound that depends on v.
+        reach: Part of the bound that depends on the pair.
+        sign: 1 for upper bounds, -1 for lower bounds.
+
+    Returns:
+        Bounds (B, A, S).
+    """
     weights = (core_matrix @ split.direction[:, :, None])[:, :, 0]
-    bound = phi.dot(weights)  # φᵀ M_n direction
+    bound = phi.dot(weights)  # φᵀM_n direction
     flat = bound.reshape(reach.half_width.shape)
     flat += (sign * split.scale)[:, None] * reach.half_width
     flat += split.shift[:, None]
     if reach.empty is not None:
         assert reach.slack is not None
         assert reach.ball is not None
-        # docs/proofs.md, 2: where no probability is in the ball, use the uncut ball, φᵀM_n v ± √β w ‖v‖.
+        # docs/proofs.md, section 2: if the set is empty, use the ball without the constraint, φᵀM_n v ± √β w ‖v‖.
         u_sq = float(psi.total @ psi.total)
         norm = np.sqrt(split.scale**2 + split.shift**2 * u_sq)[:, None]
         centre = flat - sign * split.scale[:, None] * reach.half_width - split.shift[:, None] * reach.slack

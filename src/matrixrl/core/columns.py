@@ -1,4 +1,4 @@
-"""Random columns of Ψᵀ: a weighted sample of states that stands for all of them (YW19 section 3, implementation)."""
+"""Sampled columns of Ψᵀ: a weighted sample of states in place of all states (YW19 section 3, implementation)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from matrixrl.records import FloatArray
 __all__ = ["COLUMN_WEIGHTS", "Columns", "column_sampler", "inclusion_probabilities"]
 
 COLUMN_WEIGHTS = {
-    "norm": "states are drawn with probability in proportion to ‖ψ(s)‖²",
-    "uniform": "every state is as likely as any other",
+    "norm": "states are drawn with probability proportional to ‖ψ(s)‖²",
+    "uniform": "all states are drawn with equal probability",
 }
-"""How columns may be drawn, by name."""
+"""Distributions of the sampled columns, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A sample of states with weights: Σ_j weight_j ψ(s_j)V(s_j) has the expectation ΨᵀV.
+    """A weighted sample of states such that Σ_j weight_j ψ(s_j)V(s_j) is an unbiased estimate of ΨᵀV.
 
     Attributes:
-        states: (m, …) state numbers, or state vectors.
-        weights: (m,) how many states each of them stands for.
-        is_all: whether it is every state, once, with weight 1: then nothing is estimated.
+        states: (m, …) State numbers or state vectors.
+        weights: (m,) Weights of the states.
+        is_all: Whether the sample consists of every state once with weight 1, so that the sum is exact.
     """
 
     states: NDArray[Any]
@@ -37,13 +37,14 @@ class Columns:
 
 
 def inclusion_probabilities(sizes: FloatArray, m: int) -> FloatArray:
-    """Return how often each state is drawn on average: in proportion to its size, at most once, m in all.
+    """Return the expected number of draws (S,) of each state: proportional to its size, at most 1, with sum m.
 
-    Where m times the share exceeds one, the state is certain and the rest is shared among the others.
+    States whose proportional number would exceed 1 are drawn with certainty; the remaining draws are distributed among
+    the other states.
 
     Args:
-        sizes: (S,) not negative.
-        m: how many columns; fewer than there are positive sizes.
+        sizes: (S,) Sizes of the states, >= 0.
+        m: Number of columns; smaller than the number of positive sizes.
 
     >>> inclusion_probabilities(np.array([1.0, 1.0, 2.0, 16.0]), 3)
     array([0.5, 0.5, 1. , 1. ])
@@ -62,17 +63,18 @@ def inclusion_probabilities(sizes: FloatArray, m: int) -> FloatArray:
 def column_sampler(
     weights: str, m: int, n_states: int, norms_sq: Callable[[], FloatArray]
 ) -> Callable[[np.random.Generator], Columns]:
-    """Return a function that draws m columns; each draw costs O(m log S), whatever S is.
+    """Return a function of a random generator that draws m columns at a cost of O(m log S).
 
-    The draw is stratified: the running sum of inclusion probabilities is cut into m intervals of length one, and one
-    state is drawn from each. So a state is drawn as often as its probability says, the weights are one over it, the
-    estimate is unbiased; and with m >= S every state is taken once with weight 1, which is exact.
+    The draw is stratified: the cumulative sum of the inclusion probabilities is divided into m intervals of length 1,
+    and one state is drawn from each interval. The expected number of draws of a state is its inclusion probability p
+    and its weight is 1/p, so the estimate of ΨᵀV is unbiased. With m >= S every state is taken once with weight 1, and
+    the estimate is exact.
 
     Args:
-        weights: a name of `COLUMN_WEIGHTS`.
-        m: how many columns.
-        n_states: S.
-        norms_sq: gives (S,) ‖ψ(s)‖², only called where it is needed.
+        weights: Name of a distribution in `COLUMN_WEIGHTS`.
+        m: Number of columns.
+        n_states: Number of states S.
+        norms_sq: Function that returns ‖ψ(s)‖² (S,); called only if the distribution needs it.
 
     >>> draw = column_sampler("uniform", 4, n_states=10**9, norms_sq=lambda: np.empty(0))
     >>> draw(np.random.default_rng(0)).weights
@@ -89,16 +91,16 @@ def column_sampler(
         )
     sizes = norms_sq()
     if not sizes.any():
-        fail("psi", "must not be zero at every state", "zeros", "Give features of next states.")
+        fail("psi", "must not be zero at every state", "zeros", "Give features that are not all zero.")
     used = np.flatnonzero(sizes)
-    if m >= len(used):  # a state without features adds nothing to ΨᵀV
+    if m >= len(used):  # states with ψ(s) = 0 add nothing to ΨᵀV
         exact = Columns(used, np.ones(len(used)))
         return lambda rng: exact  # noqa: ARG005
     chance = inclusion_probabilities(sizes, m)
     certain = np.flatnonzero(chance >= 1.0)
     rest = np.flatnonzero((chance > 0.0) & (chance < 1.0))
     running = np.cumsum(chance[rest])
-    running *= (m - len(certain)) / running[-1]  # a whole number but for rounding
+    running *= (m - len(certain)) / running[-1]  # removes the rounding error of the total, a whole number
 
     def draw(rng: np.random.Generator) -> Columns:
         count = m - len(certain)

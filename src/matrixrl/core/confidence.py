@@ -1,4 +1,4 @@
-"""How far M* may be from M_n: the only place where set, radius, shares of δ, exploration and reward bounds meet."""
+"""The confidence region of M* and of the rewards: set, radius, division of δ, exploration and reward bounds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from matrixrl.records import FloatArray
 __all__ = ["TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
 TIE_EXPLORATION = 0.05
-"""Share of the radius of the plan that breaks ties, where the estimate breaks them."""
+"""Factor of the radius of the second plan that breaks ties with ``ties="estimate"`` (docs/proofs.md, section 8)."""
 
 Level = Literal["agent", "ties", "proven"]
-"""Which radius: the agent's own, a small share of it that breaks ties, or the tightest proven one."""
+"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, or the proven radius (block)."""
 
 _PROVEN: Radius = BlockRadius()
 
 
 class Clock(NamedTuple):
-    """The time that a radius may depend on.
+    """Number of the current episode and number of all episodes, on which a radius may depend.
 
     Attributes:
-        episode: n, counted from 1 since the data begin, of the episode that is planned.
-        n_episodes: N where it is known in advance, else None.
+        episode: Number n of the episode that is planned, counted from 1 at the first episode of the data in use.
+        n_episodes: Number of episodes N if it is known in advance, else None.
     """
 
     episode: int
@@ -40,12 +40,12 @@ class Clock(NamedTuple):
 
 
 class Radii(NamedTuple):
-    """√β of everything that is bounded, each (B, 1) or (B, P).
+    """Radii √β of the confidence set, the alarm and the rewards, each (B, 1) or (B, P).
 
     Attributes:
         models: Radius of the confidence set.
-        alarm: A proven radius, at which the misspecification alarm is raised; at least `models`.
-        rewards: Radius of the estimated rewards; None where rewards are known.
+        alarm: Proven radius at which the misspecification alarm is raised; at least `models`.
+        rewards: Radius of the estimated rewards; None if rewards are known.
     """
 
     models: FloatArray
@@ -55,15 +55,15 @@ class Radii(NamedTuple):
 
 @dataclass(frozen=True)
 class Confidence:
-    """The confidence set of an agent with everything that decides its size.
+    """The confidence set of an agent and the settings and constants that determine its size.
 
     Attributes:
-        set: The confidence set, bound to the problem.
-        radius: The agent's radius.
+        set: Confidence set, bound to the problem.
+        radius: Radius of the agent.
         exploration: Factor of √β; below 1 nothing is proven.
-        delta: Probability with which the bounds may fail, all shares together.
-        known_reward: Whether rewards are known; if not, they take half of δ.
-        horizon: H.
+        delta: Probability δ with which any of the bounds may fail.
+        known_reward: Whether rewards are known; if not, δ is divided between transitions and rewards.
+        horizon: Number of steps H of an episode.
         regularity: Constants of the features.
         reward_regularity: Constants of the regression of rewards.
         blocks: Blocks of features.
@@ -93,18 +93,18 @@ class Confidence:
         horizon: int,
         c_core: float | None = None,
     ) -> Confidence:
-        """Return the confidence for features φ and ψ.
+        """Return the confidence region for features φ and ψ.
 
         Args:
-            features: φ and ψ.
-            confidence_set: The set, not yet bound.
-            radius: The agent's radius.
-            ridge: λ.
+            features: Features φ and ψ.
+            confidence_set: Confidence set, not yet bound to a problem.
+            radius: Radius of the agent.
+            ridge: Ridge parameter λ.
             exploration: Factor of √β.
-            delta: δ.
+            delta: Probability δ with which any of the bounds may fail.
             known_reward: Whether rewards are known.
-            horizon: H.
-            c_core: C_M if it is known; bounded from the features by default.
+            horizon: Number of steps H of an episode.
+            c_core: Constant C_M; by default a bound on it is computed from the features.
         """
         constants = regularity(features, c_core=c_core, ridge=ridge)
         unbound = cls(
@@ -121,24 +121,24 @@ class Confidence:
         return unbound.rebound(features.psi)
 
     def rebound(self, psi: Psi) -> Confidence:
-        """Return the same confidence with the set bound to another ψ, such as another sample of its columns."""
+        """Return a copy whose set is bound to another ψ, such as another sample of columns."""
         context = SetContext(
             total=psi.total,
             d=self.regularity.d,
             horizon=self.horizon,
             c_psi=self.regularity.c_psi,
-            c_psi_columns=self.regularity.c_psi_columns,
+            c_psi_max_norm=self.regularity.c_psi_max_norm,
         )
         return replace(self, set=self.set.bind(context))
 
     @property
     def shares(self) -> int:
-        """Number of parts that δ is divided into: those of the set, and as many for rewards that are learned."""
+        """Number of equal parts that δ is divided into: the parts of the set, doubled if rewards are learned."""
         return self.set.shares * (1 if self.known_reward else 2)
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven with this set, radius and exploration, else why not."""
+        """True if the regret bound is proven for this set, radius and exploration, else the reason why it is not."""
         if self.exploration < 1.0:
             return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
         for claim in (self.set.guarantee, self.radius.guarantee):
@@ -148,7 +148,7 @@ class Confidence:
 
     @property
     def certificate_guarantee(self) -> Literal[True] | str:
-        """True if bounds at the proven radius hold with probability 1 − δ, else why not."""
+        """True if the bounds at the proven radius hold with probability 1 − δ, else the reason why they may not."""
         claim = self.set.guarantee
         return self._given_core or claim if claim is True else claim
 
@@ -160,7 +160,7 @@ class Confidence:
         return f"proven only if ‖M*‖_F² <= c_core·d, as given (c_core = {c_core:g})"
 
     def inputs(self, design: PairDesign, clock: Clock, blocks: Blocks | None = None) -> RadiusInputs:
-        """Return what the radii of the next episode depend on, at the share of δ that each of them has."""
+        """Return the inputs of the radii of the next episode, with the part of δ that each radius may use."""
         return RadiusInputs(
             regularity=self.regularity,
             horizon=self.horizon,
@@ -172,23 +172,23 @@ class Confidence:
         )
 
     def radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent", blocks: Blocks | None = None) -> Radii:
-        """Return √β of the set, of the alarm and of rewards, for the pairs of a design.
+        """Return the radii √β of the set, of the alarm and of the rewards.
 
         Args:
             design: A_n with the widths of the pairs.
-            clock: n and N.
-            level: Which radius.
-            blocks: Blocks of the pairs of the design, where they are not all pairs.
+            clock: Number of the episode n, and number of episodes N.
+            level: Choice of the radius.
+            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
         """
         inputs = self.inputs(design, clock, blocks)
         radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
-        share = TIE_EXPLORATION if level == "ties" else 1.0
+        factor = TIE_EXPLORATION if level == "ties" else 1.0
         full = radius(inputs)
         proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
         rewards = None
         if not self.known_reward:
-            rewards = share * scale * radius(replace(inputs, regularity=self.reward_regularity))
-        return Radii(share * (scale * full), np.maximum(scale * full, proven), rewards)
+            rewards = factor * scale * radius(replace(inputs, regularity=self.reward_regularity))
+        return Radii(factor * (scale * full), np.maximum(scale * full, proven), rewards)
 
     def believe(
         self,
@@ -202,17 +202,17 @@ class Confidence:
         level: Level = "agent",
         blocks: Blocks | None = None,
     ) -> Belief:
-        """Return bounds on next values and rewards for the pairs of a design.
+        """Return the bounds on next values and rewards that follow from the data.
 
         Args:
-            features: φ of the pairs, and ψ.
-            design: A_n with their widths.
-            core_matrix: (B, d, d_psi) M_n.
-            clock: n and N.
-            reward: (A, S) or (B, A, S) unit rewards, read where they are known.
-            reward_moment: (B, d) Σ φr, read where they are not.
-            level: Which radius.
-            blocks: Blocks of the pairs, where they are not all pairs.
+            features: Features φ of the pairs, and ψ.
+            design: A_n with the widths of the pairs.
+            core_matrix: (B, d, d_psi) Estimate M_n.
+            clock: Number of the episode n, and number of episodes N.
+            reward: (A, S) or (B, A, S) Unit rewards; used only if rewards are known.
+            reward_moment: (B, d) Σ φr over the unit rewards of the data; used only if rewards are not known.
+            level: Choice of the radius.
+            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
         """
         radii = self.radii(design, clock, level=level, blocks=blocks)
         most = least = reward
@@ -229,5 +229,11 @@ class Confidence:
         )
 
     def reaches(self, design: PairDesign, slack: FloatArray, radii: Radii) -> list[Reach]:
-        """Return, for each member of the set, how far it reaches at the pairs of a design."""
+        """Return, for each member of the set, the part of the bound that depends on the pair.
+
+        Args:
+            design: A_n with the widths of the pairs.
+            slack: (B, P) ε = 1 − φᵀM_n u.
+            radii: Radii of the set and of the alarm.
+        """
         return [member.reach(design, radii.models, radii.alarm, slack) for member in self.set.members]

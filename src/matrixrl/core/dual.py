@@ -1,4 +1,4 @@
-"""The dual form of MatrixRL (YW19 Algorithm 2): kernel values alone, one row for each distinct pair."""
+"""The dual form of MatrixRL (YW19 Algorithm 2): kernel values only, one row for each distinct pair."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from matrixrl.tolerances import GRAM_RANK
 
 __all__ = ["DualEstimate", "effective_dimension", "hat_projection"]
 
-_GREEDY = 300  # pairs that are chosen one by one
+_GREEDY = 300  # largest number of pairs that are chosen one by one
 
 
 def hat_projection(gram_psi: FloatArray) -> FloatArray:
-    """Return the projection on the range of k_ψ: GG⁺, the identity where it has full rank (E3)."""
+    """Return the orthogonal projection (S, S) on the range of the Gram matrix of k_ψ (S, S) (E3)."""
     eigenvalues, vectors = np.linalg.eigh(gram_psi)
     basis = vectors[:, eigenvalues > GRAM_RANK * eigenvalues[-1]]
     hat: FloatArray = basis @ basis.T
@@ -22,18 +22,22 @@ def hat_projection(gram_psi: FloatArray) -> FloatArray:
 
 
 class DualEstimate:
-    r"""Widths and predictions after some transitions, by kernel values only.
+    r"""Widths and predictions from the steps of some episodes, computed with kernel values only.
 
-    With one row for each distinct pair, counts n and mean targets ȳ,
-    \(w^2 = (k(x,x) - k^\top (K + \lambda N^{-1})^{-1} k)/\lambda\) and the prediction of PV at x is
-    \(k^\top (K + \lambda N^{-1})^{-1} \bar y\): what repeated rows would give, at the cost of distinct ones.
+    There is one row for each distinct pair. With the diagonal matrix N of the numbers of visits and the mean targets ȳ,
+    \(w^2 = (k(x,x) - k^\top (K + \lambda N^{-1})^{-1} k)/\lambda\), and the prediction of PV at x is
+    \(k^\top (K + \lambda N^{-1})^{-1} \bar y\). Both are equal to the results with one row for each step.
 
     Args:
         gram_phi: (P, P) k_φ of all pairs.
-        pairs: (t,) the pairs that were visited.
-        next_states: (t,) where they led.
+        pairs: (t,) Visited pairs.
+        next_states: (t,) Next states.
         gram_psi: (S, S) k_ψ of all states.
-        ridge: λ.
+        ridge: Ridge parameter λ.
+
+    Attributes:
+        distinct: Distinct visited pairs, in increasing order.
+        logdet: ln det(I + K/λ) over all t steps.
     """
 
     def __init__(
@@ -58,27 +62,27 @@ class DualEstimate:
         self.logdet = float(np.linalg.slogdet(np.eye(len(pairs)) + kernel / ridge)[1])
 
     def width_sq(self) -> FloatArray:
-        """Return w² of every pair: (P,)."""
+        """Return the squared widths w² (P,) of all pairs."""
         solved = cho_solve(self._factor, self._across)
         widths: FloatArray = (np.diagonal(self._gram) - (self._across * solved).sum(axis=0)) / self._ridge
         return widths
 
     def predict(self, values: FloatArray) -> FloatArray:
-        """Return the estimate of PV at every pair: (S,) → (P,)."""
+        """Return the estimates (P,) of PV at all pairs for values (S,)."""
         predicted: FloatArray = self._across.T @ cho_solve(self._factor, self._mean @ (self._hat @ values))
         return predicted
 
 
 def effective_dimension(rows: FloatArray, *, most: int) -> float:
-    r"""Return about \(\sup_{t \le T} \ln\det(I + K_{X_t}) / \ln(1+t)\) (YW19 section 4).
+    r"""Return an estimate of \(\sup_{t \le T} \ln\det(I + K_{X_t}) / \ln(1+t)\) from below (YW19 section 4).
 
-    Up to a few hundred pairs the sets are chosen greedily, the widest pair first; beyond, for t on a grid up to T,
-    pairs are repeated in shares that a few steps towards a D-optimal design choose. Every such set (its shares
-    rounded) is a candidate of the supremum, so this is an estimate from below.
+    Up to t = 300, sets of pairs are chosen greedily: the pair with the largest width is added next. For t on a grid
+    from 300 to T, pairs are repeated in proportions that a few multiplicative steps towards the largest determinant
+    choose. Apart from rounding the proportions, every such set is a candidate of the supremum.
 
     Args:
-        rows: (P, d) features of the pairs, in any coordinates with the right inner products.
-        most: T, the largest size of a set.
+        rows: (P, d) Features of the pairs, in any coordinates with the same inner products.
+        most: Largest size T of a set.
 
     >>> round(effective_dimension(np.eye(3), most=1), 6)  # ln 2 / ln 2
     1.0

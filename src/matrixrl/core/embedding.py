@@ -1,4 +1,4 @@
-"""How much of a known P the features can represent (Assumption 1)."""
+"""Test of Assumption 1: how well the features represent a known P."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from matrixrl.records import FloatArray
 
 __all__ = ["Embedding", "embedding"]
 
-_LARGEST = 50_000_000  # numbers in P beyond which it is not expanded
+_LARGEST = 50_000_000  # largest number of entries of P for which the table is computed
 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """The best core for a known P.
+    """The least-squares approximation P ≈ φᵀMψ of a known P.
 
     Attributes:
-        core: (d, d_psi) the M that minimises the squared residual.
-        residual: the largest |P(s'|s,a) − φᵀMψ(s')|.
-        explained: 1 − Σ residual² / Σ P²: 1 means that Assumption 1 holds.
+        core: (d, d_psi) Matrix M that minimises the sum of squared residuals.
+        residual: Largest |P(s'|s,a) − φᵀMψ(s')|.
+        explained: 1 − Σ residual² / Σ P²; it is 1 if Assumption 1 holds.
     """
 
     core: FloatArray
@@ -31,17 +31,24 @@ class Embedding:
 
 
 def embedding(transitions: Transitions, features: Features) -> Embedding | None:
-    r"""Return the least-squares core, \(M = \Phi^+ P \Psi K_\psi^{-1}\), or None where P is too large to expand.
+    r"""Return the least-squares matrix \(M = \Phi^+ P \Psi K_\psi^{-1}\) and its residuals.
+
+    Args:
+        transitions: Transition law P.
+        features: Features φ and ψ.
+
+    Returns:
+        The approximation, or None if the table of P is too large.
 
     >>> from matrixrl.problems import tabular
-    >>> world = tabular(n_states=4, n_actions=2, seed=0)
-    >>> round(embedding(world.mdp.transitions, world.features).explained, 12)
+    >>> problem = tabular(n_states=4, n_actions=2, seed=0)
+    >>> round(embedding(problem.mdp.transitions, problem.features).explained, 12)
     1.0
     """
     n_states, n_actions = transitions.n_states, transitions.n_actions
     if n_states * n_states * n_actions > _LARGEST:
         return None
-    actions, states = np.divmod(np.arange(n_states * n_actions), n_states)  # action-major, as φ's rows
+    actions, states = np.divmod(np.arange(n_states * n_actions), n_states)  # action-major, like the rows of φ
     table = transitions.rows(states, actions)
     psi = features.psi
     targets = psi.solve_gram(table @ psi.table)

@@ -12,15 +12,15 @@ __all__ = ["core_matrix"]
 def core_matrix(design: PairDesign, cross_moment: FloatArray, psi: Psi) -> FloatArray:
     r"""Return the estimate of M* in every replica, \(M_n = A_n^{-1} (\sum \phi\psi^\top) K_\psi^{-1}\).
 
-    It minimises \(\sum \|K_\psi^{-1}\psi - M^\top\phi\|^2 + \|M\|_F^2\) (YW19 (3)).
+    It minimises \(\sum \|K_\psi^{-1}\psi - M^\top\phi\|^2 + \lambda\|M\|_F^2\) (YW19 (3), where λ = 1).
 
     Args:
-        design: A_n.
-        cross_moment: (B, d, d_psi) Σ φψᵀ.
-        psi: gives K_ψ⁻¹.
+        design: A_n of every replica.
+        cross_moment: (B, d, d_psi) Σ φψᵀ over the data.
+        psi: Features ψ, with K_ψ.
 
     Returns:
-        (B, d, d_psi).
+        Estimates M_n (B, d, d_psi).
 
     >>> import numpy as np
     >>> from matrixrl.features import one_hot

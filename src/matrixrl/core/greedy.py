@@ -1,4 +1,4 @@
-"""The greedy step: the best action of each state, with ties broken by a ranking or at random."""
+"""Greedy choice of actions, with ties broken by a ranking or at random."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["best_action_at_random", "greedy_actions", "lowest_first", "random_rankings", "tie_weights"]
 
-_RANK_SHARE = 1e-3  # coarser than rounding, finer than what a preference is about
+_RANK_SHARE = 1e-3  # weight of a ranking relative to a preference; larger than rounding errors
 
 
 def greedy_actions(
@@ -18,10 +18,10 @@ def greedy_actions(
     """Return the action with the largest Q; `q` is changed in place.
 
     Args:
-        q: Values with the actions along `axis`.
-        tie_break: What is added for each action, smaller than any difference that counts; broadcasts against `q`.
-        preference: In [0, H], of the shape of `q`; breaks ties before `tie_break` does.
-        axis: The axis of the actions.
+        q: Values of the actions along `axis`.
+        tie_break: Small numbers that are added to the values of the actions to break ties; broadcast against `q`.
+        preference: Preferences in [0, H], of the shape of `q`, that break ties before `tie_break`.
+        axis: Axis of the actions.
     """
     if preference is not None:
         q += TIE * preference
@@ -31,12 +31,18 @@ def greedy_actions(
 
 
 def tie_weights(rankings: FloatArray, horizon: int, *, has_preference: bool = False) -> FloatArray:
-    """Return what a ranking of actions in [0, 1] adds to Q: little where a preference breaks ties first."""
+    """Return the numbers that are added to Q to break ties, of the shape of `rankings`.
+
+    Args:
+        rankings: Rankings of the actions in [0, 1].
+        horizon: Number of steps H of an episode.
+        has_preference: Whether a preference breaks ties first; the rankings then have a smaller weight.
+    """
     return (TIE * horizon * (_RANK_SHARE if has_preference else 1.0)) * rankings
 
 
 def lowest_first(n_actions: int, n_replicas: int) -> FloatArray:
-    """Return the ranking in which the lowest action wins: (B, A)."""
+    """Return rankings (B, A) that prefer the action with the lowest number."""
     ranks = np.arange(n_actions)[::-1] / n_actions
     return np.tile(ranks, (n_replicas, 1))
 
@@ -44,13 +50,13 @@ def lowest_first(n_actions: int, n_replicas: int) -> FloatArray:
 def random_rankings(
     rngs: list[np.random.Generator], n_actions: int, chosen: IntArray | None = None, fill: FloatArray | None = None
 ) -> FloatArray:
-    """Return a random ranking of the actions for each replica: (B, A).
+    """Return a random ranking of the actions for each replica, of shape (B, A).
 
     Args:
-        rngs: One generator for each replica.
-        n_actions: A.
-        chosen: The replicas that draw one; all by default.
-        fill: (B, A) the rankings of the others; zeros by default.
+        rngs: One random generator for each of the B replicas.
+        n_actions: Number of actions A.
+        chosen: Replicas that draw a ranking; all by default.
+        fill: (B, A) Rankings of the other replicas, changed in place; zeros by default.
     """
     rankings = np.zeros((len(rngs), n_actions)) if fill is None else fill
     for b in range(len(rngs)) if chosen is None else chosen:
@@ -59,6 +65,6 @@ def random_rankings(
 
 
 def best_action_at_random(q: FloatArray, slack: float, rng: np.random.Generator | None) -> int:
-    """Return one of the actions within `slack` of the best of q (A,): a random one, or the lowest without `rng`."""
+    """Return an action whose value is within `slack` of the largest of q (A,): random, or the lowest without `rng`."""
     best = np.flatnonzero(q >= q.max() - slack)
     return int(best[rng.integers(len(best))] if rng is not None and len(best) > 1 else best[0])

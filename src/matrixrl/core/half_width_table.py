@@ -1,4 +1,4 @@
-"""One-hot features: everything that sets and radii say of a pair, tabulated by its number of visits."""
+"""Half-widths of the bounds for one-hot features, tabulated by the number of visits of a pair."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from matrixrl.records import FloatArray
 
 __all__ = ["HalfWidthTable"]
 
-_BLOCK = 1 << 16  # numbers of visits that are computed together
+_BLOCK = 1 << 16  # number of rows that are computed together
 
 
 @dataclass(frozen=True)
 class HalfWidthTable:
-    """Half-widths of a pair's bound by visits 0, 1, …, T − 1.
+    """Half-widths of the bounds of a pair with 0, 1, …, T − 1 visits.
 
     Attributes:
-        half_width: (m, T) for each member of the set.
-        reward_half_width: (T,) of the estimated reward; empty where rewards are known.
+        half_width: (m, T) Half-width for each of the m members of the confidence set.
+        reward_half_width: (T,) Half-width of the bounds on the reward; empty if rewards are known.
     """
 
     half_width: FloatArray
@@ -37,14 +37,14 @@ class HalfWidthTable:
     def of(
         cls, confidence: Confidence, size: int, *, ridge: float, clock: Clock, level: Level = "agent"
     ) -> HalfWidthTable:
-        """Return the table of a set and a radius that depend on nothing but a pair's own visits.
+        """Return the table of a set and a radius that depend only on the number of visits of the pair.
 
         Args:
-            confidence: Set and radius.
+            confidence: Confidence set and radius.
             size: Number of rows T.
-            ridge: λ.
-            clock: n and N, of which a local radius may read N.
-            level: Which radius.
+            ridge: Ridge parameter λ.
+            clock: Number of the episode n, and number of episodes N; a local radius may depend on N but not on n.
+            level: Choice of the radius.
         """
         half_width = np.empty((len(confidence.set.members), size))
         reward = np.empty(0 if confidence.known_reward else size)
@@ -55,7 +55,8 @@ class HalfWidthTable:
             design.restore({"counts": visits[None]})
             radii = confidence.radii(design, clock, level=level)
             reaches = confidence.reaches(design, ridge * design.width_sq, radii)
-            # docs/proofs.md, 5: the proven radius covers the bias λ/(λ + n) of a one-hot pair: its ball is never empty.
+            # docs/proofs.md, section 5: the proven radius covers ε = λ/(λ + n) of a one-hot pair with n visits, so its
+            # normalised set is never empty.
             assert all(reach.empty is None for reach in reaches)
             for m, reach in enumerate(reaches):
                 half_width[m, here] = reach.half_width

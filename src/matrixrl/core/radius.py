@@ -1,4 +1,4 @@
-"""Radii √β_n of the confidence sets, each stating what is proven about it."""
+"""Radii √β_n of the confidence sets, each with a statement of what is proven about it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RadiusInputs:
-    """What a radius may depend on.
+    """The inputs of a radius.
 
     Attributes:
-        regularity: constants of the features.
-        horizon: H.
-        episode: n, counted from 1, of the episode that is planned.
-        n_episodes: N where it is known in advance, else None.
-        delta: the probability with which the guarantee may fail.
-        design: A_n of every replica.
-        blocks: the blocks of the features.
+        regularity: Constants of the features.
+        horizon: Number of steps H of an episode.
+        episode: Number n of the episode that is planned, counted from 1.
+        n_episodes: Number of episodes N if it is known in advance, else None.
+        delta: Probability δ with which the radius may fail.
+        design: A_n of every replica, with the widths of the pairs.
+        blocks: Blocks of the features.
     """
 
     regularity: Regularity
@@ -52,16 +52,18 @@ class RadiusInputs:
 
     @property
     def n_replicas(self) -> int:
-        """B."""
+        """Number of replicas B."""
         return len(self.design.width_sq)
 
 
 class Radius(ABC):
-    """√β_n as a function of what is known at episode n.
+    """Base class of the radii √β_n.
 
     Attributes:
-        in_feature_units: Whether the ridge is counted in units of the largest ‖φ‖², so that the scale of φ does not
-            matter.
+        name: Name of the radius in Python and on the command line.
+        summary: One-line description for the command line.
+        in_feature_units: Whether the ridge parameter is in units of the largest ‖φ‖², so that results do not depend on
+            the scale of φ.
     """
 
     name: ClassVar[str] = "own radius"
@@ -71,38 +73,50 @@ class Radius(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__call__" in cls.__dict__ and "guarantee" not in cls.__dict__:
-            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
+            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # a new formula needs its own proof
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the radius is proven for the constants in use, else why not."""
+        """True if the radius is proven with its constants, else the reason why it is not."""
         return "the radius declares no proof"
 
     @abstractmethod
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n: (B, 1), or (B, P) if it differs from pair to pair."""
+        """Return √β_n, of shape (B, 1), or (B, P) if it depends on the pair."""
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
-        """Say whether, with one-hot features, nothing but a pair's own visits changes it; N as given in advance."""
+        """Return whether, for one-hot features, the radius of a pair depends on the data only by its number of visits.
+
+        Args:
+            n_episodes: Number of episodes N if it is known in advance, else None.
+        """
         return False
 
 
 class PaperRadius(Radius):
-    """A radius of the paper, which leaves an absolute constant c open (erratum E5)."""
+    """Base class of the radii of the paper, which does not give the value of the absolute constant c (erratum E5).
+
+    Args:
+        c: Absolute constant c.
+    """
 
     def __init__(self, c: float = 1.0) -> None:
         self.c = c
 
     @property
     def guarantee(self) -> str:
-        """The paper does not say which c."""
+        """Reason why nothing is proven: the paper does not give c."""
         return f"it holds for some absolute constant c that the paper does not give; c = {self.c:g}"
 
 
 class TheoremRadius(PaperRadius):
-    r"""Theorems 1 and 2: \(\beta = c\,(C_M + C_\psi'^2) \ln(N H C_\phi)\, d\), at least 1 as the proof asks.
+    r"""Radius of Theorems 1 and 2: \(\beta = c\,(C_M + C_\psi'^2) \ln(N H C_\phi)\, d\).
 
-    Without N in advance the running n stands for it, as in the last display of the proof.
+    The proof requires β >= 1, so a smaller β is replaced by 1. If N is not known in advance, the current n
+    replaces it, as in the last display of the proof.
+
+    Args:
+        c: Absolute constant c.
     """
 
     name = "theorem"
@@ -110,7 +124,7 @@ class TheoremRadius(PaperRadius):
     guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n: (B, 1)."""
+        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         steps = inputs.horizon * (inputs.episode if inputs.n_episodes is None else inputs.n_episodes)
         logarithm = math.log(max(steps * k.c_phi, 1.0))
@@ -118,19 +132,23 @@ class TheoremRadius(PaperRadius):
         return np.full((inputs.n_replicas, 1), math.sqrt(max(beta, 1.0)))
 
     def is_local(self, n_episodes: int | None) -> bool:
-        """With N it is a constant."""
+        """Return whether N is known; the radius is then a constant."""
         return n_episodes is not None
 
 
 class LogDetRadius(PaperRadius):
-    """The proofs' anytime form, β_n = C_M d + c C_ψ'² ln det A_n ln(nH/δ), as in Theorem 3."""
+    """Anytime radius of the proofs and of Theorem 3: β_n = C_M d + c C_ψ'² ln det A_n ln(nH/δ), at least 1.
+
+    Args:
+        c: Absolute constant c.
+    """
 
     name = "log-det"
     summary = "C_M·d + c·C_ψ'²·ln det A_n·ln(nH/δ) (Theorem 3, the proofs); proven for some absolute constant c"
     guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n: (B, 1)."""
+        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         logarithm = math.log(inputs.episode * inputs.horizon / inputs.delta)
         beta = k.c_core * k.d + self.c * k.c_psi_inv**2 * inputs.design.logdet * logarithm
@@ -138,27 +156,28 @@ class LogDetRadius(PaperRadius):
 
 
 class ProofRadius(Radius):
-    """The smallest β that meets both displayed conditions of the concentration proof, constants and all.
+    """Smallest β that satisfies both displayed conditions of the concentration proof, with their constants.
 
-    β² >= 32 v ln(πnH/δ) + 8⁴ ln⁴(πnH/δ) with v = 8 C_ψ'² β ln det A_n, and β/2 >= ‖M*‖_F² + 2 C_ψ'² ln det A_n. Huge:
-    it is here to be honest about what the theorem needs.
+    The conditions are β² >= 32 v ln(πnH/δ) + 8⁴ ln⁴(πnH/δ) with v = 8 C_ψ'² β ln det A_n, and
+    β/2 >= ‖M*‖_F² + 2 C_ψ'² ln det A_n. This radius is too large for practical use; it shows which radius the printed
+    proof requires.
     """
 
     name = "proof"
     summary = (
-        "both conditions of the concentration proof, constants and all; proven only as far as the printed proof is"
+        "both conditions of the concentration proof, with their constants; proven only as far as the printed proof is"
     )
 
     @property
     def guarantee(self) -> str:
-        """The printed proof has gaps of its own."""
+        """Reason why nothing is proven: the printed proof has gaps."""
         return (
             "the printed proof bounds ‖η‖ by C_ψ' where only 2C_ψ' holds (E6) and treats ln det A_n as fixed; "
             "the self-normalised radius is the proven one"
         )
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n: (B, 1)."""
+        """Return √β_n, of shape (B, 1)."""
         k, logdet = inputs.regularity, inputs.design.logdet
         log = math.log(math.pi * inputs.episode * inputs.horizon / inputs.delta)
         linear = 32.0 * 8.0 * k.c_psi_inv**2 * logdet * log
@@ -168,10 +187,11 @@ class ProofRadius(Radius):
 
 
 class SelfNormalisedRadius(Radius):
-    r"""\(\sqrt{\beta_n} = \|M^*\| + L\sqrt{2\ln(1/\delta) + \ln\det A_n}\), at all n at once.
+    r"""Self-normalised radius \(\sqrt{\beta_n} = \|M^*\| + L\sqrt{2\ln(1/\delta) + \ln\det A_n}\), for all n at once.
 
-    With probability 1 − δ it bounds the operator norm of A^{1/2}(M* − M_n) for every n, if the features embed P
-    (docs/proofs.md): the method of mixtures, uniform over directions by a Hoeffding lemma in Hilbert space.
+    If P = φᵀM*ψ, it bounds the operator norm of A_n^{1/2}(M* − M_n) for all n with probability 1 − δ. The proof uses
+    the method of mixtures and a Hoeffding lemma in Hilbert space (docs/proofs.md, section 3). ‖M*‖ is replaced by its
+    upper bound `Regularity.core_norm` (section 4).
     """
 
     name = "self-normalised"
@@ -179,84 +199,88 @@ class SelfNormalisedRadius(Radius):
 
     @property
     def guarantee(self) -> Literal[True]:
-        """Proven with its constants."""
+        """True: the radius is proven with its constants."""
         return True
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n: (B, 1)."""
+        """Return √β_n, of shape (B, 1)."""
         k = inputs.regularity
         noise = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.design.logdet)
         return (k.core_norm + k.noise_scale * noise)[:, None]
 
 
 class BlockRadius(Radius):
-    """The self-normalised radius inside each block of features, at δ/K for K blocks (docs/proofs.md, 5).
+    """Self-normalised radius of each block of features, at δ/K for K blocks (docs/proofs.md, section 5).
 
-    ln det A_n becomes that of the block alone. For a one-hot pair with n visits the bias is known exactly:
-    λC_ψ'/√(λ + n) + L √(2 ln(K/δ) + ln(1 + n/λ)), and there is no noise at n = 0 (docs/proofs.md). With one block it
-    is the self-normalised radius: so it is the tightest proven radius for any features, and what `guaranteed`
-    uses.
+    ln det A_n is replaced by the log-determinant of the block. For one-hot features every pair is a block, and the bias
+    of a pair with n visits is known, so the radius is λC_ψ'/√(λ + n) + L √(2 ln(K/δ) + ln(1 + n/λ)), without the second
+    term if n = 0. With a single block it is the self-normalised radius. The preset `guaranteed`, certificates and the
+    misspecification alarm use it.
     """
 
     name = "block"
-    summary = "self-normalised inside each block of features at δ/K (one-hot: by visits); proven if P = φᵀM*ψ"
+    summary = "self-normalised radius of each block of features at δ/K (one-hot: by visits); proven if P = φᵀM*ψ"
 
     @property
     def guarantee(self) -> Literal[True]:
-        """Proven with its constants."""
+        """True: the radius is proven with its constants."""
         return True
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β_n of the block of each pair: (B, P), or (B, 1) where there is one block."""
+        """Return √β_n of the block of each pair, of shape (B, P), or (B, 1) if there is only one block."""
         k, blocks, design = inputs.regularity, inputs.blocks, inputs.design
         if blocks.one_pair_each and isinstance(design, DiagonalPairs):
             return self._by_visits(k, design, blocks.count / inputs.delta)
-        # One block is all of A_n, whose log-determinant is at hand.
+        # The log-determinant of a single block is that of A_n, which is already computed.
         logdet = design.block_logdet(blocks.members) if blocks.count > 1 else design.logdet[:, None]
         core_norm = math.sqrt(k.ridge) * k.c_psi_inv / np.sqrt(blocks.eigenvalues)
-        core_norm = np.minimum(core_norm, k.core_norm)  # a block of M* is no longer than M*
+        core_norm = np.minimum(core_norm, k.core_norm)  # the norm of a block of M* is at most that of M*
         noise = np.sqrt(2.0 * math.log(blocks.count / inputs.delta) + logdet)
         radius: FloatArray = core_norm + k.noise_scale * noise
         return radius[:, blocks.pair_block] if blocks.count > 1 else radius
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
-        """A one-hot pair is a block of its own."""
+        """Return True: each one-hot pair is a block."""
         return True
 
     @staticmethod
-    def _by_visits(k: Regularity, design: DiagonalPairs, odds: float) -> FloatArray:
+    def _by_visits(k: Regularity, design: DiagonalPairs, inverse_delta: float) -> FloatArray:
+        """Return √β_n (B, P) of one-hot pairs; `inverse_delta` is K/δ."""
         n, ridge = design.counts, design.ridge
-        noise = k.noise_scale * np.sqrt(2.0 * math.log(odds) + np.log1p(n / ridge))
+        noise = k.noise_scale * np.sqrt(2.0 * math.log(inverse_delta) + np.log1p(n / ridge))
         bias = ridge * k.c_psi_inv / np.sqrt(ridge + n)
         radius: FloatArray = bias + np.where(n > 0, noise, 0.0)
         return radius
 
 
 class ConstantRadius(Radius):
-    """A tuned number, the same at every episode: no guarantee.
+    """Constant radius √β·C_ψ' for all episodes, to be tuned; nothing is proven about it.
 
-    It is counted in units of C_ψ'², the size of the noise, so that the same number means the same exploration
-    whatever the scale of ψ (one-hot ψ: C_ψ' = 1).
+    The factor C_ψ' is the scale of the noise, so that exploration does not depend on the scale of ψ (for one-hot ψ,
+    C_ψ' = 1).
+
+    Args:
+        beta: Constant β.
     """
 
     name = "constant"
     in_feature_units = True
-    summary = "β·C_ψ'² with β as given; tuned, nothing is proven"
+    summary = "β·C_ψ'² with a constant β; tuned, nothing is proven"
 
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = beta
 
     @property
     def guarantee(self) -> str:
-        """None."""
+        """Reason why nothing is proven: the radius is tuned."""
         return "the constant radius is tuned: nothing is proven about it"
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
-        """Return √β: (B, 1)."""
+        """Return √β·C_ψ', of shape (B, 1)."""
         return np.full((inputs.n_replicas, 1), inputs.regularity.c_psi_inv * math.sqrt(self.beta))
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
-        """It is a constant."""
+        """Return True: the radius is a constant."""
         return True
 
 
@@ -271,4 +295,4 @@ RADII: dict[str, type[Radius]] = {
         ConstantRadius,
     )
 }
-"""Every radius by the name used in Python and on the command line."""
+"""Radii by their names in Python and on the command line."""

@@ -1,4 +1,4 @@
-"""The constants of Assumption 2 and 2', computed from the features alone: agents never see P."""
+"""Constants of Assumptions 2 and 2', computed from the features without knowledge of P."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ __all__ = ["Regularity", "regularity"]
 
 @dataclass(frozen=True, slots=True)
 class Regularity:
-    """What the radii need to know of the features, as if they were scaled so that the ridge is 1.
+    """Constants of the features that the radii and the regret bounds use.
 
-    A ridge λ with features φ is a ridge 1 with features φ/√λ and core √λM*, so that every formula of the paper
-    holds with λC_M for C_M and C_φ/λ for C_φ.
+    The ridge parameter λ with features φ is equivalent to the ridge parameter 1 with features φ/√λ and matrix √λM*.
+    Every formula of the paper therefore holds with λC_M in place of C_M and C_φ/λ in place of C_φ; the constants here
+    include these factors (docs/proofs.md, section 3).
 
     Attributes:
-        d: number of features φ.
-        c_core: C_M, with λ‖M*‖_F² <= C_M d.
-        c_phi: C_φ, with ‖φ‖²/λ <= C_φ d.
-        c_psi_inv: C_ψ', with ‖K_ψ⁻¹ψ(s)‖ <= C_ψ'.
-        noise_scale: L <= C_ψ', the radius of a ball that holds every K_ψ⁻¹ψ(s).
-        c_psi: C_ψ of Assumption 2' (exact or a bound: `c_psi_is_exact`).
-        c_psi_columns: C_ψ of Assumption 2, exact.
-        ridge: λ.
-        core_source: "given" by the user, or "bound" from the features.
+        d: Number of features φ.
+        c_core: Constant C_M, with λ‖M*‖_F² <= C_M d.
+        c_phi: Constant C_φ, with ‖φ‖²/λ <= C_φ d.
+        c_psi_inv: Constant C_ψ', with ‖K_ψ⁻¹ψ(s)‖ <= C_ψ'.
+        noise_scale: Radius L <= C_ψ' of a ball that contains all K_ψ⁻¹ψ(s).
+        c_psi: Constant C_ψ of Assumption 2', or an upper bound on it.
+        c_psi_is_exact: Whether `c_psi` is exact.
+        c_psi_max_norm: Constant C_ψ of Assumption 2, exact.
+        ridge: Ridge parameter λ.
+        core_source: "given" if the user gave C_M, or "bound" if it was computed from the features.
     """
 
     d: int
@@ -37,22 +39,27 @@ class Regularity:
     noise_scale: float
     c_psi: float
     c_psi_is_exact: bool
-    c_psi_columns: float
+    c_psi_max_norm: float
     ridge: float
     core_source: str
 
     @property
     def core_norm(self) -> float:
-        """An upper bound on √λ‖M*‖_F, and so on √λ times the operator norm."""
+        """Upper bound on √λ‖M*‖_F, and hence on √λ times the operator norm of M*."""
         return math.sqrt(self.c_core * self.d)
 
 
 def regularity(features: Features, *, c_core: float | None = None, ridge: float = 1.0) -> Regularity:
-    r"""Return the constants; C_M is bounded without knowing P unless it is given.
+    r"""Return the constants of features; C_M is bounded without knowledge of P unless it is given.
 
-    Every φᵀM* is the mean of points K_ψ⁻¹ψ(s'), hence at most C_ψ' long. So for any weights w on pairs,
-    \(\|M^*\|_F^2 \lambda_{\min}(\sum w\phi\phi^\top) \le \sum w \|\phi^\top M^*\|^2 \le C_\psi'^2\): the bound is
-    C_ψ'²/λ_min, with weights chosen to make λ_min large (docs/proofs.md).
+    Every φᵀM* is a mean of points K_ψ⁻¹ψ(s'), so its norm is at most C_ψ'. For any weights w >= 0 on pairs with sum 1,
+    \(\|M^*\|_F^2 \lambda_{\min}(\sum w\phi\phi^\top) \le \sum w \|\phi^\top M^*\|^2 \le C_\psi'^2\). The bound on
+    ‖M*‖_F² is C_ψ'²/λ_min, with weights that make λ_min large (docs/proofs.md, section 4).
+
+    Args:
+        features: Features φ and ψ.
+        c_core: Constant C_M with ‖M*‖_F² <= C_M d; by default the bound above divided by d.
+        ridge: Ridge parameter λ.
 
     >>> from matrixrl.features import one_hot
     >>> regularity(one_hot(n_states=3, n_actions=2)).c_core
@@ -72,7 +79,7 @@ def regularity(features: Features, *, c_core: float | None = None, ridge: float 
         noise_scale=psi.noise_scale,
         c_psi=psi.c_psi,
         c_psi_is_exact=psi.c_psi_is_exact,
-        c_psi_columns=psi.c_psi_max_norm,
+        c_psi_max_norm=psi.c_psi_max_norm,
         ridge=ridge,
         core_source="bound" if c_core is None else "given",
     )

@@ -17,13 +17,14 @@ __all__ = ["MDPEnv"]
 
 
 class MDPEnv(gym.Env[np.int64, np.int64]):
-    """Plays a `FiniteMDP` step by step; observations are state numbers.
+    """A Gymnasium environment that plays a `FiniteMDP`; observations are state numbers.
 
-    One uniform number for each step of the episode, and one for its first state, are drawn at `reset`: what a
-    seed means does not depend on when an episode ends, nor on how many replicas are simulated together.
+    `reset` draws all uniform numbers of the episode: one for the first state and one for each step, or two for each
+    step if rewards are noisy. The episodes of a seed therefore do not depend on when earlier episodes ended, nor on the
+    number of replicas that are simulated together.
 
     Args:
-        mdp: the world; `env.unwrapped.mdp` gives it back (regret is measured with it).
+        mdp: MDP to play, available as `env.unwrapped.mdp`; regret is computed with it.
         render_mode: None or "ansi".
 
     >>> from matrixrl.problems import tabular
@@ -52,7 +53,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Start an episode; `seed` restarts the random stream."""
+        """Start an episode and return its first state; `seed`, if given, restarts the random stream."""
         super().reset(seed=seed, options=options)
         first, self._next_uniforms, self._coins = self.mdp.episode_draws(
             self.np_random.random(self.mdp.draws_per_episode)
@@ -63,7 +64,10 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), {"stage": 0}
 
     def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
-        """Take an action; the reward is the expected reward of the pair, or a noisy one."""
+        """Take an action; return next state, reward, terminated, truncated and info.
+
+        The reward is the expected reward of the state and action, or a random one if the MDP has noisy rewards.
+        """
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
         a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
@@ -81,7 +85,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), reward, terminated, truncated, {"stage": self._stage}
 
     def render(self) -> str | None:
-        """Return a text picture of the current state, in render mode "ansi"."""
+        """Return a text picture of the current state in render mode "ansi", else None."""
         if self.render_mode is None:
             gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
             return None
@@ -89,5 +93,5 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         return f"{self.picture(self._state)}{last}\n"
 
     def picture(self, state: int) -> str:
-        """Draw one state; environments with a shape of their own override it."""
+        """Return a text picture of one state; subclasses may override it."""
         return f"state {state} of {self.mdp.n_states}"

@@ -1,4 +1,4 @@
-"""The finite episodic MDP, and the part of it that an agent may know."""
+"""Finite episodic MDPs, and the task: everything about an MDP except its transition law P."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ _LARGEST_PLAN = 10**9
 
 
 class Task:
-    """What an agent may know of a problem: everything but P.
+    """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:
-        reward: (S, A) expected rewards, in the environment's own unit.
-        horizon: H, the number of steps of an episode.
-        reward_range: (low, high), declared; the proofs work with (r - low) / (high - low) in [0, 1].
-        start: a state, or a distribution (S,) of first states; kept as a distribution.
-        end_state: the absorbing state that stands for "terminated", if episodes can end early.
-        features: φ and ψ; one-hot by default.
+        reward: (S, A) Expected rewards, in the environment's unit.
+        horizon: Number of steps H of an episode.
+        reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
+            (r - low) / (high - low) in [0, 1].
+        start: First state of an episode, or the distribution (S,) of first states; stored as a distribution.
+        end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
+        features: Features φ and ψ; one-hot by default.
+
+    Raises:
+        InvalidInput: A reward is not finite or outside its range, or another argument is invalid.
 
     >>> task = Task(reward=[[0.0, 1.0], [0.5, 0.0]], horizon=3)
     >>> task.n_states, task.n_actions, task.unit_reward.shape
@@ -59,7 +63,7 @@ class Task:
             if not low <= 0.0 <= high:
                 fail(
                     "reward_range",
-                    "must contain 0 when episodes can end early (the end state earns 0)",
+                    "must contain 0 if episodes can end early (the reward of the end state is 0)",
                     self.reward_range,
                     "Declare a range that contains 0.",
                 )
@@ -68,12 +72,12 @@ class Task:
                     "end_state",
                     "must earn 0 for every action",
                     f"{self.reward[self.end_state].tolist()}",
-                    "An episode that has ended earns nothing.",
+                    "Set the rewards of the end state to 0.",
                 )
         if self.horizon * self.n_states > _LARGEST_PLAN:
             fail(
                 "horizon",
-                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan keeps a value for each)",
+                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan stores a value for each)",
                 f"{self.horizon} × {self.n_states}",
                 "Shorten the episode.",
             )
@@ -84,42 +88,48 @@ class Task:
 
     @property
     def n_states(self) -> int:
-        """S, the end state included."""
+        """Number of states S, including the end state."""
         return int(self.reward.shape[0])
 
     @property
     def n_actions(self) -> int:
-        """A."""
+        """Number of actions A."""
         return int(self.reward.shape[1])
 
     @property
     def unit(self) -> float:
-        """What one unit of the proofs' reward is worth in the environment: high - low."""
+        """Size of one unit of unit reward in the environment's unit: high - low."""
         return self.reward_range[1] - self.reward_range[0]
 
     @property
     def unit_reward(self) -> FloatArray:
-        """(S, A) rewards mapped to [0, 1]."""
+        """Expected rewards (S, A) mapped to [0, 1]."""
         mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
         return mapped
 
     def to_own_unit(self, values: FloatArray) -> FloatArray:
-        """Map values of whole episodes from unit reward to the environment's unit."""
+        """Convert values of whole episodes of H steps from unit reward to the environment's unit; any shape."""
         own: FloatArray = values * self.unit + self.horizon * self.reward_range[0]
         return own
 
 
 class FiniteMDP:
-    """A known finite episodic MDP: the world that experiments run in and regret is measured against.
+    """A known finite episodic MDP, used to simulate episodes and to compute exact regret.
 
     Args:
-        transitions: P as a (S, A, S) array, a scipy.sparse (S·A, S) matrix, or a `Transitions` object.
-        reward: (S, A) expected rewards.
-        horizon, reward_range, start, end_state, features: as in `Task`.
-        noisy_rewards: pay the low or the high end of `reward_range` at random, with the right mean.
+        transitions: Transition law P: an array (S, A, S), a scipy.sparse matrix (S·A, S), or a `Transitions` object.
+        reward: (S, A) Expected rewards, in the environment's unit.
+        horizon: Number of steps H of an episode.
+        reward_range: Lower and upper bound (low, high) of the rewards.
+        start: First state of an episode, or the distribution (S,) of first states.
+        end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
+        features: Features φ and ψ; one-hot by default.
+        noisy_rewards: Whether each reward is drawn from {low, high} with mean `reward[s, a]`; if False, the reward of a
+            step is its mean.
 
     Raises:
-        InvalidInput: P has a row that is not a distribution; a reward is not finite or outside its range.
+        InvalidInput: A row of P is not a distribution, a reward is not finite or outside its range, or another argument
+            is invalid.
 
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
     >>> mdp.n_states, mdp.n_actions, mdp.horizon
@@ -153,11 +163,11 @@ class FiniteMDP:
             self.transitions = SparseTransitions(transitions, self.n_actions)
         else:
             self.transitions = DenseTransitions(transitions)
-        have = (self.transitions.n_states, self.transitions.n_actions)
-        if have != (self.n_states, self.n_actions):
+        expected = (self.transitions.n_states, self.transitions.n_actions)
+        if expected != (self.n_states, self.n_actions):
             fail(
                 "reward",
-                f"must have shape (S, A) = {have}, as P says",
+                f"must have shape (S, A) = {expected}, to match P",
                 f"shape {(self.n_states, self.n_actions)}",
                 "Give reward[s, a].",
             )
@@ -167,27 +177,27 @@ class FiniteMDP:
 
     @property
     def n_states(self) -> int:
-        """S, the end state included."""
+        """Number of states S, including the end state."""
         return self.task.n_states
 
     @property
     def n_actions(self) -> int:
-        """A."""
+        """Number of actions A."""
         return self.task.n_actions
 
     @property
     def horizon(self) -> int:
-        """H."""
+        """Number of steps H of an episode."""
         return self.task.horizon
 
     @property
     def features(self) -> Features:
-        """φ and ψ."""
+        """Features φ and ψ."""
         return self.task.features
 
     @property
     def draws_per_episode(self) -> int:
-        """How many uniform numbers an episode uses: first state, next states, and noise of rewards."""
+        """Number of uniform random numbers of an episode: for the first state, the next states and noisy rewards."""
         return 1 + self.horizon * (2 if self.noisy_rewards else 1)
 
     def step(
@@ -196,10 +206,10 @@ class FiniteMDP:
         """Take one step from each of k states.
 
         Args:
-            states: (k,) states.
-            actions: (k,) actions.
-            uniforms: (k,) numbers in [0, 1) that choose the next states.
-            coins: (k,) numbers in [0, 1) that decide rewards where they are noisy.
+            states: (k,) States.
+            actions: (k,) Actions.
+            uniforms: (k,) Numbers in [0, 1) that select the next states.
+            coins: (k,) Numbers in [0, 1) that select the rewards if they are noisy.
 
         Returns:
             Rewards (k,) in the environment's unit and next states (k,).
@@ -207,11 +217,13 @@ class FiniteMDP:
         return self.earn(states, actions, coins), self.transitions.sample(states, actions, uniforms)
 
     def rollout(self, uniforms: FloatArray, act: Callable[[int, IntArray], IntArray]) -> Steps:
-        """Play one episode in each of B replicas; steps after the end state are not taken and earn nothing.
+        """Play one episode in each of B replicas and return its steps.
+
+        Steps after the end state is reached are marked as not taken, with reward 0.
 
         Args:
-            uniforms: (B, `draws_per_episode`) numbers in [0, 1).
-            act: (stage, states (B,)) → actions (B,).
+            uniforms: (B, `draws_per_episode`) Numbers in [0, 1).
+            act: Function of the stage and the states (B,) that returns the actions (B,).
         """
         first, following, coins = self.episode_draws(uniforms)
         n, horizon, end = len(uniforms), self.horizon, self.task.end_state
@@ -230,7 +242,7 @@ class FiniteMDP:
         return Steps(before, actions, rewards, after, ended, taken)
 
     def episode_draws(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Divide the uniform numbers of an episode (…, `draws_per_episode`).
+        """Split the uniform numbers (…, `draws_per_episode`) of an episode by their use.
 
         Returns:
             Numbers for the first state (…,), for the next states (…, H) and for the rewards (…, H).
@@ -240,7 +252,7 @@ class FiniteMDP:
         return uniforms[..., 0], uniforms[..., 1 : h + 1], coins
 
     def earn(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> FloatArray:
-        """Return the rewards of some steps; uniforms of the same shape decide where they are noisy."""
+        """Return the rewards of steps; `uniforms` in [0, 1) select them if they are noisy. All shapes are equal."""
         mean: FloatArray = self.task.reward[states, actions]
         if not self.noisy_rewards:
             return mean
@@ -258,11 +270,12 @@ class FiniteMDP:
                 "end_state",
                 "must be absorbing",
                 f"state {end}, which stays with probability {stays.min():g}",
-                "Let every action of the end state lead back to it.",
+                "Set P(end_state | end_state, a) to 1 for every action.",
             )
 
 
 def checked_range(value: object) -> tuple[float, float]:
+    """Return `reward_range` as two floats low < high, or raise `InvalidInput`."""
     remedy = "Give reward_range=(low, high) with low < high."
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         fail("reward_range", "must be a pair of numbers", repr(value), remedy)
@@ -284,6 +297,6 @@ def _checked_start(start: Any, n_states: int) -> FloatArray:
 
 
 def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Return the first states that uniform numbers select: (k,) → (k,)."""
+    """Return the first states (k,) that uniform numbers (k,) in [0, 1) select from the distribution `start` (S,)."""
     cdf = np.cumsum(start)
     return np.searchsorted(cdf / cdf[-1], uniforms, side="right")

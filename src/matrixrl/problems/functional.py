@@ -1,4 +1,4 @@
-"""A problem whose states are never enumerated: features, rewards and next states as functions of a few states."""
+"""Problems with states that are never enumerated: features and rewards are functions of arrays of states."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from matrixrl.records import FloatArray
 
 __all__ = ["FunctionalTask"]
 
-_PROBE = 3  # states that are drawn once to learn the shapes
+_PROBE = 3  # number of states that are drawn once to find the shapes
 
 
 class FunctionalTask:
-    """What an agent may know of a problem with very many states, or a continuum of them.
+    """A problem with very many states or a continuum of states, without its transition law P.
 
     States are numbers or vectors; every function takes an array of k states, (k,) or (k, n).
 
     Args:
-        phi: states → (k, A, d) features of each state with every action.
-        psi: states → (k, d_psi) features of next states.
-        sampler: (rng, m) → m states and their weights (m,), one over m times the density each was drawn with. Sums
-            over all states (integrals, where there is a continuum) are estimated by weighted sums over them.
-        n_actions: A.
-        horizon: H.
-        reward: states → (k, A) expected rewards; may be left out if the agent learns them (`known_reward=False`).
-        reward_range: (low, high), declared.
-        start: where episodes start, if always at the same state; else the first state that was seen last counts.
-        end_state: the state that stands for "terminated", if episodes can end early.
-        env: where `learn` plays; not needed to ask and tell.
+        phi: Function of states that returns the features φ (k, A, d) of each state with every action.
+        psi: Function of states that returns the features ψ (k, d_psi) of next states.
+        sampler: Function of a random generator and a number m that returns m states and their weights (m,). The weight
+            of a state is 1/(m·density), with the density that it was drawn with. Sums over all states (integrals over a
+            continuum) are estimated by weighted sums over the sample.
+        n_actions: Number of actions A.
+        horizon: Number of steps H of an episode.
+        reward: Function of states that returns the expected rewards (k, A), in the environment's unit. It may be left
+            out if the agent learns rewards (`known_reward=False`).
+        reward_range: Lower and upper bound (low, high) of the rewards.
+        start: First state of every episode. If None, the first state of the latest episode is used.
+        end_state: State that represents the end of an episode, or None if episodes never end early.
+        env: Environment that `learn` plays in; not needed for ask and tell.
+
+    Raises:
+        InvalidInput: A function returns arrays of a wrong shape or values that are not finite, or another argument is
+            invalid.
 
     >>> def hats(s):  # two features on [0, 1]
     ...     return np.stack([1.0 - s[:, 0], s[:, 0]], axis=1)
@@ -72,7 +78,7 @@ class FunctionalTask:
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         self.reward_range = checked_range(reward_range)
         self.env = env
-        self._d: int | None = None  # known after the first answers
+        self._d: int | None = None  # set after the first calls of phi and psi
         self._d_psi: int | None = None
         self.state_shape: tuple[int, ...] = ()
         self.state_dtype: np.dtype[Any] = np.dtype(np.float64)
@@ -90,7 +96,8 @@ class FunctionalTask:
         self.end_state = None if end_state is None else self.state("end_state", end_state)
         low, high = self.reward_range
         if self.end_state is not None and not low <= 0.0 <= high:
-            fail("reward_range", "must contain 0 when episodes can end early", reward_range, "Declare one that does.")
+            remedy = "Declare a range that contains 0."
+            fail("reward_range", "must contain 0 if episodes can end early", reward_range, remedy)
 
     @property
     def d(self) -> int:
@@ -104,29 +111,28 @@ class FunctionalTask:
 
     @property
     def knows_reward(self) -> bool:
-        """Whether rewards were given."""
+        """Whether the reward function was given."""
         return self._reward is not None
 
     @property
     def unit(self) -> float:
-        """What one unit of the proofs' reward is worth in the environment: high - low."""
+        """Size of one unit of unit reward in the environment's unit: high - low."""
         return self.reward_range[1] - self.reward_range[0]
 
     def state(self, name: str, value: Any) -> NDArray[Any]:
-        """Return one state as an array, or refuse it."""
+        """Return one state as an array of `state_shape`; `name` is its name in error messages."""
         try:  # a copy: environments may change their observation in place
             array = np.array(value, dtype=self.state_dtype)
         except (TypeError, ValueError, OverflowError):
             array = np.full(2, np.nan)
         if array.shape != self.state_shape or not np.isfinite(array).all() or not np.all(array == np.asarray(value)):
             kind = "whole" if self.state_dtype.kind == "i" else "finite"
-            fail(
-                name, f"must be {kind} numbers of shape {self.state_shape}", repr(value), "Give it as the sampler does."
-            )
+            remedy = "Use the shape and type of the sampler's states."
+            fail(name, f"must be {kind} numbers of shape {self.state_shape}", repr(value), remedy)
         return array
 
     def draw(self, rng: np.random.Generator, m: int) -> tuple[NDArray[Any], FloatArray]:
-        """Return m sampled states and their weights."""
+        """Return m sampled states (m,) or (m, n) and their weights (m,)."""
         drawn = self._sampler(rng, m)
         try:
             states, weights = (np.asarray(part) for part in drawn)
@@ -141,24 +147,24 @@ class FunctionalTask:
         ):
             fail(
                 "sampler",
-                f"must return {m} states and as many positive weights",
+                f"must return {m} states and {m} positive weights",
                 f"shapes {states.shape} and {weights.shape}",
                 "Weights are 1/(m·density).",
             )
         return states, weights
 
     def phi_at(self, states: NDArray[Any]) -> FloatArray:
-        """Return (k, A, d)."""
+        """Return the features φ (k, A, d) of k states with every action."""
         return self._call("phi", self._phi, states, (len(states), self.n_actions, self._d))
 
     def psi_at(self, states: NDArray[Any]) -> FloatArray:
-        """Return (k, d_psi)."""
+        """Return the features ψ (k, d_psi) of k states."""
         return self._call("psi", self._psi, states, (len(states), self._d_psi))
 
     def reward_at(self, states: NDArray[Any]) -> FloatArray:
-        """Return (k, A) expected rewards."""
+        """Return the expected rewards (k, A) of k states, in the environment's unit."""
         if self._reward is None:
-            fail("reward", "must be given where the agent knows rewards", None, "Pass reward, or known_reward=False.")
+            fail("reward", "must be given if rewards are known", None, "Pass reward, or known_reward=False.")
         found = self._call("reward", self._reward, states, (len(states), self.n_actions))
         low, high = self.reward_range
         if found.size and (found.min() < low - 1e-9 or found.max() > high + 1e-9):
@@ -175,18 +181,18 @@ class FunctionalTask:
         fits = found.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, found.shape, strict=True))
         if not fits:
             wanted = "(" + ", ".join("d" if n is None else str(n) for n in shape) + ")"
-            fail(name, f"must return shape {wanted} for {len(states)} states", found.shape, "Return one row a state.")
+            fail(name, f"must return shape {wanted} for {len(states)} states", found.shape, "Return one row per state.")
         if not np.isfinite(found).all() or np.abs(found).max(initial=0.0) > 1e100:
-            fail(name, "must be finite, at most 1e100", "NaN, infinity or more", "Check the function.")
+            fail(name, "must be finite, at most 1e100", "NaN, infinity or larger numbers", "Check the function.")
         return found
 
 
 def _check_env(env: Any, n_actions: int, horizon: int) -> None:
     if not isinstance(env, gym.Env):
-        fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out to ask and tell.")
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
     count = getattr(env.action_space, "n", None)
     if count != n_actions:
-        fail("env", f"must have {n_actions} discrete actions", env.action_space, "Give n_actions as it has them.")
+        fail("env", f"must have {n_actions} discrete actions", env.action_space, "Pass its size as n_actions.")
     limit = None if env.spec is None else env.spec.max_episode_steps
     if limit is not None and limit < horizon:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."

@@ -1,4 +1,4 @@
-"""Known MDPs behind Gymnasium environments: our own, and any with a transition table `env.unwrapped.P`."""
+"""Known MDPs of Gymnasium environments: those of matrixrl, and those with a transition table `env.unwrapped.P`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
 
 
 def known_mdp(env: gym.Env[Any, Any]) -> FiniteMDP | None:
-    """Return the MDP that an environment of ours carries, or None."""
+    """Return the MDP of a matrixrl environment, or None for another environment."""
     mdp = getattr(env.unwrapped, "mdp", None)
     return mdp if isinstance(mdp, FiniteMDP) else None
 
 
 def horizon_of(env: gym.Env[Any, Any], horizon: int | None = None) -> int:
-    """Return the episode length: as given, the environment's own, or its time limit."""
+    """Return the number of steps of an episode: `horizon` if given, else the environment's horizon or time limit."""
     if horizon is None:
         horizon = getattr(env.unwrapped, "horizon", None)
     if horizon is None and env.spec is not None:
@@ -44,27 +44,31 @@ def from_gymnasium(
 ) -> FiniteMDP:
     """Return the finite MDP of a toy-text environment (FrozenLake, Taxi, CliffWalking, …).
 
-    One absorbing end state, earning 0, is added after the environment's own states: every transition that
-    the table marks as terminated leads there. The reward of a pair is its expected reward.
+    An absorbing end state with reward 0 is added after the states of the environment; every entry of the table that is
+    marked as terminated leads to it. The reward of a pair is its expected reward.
 
     Args:
-        env: the environment; one of ours gives back the MDP it carries.
-        horizon: steps in an episode; the environment's time limit by default.
-        reward_range: declared range of rewards; by default the smallest range with 0 that holds them all.
-        features: for n_states + 1 states; one-hot by default.
+        env: Gymnasium environment. For a matrixrl environment its own MDP is returned.
+        horizon: Number of steps H of an episode; the environment's time limit by default.
+        reward_range: Lower and upper bound (low, high) of the rewards; by default the smallest interval that contains 0
+            and all rewards of the table.
+        features: Features of the n_states + 1 states, including the end state; one-hot by default.
+
+    Raises:
+        InvalidInput: The environment has no transition table, its spaces are not discrete, or the table is invalid.
 
     >>> mdp = from_gymnasium(gym.make("FrozenLake-v1"), horizon=20)
     >>> mdp.n_states, mdp.task.end_state
     (17, 16)
     """
     if not isinstance(env, gym.Env):
-        fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
-    carried = known_mdp(env)
-    if carried is not None:
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Create one with gymnasium.make.")
+    own_mdp = known_mdp(env)
+    if own_mdp is not None:
         for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
             if value is not None:
-                fail(name, "cannot be changed on an environment of matrixrl", value, "Make it with that value.")
-        return carried
+                fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
+        return own_mdp
     table = getattr(env.unwrapped, "P", None)
     observations, actions = env.observation_space, env.action_space
     if table is None or not isinstance(observations, spaces.Discrete):
@@ -75,7 +79,7 @@ def from_gymnasium(
             "Build a matrixrl.FiniteMDP from your own P and R instead.",
         )
     if not isinstance(actions, spaces.Discrete):
-        fail("env", "must have discrete actions", str(actions), "Offer a finite set of actions.")
+        fail("env", "must have discrete actions", str(actions), "Use an environment with a finite set of actions.")
     n, n_actions, end = int(observations.n), int(actions.n), int(observations.n)
     if observations.start != 0 or actions.start != 0:
         fail("env", "must number states and actions from 0", f"{observations} and {actions}", "Wrap it to shift them.")

@@ -1,4 +1,4 @@
-"""Exact regret, measured beside the learning and never shown to the agent."""
+"""Exact regret of policies in a known MDP. Agents have no access to it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ __all__ = ["RegretEvaluator"]
 
 
 class RegretEvaluator:
-    """V*(s0) − V^π(s0) for the policies that are played (YW19 (1), conditioned on the past of each episode).
+    """Computes the regret V*(s0) − V^π(s0) of policies (YW19 (1), conditioned on the past of each episode).
+
+    Args:
+        mdp: Known MDP.
 
     >>> from matrixrl.problems import tabular
     >>> mdp = tabular(n_states=4, n_actions=2, horizon=3, seed=0).mdp
-    >>> judge = RegretEvaluator(mdp)
-    >>> float(judge.regret(judge.solution.policy[None])[0])
+    >>> evaluator = RegretEvaluator(mdp)
+    >>> float(evaluator.regret(evaluator.solution.policy[None])[0])
     0.0
     """
 
@@ -27,11 +30,11 @@ class RegretEvaluator:
 
     @property
     def optimal_value(self) -> float:
-        """V*(s0) in the environment's unit."""
+        """Optimal value V*(s0) in the environment's unit."""
         return self.solution.start_value
 
     def regret(self, policies: IntArray) -> FloatArray:
-        """Return the exact regret of one episode under each policy: (B, H, S) → (B,)."""
+        """Return the exact regret (B,) of one episode under each policy (B, H, S), in the environment's unit."""
         start_values: FloatArray = evaluate_batch(self.mdp, policies)[:, 0] @ self.mdp.task.start
-        # V^π <= V* exactly; rounding may say otherwise by 1e-15.
+        # V^π <= V* holds exactly; rounding errors of about 1e-15 can make the difference negative.
         return np.maximum(self.optimal_value - start_values, 0.0)

@@ -1,4 +1,4 @@
-"""The directory that a run is written to: refused if it holds one already, each file whole or not at all."""
+"""The output directory of a run. Earlier runs are not overwritten by default, and every file is written atomically."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ _PICTURES = {"regret": "regret.png", "return": "returns.png"}
 
 
 class OutputDirectory:
-    """Where the results of a run go.
+    """The directory to which the results of a run are written.
 
     Args:
-        path: created if it is missing.
-        overwrite: replace the files of an earlier run.
+        path: Path of the directory, which is created if it does not exist.
+        overwrite: Whether to replace the files of an earlier run.
 
     Raises:
-        OutputExists: the directory holds a run and `overwrite` is False.
+        OutputExists: The directory holds a run and `overwrite` is False.
+        MatrixRLError: The directory cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -63,7 +64,7 @@ class OutputDirectory:
             raise MatrixRLError(f"cannot write to {self.path}: {error.strerror}") from error
 
     def write_results(self, results: Mapping[str, RunResult]) -> list[Path]:
-        """Write summary and episodes of one or more labelled results; return the files."""
+        """Write the summary and the episodes of results, by label, and return the paths of the two files."""
         summary = {label: result.as_dict() for label, result in results.items()}
         whole: Any = next(iter(summary.values())) if len(summary) == 1 else summary
         return [
@@ -72,20 +73,29 @@ class OutputDirectory:
         ]
 
     def write_picture(self, draw: Callable[[Path], None], *, of: Literal["regret", "return"] = "regret") -> Path:
-        """Write the picture that `draw` saves to the path it is given."""
+        """Write a picture and return its path.
+
+        Args:
+            draw: Function that saves the picture to a path.
+            of: Quantity that is drawn, which determines the name of the file.
+        """
         return self.write(_PICTURES[of], draw)
 
     def write(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """Let `fill` write a temporary file, then rename it into place."""
+        """Write the file `name` in the directory by `write_whole` and return its path."""
         target = self.path / name
         write_whole(target, fill)
         return target
 
 
 def write_whole(path: Path, fill: Callable[[Path], Result]) -> Result:
-    """Let `fill` write a temporary file beside `path`, then rename it into place: a file is whole or not there.
+    """Write a file atomically: call `fill` with the path of a temporary file, rename it to `path`, return the result.
 
-    The temporary name ends as the name does, because writers of pictures and tables choose their format by it.
+    The temporary file is in the same directory and has the same suffix, because functions that write pictures and
+    tables choose the format by the suffix.
+
+    Raises:
+        MatrixRLError: The file cannot be written.
     """
     temporary = path.with_name(f".{os.getpid()}-{path.name}")
     try:
@@ -115,5 +125,5 @@ def _dump_episodes(path: Path, results: Mapping[str, RunResult]) -> None:
                 table = np.concatenate([np.stack([one[k] for one in series], axis=1), result.certified[k]], axis=1)
                 alarms = result.alarms[k].astype(int).tolist()
                 for n, (row, alarm) in enumerate(zip(table.tolist(), alarms, strict=True)):
-                    if row[0] == row[0]:  # an episode that was played
+                    if row[0] == row[0]:  # not NaN: the episode was played
                         writer.writerow([label, seed, n + 1, alarm, *("" if x != x else x for x in row)])

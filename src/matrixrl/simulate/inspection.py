@@ -1,4 +1,4 @@
-"""What can be said of a problem before an hour is spent on it: sizes, constants, bounds, cost, warnings."""
+"""Inspection of a problem before a long run: sizes, constants, regret bounds, cost and warnings."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from matrixrl.simulate.simulation import Simulation
 __all__ = ["Inspection", "inspect_problem"]
 
 _EPISODES = (100, 1_000, 10_000, 100_000)
-_MOST_WORK = 3 * 10**8  # pairs times d²: seconds
-_SAMPLE = 5  # episodes that are played to estimate the cost
+_MOST_WORK = 3 * 10**8  # largest P·d² for which d̃ is computed, which takes seconds
+_SAMPLE = 5  # _SAMPLE + 1 episodes are played to estimate the cost
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The answer of ``matrixrl inspect``, as plain data.
+    """The result of `inspect_problem` and of ``matrixrl inspect``.
 
     Attributes:
-        env: name of the environment.
+        env: Name of the environment.
         sizes: S, A, H, d, d_psi and the number of blocks of features.
-        constants: those of Assumptions 2 and 2', each with how it is known.
-        embedding: share of P explained and largest residual, or None where P is too large to expand.
-        effective_dimension: d̃ on well chosen pairs, and on those visited in a few episodes; None where there are
-            too many pairs to choose from.
-        optimal_value: V*(s0).
-        bounds: for each N, the three bounds on regret and N·V*, in the environment's unit.
-        cost: megabytes for each seed, seconds for 1,000 episodes of one seed.
-        warnings: in plain words.
+        constants: Constants of Assumptions 2 and 2'; "known" is "exact", "given", "bound" or "estimated".
+        embedding: Fraction of P that the features explain and largest residual, or None if P is too large.
+        effective_dimension: d̃ of greedily chosen pairs ("chosen") and of the pairs visited in a few episodes
+            ("visited"), or None if there are too many pairs.
+        optimal_value: Optimal value V*(s0), in the environment's unit.
+        bounds: For each number of episodes N, the regret bounds of the theorems, the explicit bound and N·V*(s0), in
+            the environment's unit.
+        cost: Megabytes for each seed and for all seeds together, and seconds for 1,000 episodes of one seed.
+        warnings: Warnings as sentences.
     """
 
     env: str
@@ -56,7 +57,7 @@ class Inspection:
     warnings: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return the attributes by name."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -69,7 +70,20 @@ def inspect_problem(
     n_episodes: Sequence[int] = _EPISODES,
     trust_code: bool = False,
 ) -> Inspection:
-    """Return dimensions, constants, predicted bounds, cost and warnings for a known problem.
+    """Return sizes, constants, regret bounds, cost and warnings of a known problem.
+
+    A few episodes are played to estimate the cost.
+
+    Args:
+        env: Name of an environment, a Gymnasium environment, or an MDP.
+        env_settings: Settings of the environment.
+        settings: Settings of the agent.
+        agent: Name of an agent that uses confidence sets.
+        n_episodes: Numbers of episodes N for which the regret bounds are computed.
+        trust_code: Whether names may import code.
+
+    Raises:
+        InvalidInput: The agent has no confidence set, or another argument is invalid.
 
     >>> found = inspect_problem("river-swim")
     >>> found.sizes["d"], found.embedding["explained"]
@@ -86,7 +100,7 @@ def inspect_problem(
     )
     algorithm, mdp, features = simulation.algorithm, simulation.problem.mdp, simulation.problem.features
     if not isinstance(algorithm, MatrixRLLearner):
-        fail("agent", "must be one of ours (its constants are what is inspected)", agent, "Try matrix-rl.")
+        fail("agent", "must be a MatrixRL agent (its constants are inspected)", agent, "Pass agent='matrix-rl'.")
     assert mdp is not None
     assert simulation.evaluator is not None
     assert features is not None
@@ -115,7 +129,7 @@ def inspect_problem(
     constants: dict[str, dict[str, Any]] = {
         "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
         "C_phi": {"value": k.c_phi, "known": "exact"},
-        "C_psi (Assumption 2)": {"value": k.c_psi_columns, "known": "exact"},
+        "C_psi (Assumption 2)": {"value": k.c_psi_max_norm, "known": "exact"},
         "C_psi (Assumption 2')": {"value": k.c_psi, "known": "exact" if k.c_psi_is_exact else "bound"},
         "C_psi'": {"value": k.c_psi_inv, "known": "exact"},
     }
@@ -139,7 +153,7 @@ def inspect_problem(
 
 
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
-    """Return d̃ (YW19 section 4) on well chosen pairs, up to a number of them, and on those that were visited."""
+    """Return d̃ (YW19 section 4) of at most `most` greedily chosen pairs, and of the pairs that were visited."""
     algorithm = simulation.algorithm
     if not isinstance(algorithm, UCMatrixRL):
         return None
@@ -185,21 +199,21 @@ def _warnings(
     cost: dict[str, float],
     sizes: dict[str, int],
 ) -> list[str]:
-    said = []
+    messages = []
     if fit is None:
-        said.append("P is too large to expand: whether the features embed it was not checked")
+        messages.append("P is too large: it was not checked whether the features represent it")
     elif fit["residual"] > 1e-6:
-        said.append(
+        messages.append(
             f"features explain {100 * fit['explained']:.3g} % of the transitions "
             f"(largest error {fit['residual']:.2g}): no guarantee holds, and the alarm may be raised"
         )
     if all(b["explicit"] >= 0.999 * b["n_episodes"] * sizes["horizon"] for b in bounds):
-        said.append(
+        messages.append(
             f"the explicit bound says nothing up to N = {bounds[-1]['n_episodes']:,} (it is N·H); "
             "measured regret is far below it"
         )
     if cost["megabytes_per_seed"] > 1000:
-        said.append(f"each seed needs {cost['megabytes_per_seed'] / 1000:.1f} GB")
+        messages.append(f"each seed needs {cost['megabytes_per_seed'] / 1000:.1f} GB")
     if cost["seconds_per_1000_episodes"] > 600:
-        said.append(f"1,000 episodes take about {cost['seconds_per_1000_episodes'] / 60:.0f} minutes")
-    return said
+        messages.append(f"1,000 episodes take about {cost['seconds_per_1000_episodes'] / 60:.0f} minutes")
+    return messages

@@ -1,4 +1,4 @@
-"""A video of one episode, by Gymnasium's own recorder."""
+"""Videos of episodes, made with the recorder of Gymnasium."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["record_episode", "require_recorder"]
 
 
 def require_recorder() -> None:
-    """Raise a clear error, before any work is done, if videos cannot be written."""
+    """Raise `MissingExtra` if the packages that write videos are not installed."""
     try:
         import moviepy  # noqa: F401
         import pygame  # noqa: F401
@@ -29,7 +29,18 @@ def require_recorder() -> None:
 def record_episode(
     algorithm: Algorithm, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False
 ) -> Path:
-    """Play one episode as the first replica of an algorithm advises now and write it as a video; return the file."""
+    """Play one episode with the current policy of the first replica, write it as a video and return the path.
+
+    Args:
+        algorithm: Algorithm whose policy is played, without exploration.
+        env: Name of the environment.
+        env_settings: Settings of the environment.
+        folder: Directory of the video.
+        trust_code: Whether names may import code.
+
+    Raises:
+        MissingExtra: A package that writes videos is not installed.
+    """
     require_recorder()
     world = make(env, trust_code=trust_code, **{**env_settings, "render_mode": "rgb_array"})
     problem, plan = algorithm.problem, algorithm.advice()

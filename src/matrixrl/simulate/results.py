@@ -1,4 +1,4 @@
-"""The result of a run of many seeds."""
+"""Results of runs with several seeds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from matrixrl.records import BoolArray, Certificate, FloatArray
 __all__ = ["RunResult", "alarm_words", "join_results"]
 
 _CURVE_POINTS = 200
-_ROUNDING = 1e-9  # optimism is judged up to the rounding of values
+_ROUNDING = 1e-9  # relative tolerance of the comparison of upper bounds with V*
 
 
 def alarm_words(alarmed: int, seeds: int) -> str:
-    """Say why nothing is proven where the misspecification alarm was on."""
+    """Return the reason why nothing is proven if `alarmed` of all `seeds` seeds raised the misspecification alarm."""
     return (
         f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
         "P (or the event of probability δ happened)"
@@ -27,30 +27,30 @@ def alarm_words(alarmed: int, seeds: int) -> str:
 
 @dataclass(frozen=True)
 class RunResult:
-    """N episodes of K seeds, in the environment's own unit.
+    """The result of N episodes of K seeds, in the environment's unit.
 
     Attributes:
         env: Name of the environment.
         env_settings: Settings of the environment.
         agent: Name of the agent.
-        settings: Every setting of the agent, resolved.
-        horizon: H.
-        sizes: n_states, n_actions, d, d_psi of a finite problem; n_coordinates, n_actions of vectors.
-        n_features: For each seed, the number of features of a pair (of a state, for vectors).
+        settings: All settings of the agent, with their values.
+        horizon: Number of steps H of an episode.
+        sizes: n_states, n_actions, d and d_psi of a finite problem; n_coordinates and n_actions if states are vectors.
+        n_features: Number of features of a pair (of a state, if states are vectors), for each seed.
         seeds: The K seeds.
-        optimal_value: V*(s0), or None where P is not known.
-        earns_from_zero: Whether rewards are never negative, so that N·V* is the regret of earning nothing.
-        regret: (K, N) exact regret of each episode; NaN if it was not measured.
-        returns: (K, N) realised sums of rewards; NaN for an episode that was not played.
-        lengths: (K, N) number of steps.
-        upper: (K, N) optimistic value of the start at each plan.
-        alarms: (K, N) whether the misspecification alarm was on.
-        certified: (K, N, 2) lower and upper bound of each episode's certificate; NaN where none was asked for.
-        certificate: For each seed, the certificate of the policy that all its data advise; empty for a baseline.
-        n_plans: For each seed, the number of plans made.
-        settings_guarantee: True if the bound is proven for these settings, else why not.
-        seconds: (K, N) wall time of each episode; replicas that were played together share it.
-        interrupted: Whether it was stopped before all episodes were played.
+        optimal_value: Optimal value V*(s0), or None if P is not known.
+        earns_from_zero: Whether rewards are never negative, so that N·V*(s0) is the regret of a total reward of 0.
+        regret: (K, N) Exact regret of each episode; NaN if it was not computed.
+        returns: (K, N) Sum of the rewards of each episode; NaN for an episode that was not played.
+        lengths: (K, N) Number of steps of each episode.
+        upper: (K, N) Optimistic value of the start in the plan of each episode.
+        alarms: (K, N) Whether the misspecification alarm was raised.
+        certified: (K, N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
+        certificate: Certificate of the final policy of each seed; empty for an agent without certificates.
+        n_plans: Number of plans computed, for each seed.
+        settings_guarantee: True if the regret bound is proven for these settings, else the reason why it is not.
+        seconds: (K, N) Wall time of each episode in seconds, divided equally among replicas that are played together.
+        interrupted: Whether the run was stopped before all episodes were played.
     """
 
     env: str
@@ -77,16 +77,20 @@ class RunResult:
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes that each seed finished."""
+        """Number of episodes N; in a joined result some seeds may have finished fewer."""
         return int(self.returns.shape[1])
 
     @property
     def total_seconds(self) -> float:
-        """Wall time of all episodes."""
+        """Wall time of all episodes of all seeds, in seconds."""
         return float(np.nansum(self.seconds))
 
     def second_half(self, k: int | None = None) -> float | None:
-        """Return the mean return of the second half of the episodes of one seed or of all; None if there are none."""
+        """Return the mean return over the second half of the episodes, or None if no episode was played.
+
+        Args:
+            k: Index of a seed; None for all seeds.
+        """
         rows = self.returns if k is None else self.returns[k : k + 1]
         played = [row[~np.isnan(row)] for row in rows]
         halves = [row[len(row) // 2 :] for row in played if len(row)]
@@ -94,25 +98,25 @@ class RunResult:
 
     @property
     def measures_regret(self) -> bool:
-        """Whether regret was measured."""
+        """Whether regret was computed for every episode."""
         return self.optimal_value is not None and not np.isnan(self.regret).any()
 
     @property
     def known_optimum(self) -> float:
-        """V*(s0), where P is known."""
+        """Optimal value V*(s0); an error is raised if P is not known."""
         if self.optimal_value is None:
             raise MatrixRLError(f"V* of {self.env} is not known; only returns were recorded")
         return self.optimal_value
 
     @property
     def cumulative_regret(self) -> FloatArray:
-        """(K, N) YW19 (1) for each seed."""
+        """Cumulative regret (K, N) of each seed; YW19 (1)."""
         self._refuse_missing_regret("cumulative_regret")
         return np.cumsum(self.regret, axis=1)
 
     @property
     def final_regret(self) -> FloatArray:
-        """(K,) total regret of each seed."""
+        """Total regret (K,) of each seed."""
         self._refuse_missing_regret("final_regret")
         total: FloatArray = self.regret.sum(axis=1)
         return total
@@ -123,7 +127,7 @@ class RunResult:
 
     @property
     def optimistic_share(self) -> float:
-        """The share of episodes in which the optimistic value was at least V*(s0)."""
+        """Fraction of episodes in which the optimistic value of the start was at least V*(s0)."""
         if self.n_episodes == 0 or self.optimal_value is None:
             return float("nan")
         slack = _ROUNDING * max(1.0, abs(self.optimal_value))
@@ -131,28 +135,28 @@ class RunResult:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the bound is proven for this run, else why not."""
+        """True if the regret bound is proven for this run, else the reason why it is not."""
         if self.alarms.any():
             return alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
         return self.settings_guarantee
 
     def mean_certificate(self) -> Certificate | None:
-        """Return the certificates of all seeds as one: means of the bounds, and the first reason against it.
+        """Return the mean of the certificates of all seeds, or None if the agent has no certificates.
 
-        None for an agent that has no certificates.
+        Its guarantee is True if all certificates are proven, else the first reason why one is not.
         """
         if not self.certificate:
             return None
-        words = [c.guarantee for c in self.certificate if c.guarantee is not True]
+        reasons = [c.guarantee for c in self.certificate if c.guarantee is not True]
         return Certificate(
             upper=float(np.mean([c.upper for c in self.certificate])),
             lower=float(np.mean([c.lower for c in self.certificate])),
             delta=self.certificate[0].delta,
-            guarantee=words[0] if words else True,
+            guarantee=reasons[0] if reasons else True,
         )
 
     def alarm_list(self) -> list[dict[str, int]]:
-        """Return one entry for each seed that raised the alarm."""
+        """Return seed, first episode and number of episodes of the alarm, for each seed that raised it."""
         return [
             {
                 "seed": seed,
@@ -164,7 +168,7 @@ class RunResult:
         ]
 
     def _regret_summary(self, points: list[int]) -> dict[str, Any]:
-        """Return regret and its curve at some episodes, counted from 1; None where it was not measured."""
+        """Return the final regret and the mean cumulative regret at the episodes `points` (from 1); None if unknown."""
         if not self.measures_regret:
             return {"regret": None, "regret_curve": None}
         final, curve = self.final_regret, self.cumulative_regret.mean(axis=0)
@@ -181,7 +185,7 @@ class RunResult:
         """Return the summary that ``matrixrl run --json`` prints."""
         n = self.n_episodes
         points = np.unique(np.linspace(1, n, min(n, _CURVE_POINTS)).round().astype(int)).tolist() if n else []
-        shown = self.mean_certificate()
+        certificate = self.mean_certificate()
         return {
             "env": self.env,
             "env_settings": self.env_settings,
@@ -199,7 +203,7 @@ class RunResult:
             "optimistic_share": _number(self.optimistic_share),
             "n_features": self.n_features,
             "guarantee": self.guarantee,
-            "certificate": None if shown is None else shown.as_dict(),
+            "certificate": None if certificate is None else certificate.as_dict(),
             "alarms": self.alarm_list(),
             "seconds": self.total_seconds,
             "interrupted": self.interrupted,
@@ -207,12 +211,12 @@ class RunResult:
 
 
 def _number(value: float) -> float | None:
-    """Return a number as JSON can hold it: NaN becomes None."""
+    """Return the number, or None for NaN, which JSON does not support."""
     return None if np.isnan(value) else float(value)
 
 
 def join_results(results: Sequence[RunResult]) -> RunResult:
-    """Return runs of different seeds as one; episodes that a seed did not play are NaN."""
+    """Return the results of different seeds as one result; entries of episodes that a seed did not play are NaN."""
     if len(results) == 1:
         return results[0]
     first, n = results[0], max(result.n_episodes for result in results)
@@ -229,7 +233,7 @@ def join_results(results: Sequence[RunResult]) -> RunResult:
         first,
         seeds=[seed for result in results for seed in result.seeds],
         n_features=[count for result in results for count in result.n_features],
-        certificate=[shown for result in results for shown in result.certificate],
+        certificate=[certificate for result in results for certificate in result.certificate],
         n_plans=[count for result in results for count in result.n_plans],
         alarms=joined("alarms", False),
         interrupted=any(result.interrupted for result in results),

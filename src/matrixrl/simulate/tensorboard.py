@@ -1,4 +1,4 @@
-"""Episodes of `learn` as TensorBoard curves."""
+"""TensorBoard files of the episodes that an agent plays."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _FLUSH_SECONDS = 5
 
 
 def open_writer(folder: Path, *, purge: bool = False) -> Any:
-    """Return a tensorboardX writer for a directory, which is made if it is missing.
+    """Return a tensorboardX writer for a directory, which is created if it does not exist.
 
     Args:
-        folder: of one run, as TensorBoard calls it.
-        purge: whether what earlier files of the directory say is hidden, because all of it is written again.
+        folder: Directory of one TensorBoard run.
+        purge: Whether TensorBoard should hide the entries of earlier files in the directory, because all of them are
+            written again.
 
     Raises:
         MissingExtra: tensorboardX is not installed.
-        MatrixRLError: the directory cannot be written.
+        MatrixRLError: The directory cannot be written.
     """
     try:
         from tensorboardX import SummaryWriter
     except ImportError as error:
         raise MissingExtra("TensorBoard files need tensorboardX; pip install 'matrixrl[lab]'") from error
     try:
-        # Its file names have whole seconds, and a second writer would empty the file of the first.
+        # tensorboardX names files by whole seconds, so two writers of one second would overwrite each other's file.
         suffix = f".{time.time_ns()}.{os.getpid()}"
         return SummaryWriter(
             str(folder), flush_secs=_FLUSH_SECONDS, filename_suffix=suffix, purge_step=0 if purge else None
@@ -44,15 +45,15 @@ def open_writer(folder: Path, *, purge: bool = False) -> Any:
 
 
 class TensorBoardCallback:
-    """Writes every finished episode to TensorBoard: a callback of `learn`, and a context manager.
+    """A callback of `learn` that writes every finished episode to TensorBoard; also a context manager.
 
-    Step N is the N-th episode of the agent's life. Curves: episode/return, episode/length, regret/episode and
-    regret/cumulative where the MDP is known, value/upper (the optimistic value of the start), and certificate/lower,
-    /upper and /gap where certificates were asked for.
+    Step n is the n-th episode of the agent, counted from 1. The curves are episode/return, episode/length, value/upper
+    (the optimistic value of the start), regret/episode and regret/cumulative if the MDP is known, and
+    certificate/lower, certificate/upper and certificate/gap if certificates were requested.
 
     Args:
-        log_dir: directory of this run.
-        history: what the agent has played before (`agent.history`), if anything.
+        log_dir: Directory of this run.
+        history: Episodes that the agent has already played (`agent.history`), or None if there are none.
 
     >>> import tempfile, matrixrl
     >>> agent = matrixrl.MatrixRL(matrixrl.make("river-swim"), seed=0)
@@ -67,7 +68,7 @@ class TensorBoardCallback:
         self._writer = open_writer(Path(log_dir))
 
     def __call__(self, episode: Episode) -> None:
-        """Write one episode."""
+        """Write the curves of one episode."""
         if episode.index != self._next:
             fail(
                 "history",
@@ -89,7 +90,7 @@ class TensorBoardCallback:
             self._write("certificate/gap", episode.certificate.gap)
 
     def _write(self, tag: str, value: float) -> None:
-        if math.isfinite(value):  # regret is not known of an episode in which somebody acted otherwise than advised
+        if math.isfinite(value):  # the regret of an episode is NaN if other actions were taken than those of the policy
             self._writer.add_scalar(tag, value, self._next)
 
     def __enter__(self) -> Self:
@@ -101,5 +102,5 @@ class TensorBoardCallback:
         self.close()
 
     def close(self) -> None:
-        """Write what is left to the disk; nothing can be added afterwards."""
+        """Write the remaining entries to disk and close the file."""
         self._writer.close()

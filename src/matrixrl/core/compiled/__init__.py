@@ -1,6 +1,6 @@
-"""The compiled backup (numba, the extra `fast`): the same plans as NumPy, in one call.
+"""Backward induction compiled with numba (the extra `fast`); its plans are those of the NumPy version.
 
-numba is imported only when compiled loops are used: it takes half a second and may not be installed.
+numba is imported only when compiled loops are used, because the import takes half a second and numba is optional.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a belief to the arguments of the compiled backup."""
+"""Arguments of the compiled backup, computed from a belief."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MANY_FEATURES = 64
 
 
 def has_compiled_form(belief: Belief) -> bool:
-    """Say whether the compiled backup knows the form of a belief's bound, and is worth using.
+    """Return whether the compiled backup supports the bounds of a belief and is faster than NumPy.
 
-    It knows every set that declares a `compiled_form`, if no pair is empty and centres need no search. With many
-    features one matrix product for all replicas is faster.
+    It supports every set with a `compiled_form`, if no confidence set is empty and the centre c has a closed form. With
+    more than 64 features a matrix product for all replicas is faster.
     """
     phi, psi = belief.phi, belief.psi
     forms = [member.compiled_form for member in belief.confidence_set.members]
@@ -37,13 +37,13 @@ def has_compiled_form(belief: Belief) -> bool:
 
 
 def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return centre, norm and constant scale of each member of a set, each (m,), for the compiled backup."""
+    """Return centre, norm and constant scale of the m members of a set, each (m,), for the compiled backup."""
     forms = [member.compiled_form for member in members]
     nothing = np.zeros((1, members[0].context.d_psi))
     return (
         np.array([form.centre for form in forms if form is not None]),
         np.array([form.norm for form in forms if form is not None]),
-        np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0, except for a constant
+        np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0 unless the scale is a constant
     )
 
 
@@ -56,18 +56,18 @@ def fill_in_compiled(
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> None:
-    """Fill in values (B, H+1, S) and policy (B, H, S) by the compiled backup.
+    """Fill in optimistic values and policy with the compiled backup.
 
     Args:
-        belief: A belief that has a compiled form.
-        tie_break: (B, A) what is added to Q to break ties.
-        ends: The end state, or -1, and its unit reward.
-        values: Zero at the last stage; filled in.
-        policy: Filled in.
-        preference: (B, H, A, S) what breaks ties first, or None.
-        q_out: (B, H, A, S) filled in, or None.
+        belief: Belief for which `has_compiled_form` is True.
+        tie_break: (B, A) Numbers that are added to Q to break ties.
+        ends: End state, or -1 if there is none, and its unit reward.
+        values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
+        policy: (B, H, S) Array that is filled in.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
+        q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
     """
-    from matrixrl.core.compiled import backup  # imports numba: half a second
+    from matrixrl.core.compiled import backup  # imports numba, which takes half a second
 
     n_replicas = belief.n_replicas
     nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
@@ -93,5 +93,5 @@ def fill_in_compiled(
 
 
 def _by_pairs(table: FloatArray | None) -> Any:
-    """Return (B, H, A, S) as (B, H, P), or an empty array for None."""
+    """Return an array (B, H, A, S) reshaped to (B, H, P), or an empty array for None."""
     return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)

@@ -1,4 +1,4 @@
-"""Whether compiled loops can be used here, and whether they are worth loading."""
+"""Availability of compiled loops, and the choice whether to use them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from matrixrl.checks import fail
 
 __all__ = ["pays_off", "to_compile", "why_not_usable"]
 
-_WORTH_IT = 20_000
+_WORTH_IT = 20_000  # stages with up to 100 pairs
 
 
 @cache
 def why_not_usable() -> str | None:
-    """Return why nothing can be compiled here, or None; the first call imports numba."""
+    """Return the reason why numba cannot be used, or None if it can; the first call imports numba."""
     if find_spec("numba") is None:
         return "numba is not installed"
     try:
@@ -26,9 +26,14 @@ def why_not_usable() -> str | None:
 
 
 def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
-    """Say whether so many episodes are worth the second in which numba and the loops are loaded.
+    """Return whether compiled loops save more time than loading numba and the loops costs (about a second).
 
-    With NumPy a stage of a backup costs about 60 µs, and more where there are hundreds of pairs.
+    With NumPy a stage of a backup takes about 60 µs, and more if there are hundreds of pairs.
+
+    Args:
+        n_episodes: Number of episodes N.
+        horizon: Number of steps H of an episode.
+        n_pairs: Number of pairs P.
 
     >>> pays_off(100, horizon=24, n_pairs=12), pays_off(1000, horizon=24, n_pairs=12)
     (False, True)
@@ -37,13 +42,19 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
 
 
 def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: int) -> bool:
-    """Return whether to use compiled loops: as requested, or where they pay off if `wanted` is None.
+    """Return whether to use compiled loops.
+
+    Args:
+        wanted: True or False to request or refuse them; None to use them if they are available and `pays_off` is True.
+        n_episodes: Number of episodes N.
+        horizon: Number of steps H of an episode.
+        n_pairs: Number of pairs P.
 
     Raises:
-        InvalidInput: They are requested and cannot be used, or `wanted` is not a truth value.
+        InvalidInput: Compiled loops are requested but not available, or `wanted` is not True, False or None.
     """
     if wanted not in (None, True, False):
-        fail("compiled", "must be true, false or None", repr(wanted), "Leave it out, or pass one of them.")
+        fail("compiled", "must be true, false or None", repr(wanted), "Leave it out or pass one of these.")
     if wanted is None:
         return pays_off(n_episodes, horizon, n_pairs) and _usable()
     reason = why_not_usable() if wanted else None
@@ -54,7 +65,7 @@ def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: i
 
 @cache
 def _usable() -> bool:
-    """Say whether numba can be used; warn once if it is installed and cannot."""
+    """Return whether numba can be used; warn once if it is installed but cannot be used."""
     reason = why_not_usable()
     if reason is not None and find_spec("numba") is not None:
         warnings.warn(f"{reason}: compiled loops are left out", RuntimeWarning, stacklevel=2)

@@ -1,7 +1,7 @@
-"""Optimistic backward induction, compiled: all stages of a plan in one call, for any features.
+"""Optimistic backward induction, compiled with numba: all stages of a plan in one call, for any features.
 
-Whoever changes this file also changes the digest in `simulate.compiled.episodes`, so that numba compiles those loops
-again: it notices changes of a function's own file only.
+A change of this file requires a new `BACKUP_DIGEST` in `simulate.compiled.episodes`. numba detects changes
+only in the file of a compiled function, so the changed digest makes it compile the loops of that module again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from matrixrl.core.compiled.jit import compiled, summed
 
 __all__ = ["fill_plan", "split_all"]
 
-# Places in the tuples of arguments. They are plain tuples, because numba stores machine code under the types of the
-# arguments, and could not read it back after a class among them was renamed.
+# Positions in the tuples of arguments. They are plain tuples, because numba caches machine code by the types of the
+# arguments, and cannot read the cache after a class among them was renamed.
 ROWS, PSI, TOTAL, CORE, SHARES, SUCCESSORS, WIDEST = range(7)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
 
 
 @summed
 def _moments(v: Any, u: Any) -> tuple[float, float, float, float]:
+    """Return uᵀv, ‖u‖², min v and max v."""
     along, size, low, high = 0.0, 0.0, v[0], v[0]
     for j in range(len(v)):
         along += v[j] * u[j]
@@ -33,6 +34,7 @@ def _moments(v: Any, u: Any) -> tuple[float, float, float, float]:
 
 @summed
 def _distance(v: Any, u: Any, c: float) -> float:
+    """Return ‖v − cu‖₂."""
     total = 0.0
     for j in range(len(v)):
         total += (v[j] - c * u[j]) * (v[j] - c * u[j])
@@ -41,6 +43,7 @@ def _distance(v: Any, u: Any, c: float) -> float:
 
 @summed
 def _largest(v: Any, u: Any, c: float) -> float:
+    """Return ‖v − cu‖_∞."""
     most = 0.0
     for j in range(len(v)):
         most = max(most, abs(v[j] - c * u[j]))
@@ -49,10 +52,16 @@ def _largest(v: Any, u: Any, c: float) -> float:
 
 @compiled
 def split_all(bound: Any, v: Any, u: Any, shift: Any, scale: Any) -> tuple[float, float]:
-    """Fill in shift and scale (m,) of every member of the set for v (d_psi,), and return the range of v; u is Ψᵀ1.
+    """Fill in shift c and scale ‖v − cu‖ of the m members of the set, and return the range of v.
 
-    The centre is nothing (0), the share of v along u (1), or the middle of the range of v for constant u (2); the norm
-    of the rest is the two-norm (0), the largest entry (1), or a constant (2).
+    Args:
+        bound: Tuple as in `fill_plan`. Its entry centre selects c: 0 (0), uᵀv/‖u‖² (1), or the middle of the range of
+            v/u for constant u (2). Its entry norm selects the norm: two-norm (0), largest absolute entry (1), or the
+            constant scale of the entry constant (2).
+        v: (d_psi,) ΨᵀV.
+        u: (d_psi,) Ψᵀ1.
+        shift: (m,) Array that is filled in.
+        scale: (m,) Array that is filled in.
     """
     along, size, low, high = _moments(v, u)
     for m in range(len(shift)):

@@ -11,6 +11,7 @@ __all__ = ["compiled", "summed"]
 
 
 def _jit(function: Callable[..., Any], fastmath: set[str]) -> Any:
+    """Return the compiled function, with a cache on disk if there is a writable directory."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return njit(cache=True, **options)(function)
@@ -19,10 +20,10 @@ def _jit(function: Callable[..., Any], fastmath: set[str]) -> Any:
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a loop in which nothing is NaN, so that minima and maxima may be single instructions."""
+    """Compile a function without NaN, so that minima and maxima can be single instructions."""
     return _jit(function, {"nnan", "nsz"})
 
 
 def summed(function: Callable[..., Any]) -> Any:
-    """Compile a sum whose terms may be added in any order: eight times as fast."""
+    """Compile a function whose sums may be computed in any order, which is up to eight times as fast."""
     return _jit(function, {"reassoc", "nnan", "nsz"})

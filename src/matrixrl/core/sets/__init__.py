@@ -1,11 +1,12 @@
-r"""Confidence sets around M_n, as the largest and smallest value that a member can give to a pair.
+r"""Confidence sets around M_n, given by the largest and the smallest φᵀMv over the set.
 
-Every set here answers in one form, which is what makes planning fast: for v = Ψᵀ V,
+Every set has a bound of the same form. For v = ΨᵀV,
 
-.. math:: \max_M \phi^\top M v = \text{shift} + \phi^\top M_n \text{direction} + \text{scale}\cdot\text{reach}
+.. math:: \max_M \phi^\top M v = \text{shift} + \phi^\top M_n \text{direction} + \text{scale}\cdot\text{reach},
 
-where shift, direction and scale depend on v only (`split`, once a stage) and reach on the pair only (`reach`,
-once a plan). The smallest value has a minus before the last term. An intersection has several such members.
+where shift, direction and scale depend only on v (`split`, computed once per stage), and reach depends only on the pair
+(`reach`, computed once per plan). The smallest value has a minus sign before the last term. An intersection has several
+such bounds, one for each of its members.
 """
 
 from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, Reach, SetContext, SingleSet, Split
@@ -50,4 +51,4 @@ SETS: dict[str, type[ConfidenceSet]] = {
         PrintedColumnBall,
     )
 }
-"""Every set by the name used in Python and on the command line."""
+"""Confidence sets by their names in Python and on the command line."""

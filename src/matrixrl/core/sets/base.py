@@ -1,4 +1,4 @@
-"""The contract of a confidence set: its context, and the two parts of its bound."""
+"""Base classes of confidence sets, their context, and the two parts of their bounds."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class SetContext:
-    """What a set may know of the problem.
+    """Constants of the problem that a confidence set may use.
 
     Attributes:
-        total: (d_psi,) u = Ψᵀ1.
+        total: (d_psi,) Sum u = Ψᵀ1 of the features ψ over all states.
         d: Number of features φ.
-        horizon: H.
-        c_psi: C_ψ of Assumption 2' (‖Ψᵀv‖₂ <= C_ψ‖v‖_∞).
-        c_psi_columns: C_ψ of Assumption 2 (‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞).
-        total_sq: ‖u‖₂².
+        horizon: Number of steps H of an episode.
+        c_psi: Constant C_ψ of Assumption 2' (‖ΨᵀV‖₂ <= C_ψ‖V‖_∞).
+        c_psi_max_norm: Constant C_ψ of Assumption 2 (‖ΨᵀV‖_∞ <= C_ψ‖V‖_∞).
+        total_sq: Squared norm ‖u‖₂².
     """
 
     total: FloatArray
     d: int
     horizon: int
     c_psi: float
-    c_psi_columns: float
+    c_psi_max_norm: float
     total_sq: float = field(init=False)
 
     @property
@@ -60,7 +60,13 @@ class SetContext:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The part of the bound that depends on v: shift (B,), direction (B, d_psi), scale (B,)."""
+    """The part of the bound that depends on v.
+
+    Attributes:
+        shift: (B,) Number that is added to the bound of every pair.
+        direction: (B, d_psi) Vector that M_n is multiplied by.
+        scale: (B,) Factor of the half-width of every pair.
+    """
 
     shift: FloatArray
     direction: FloatArray
@@ -72,10 +78,10 @@ class Reach:
     """The part of the bound that depends on the pair.
 
     Attributes:
-        half_width: (B, P) how far a member can move φᵀM in a unit direction.
-        empty: (B, P) where no member of the ball is a probability, or None if nowhere.
-        slack: (B, P) ε = 1 − φᵀM_n u, only if `empty` is not None.
-        ball: (B, P) the half-width without normalisation, only if `empty` is not None.
+        half_width: (B, P) Largest change of φᵀMz over the set, for a vector z with scale 1.
+        empty: (B, P) Whether the confidence set of a pair contains no probability distribution; None if none is empty.
+        slack: (B, P) ε = 1 − φᵀM_n u; None if `empty` is None.
+        ball: (B, P) Half-width without the constraint φᵀMu = 1; None if `empty` is None.
     """
 
     half_width: FloatArray
@@ -85,11 +91,12 @@ class Reach:
 
 
 class CompiledForm(NamedTuple):
-    """The form of `split` that the compiled backup knows.
+    """Description of `SingleSet.split` for the compiled backup: shift c, direction v − cu, scale ‖v − cu‖.
 
     Attributes:
-        centre: What is taken from v: NOTHING, its share ALONG_U, or the MIDDLE of the range of v/u.
-        norm: What is measured of the rest: its TWO_NORM, its LARGEST entry, or nothing (a CONSTANT scale).
+        centre: Choice of c: 0 (NOTHING), uᵀv/‖u‖² (ALONG_U), or the middle of the range of v/u for constant u (MIDDLE).
+        norm: Choice of the norm: two-norm (TWO_NORM), largest absolute entry (LARGEST), or a scale that does not depend
+            on v (CONSTANT).
     """
 
     centre: int = NOTHING
@@ -97,13 +104,15 @@ class CompiledForm(NamedTuple):
 
 
 class ConfidenceSet(ABC):
-    """A set of core matrices around M_n.
+    """Base class of confidence sets: sets of matrices M around M_n.
 
-    A set is made without a problem, ``MySet()``, and bound to one by `bind`; only a bound set has a `context`.
+    A set is created without a problem, ``MySet()``; `bind` returns a copy that has the `context` of a problem.
 
     Attributes:
-        is_normalised: Whether members give probabilities, so that bounds may be clipped to [min V, max V].
-        guarantee: True if the set holds M* (or bounds what M* gives) whenever the radius does, else why not.
+        name: Name of the set in Python and on the command line.
+        summary: One-line description for the command line.
+        is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
+        guarantee: True if the bound holds for M* whenever the radius is valid, else the reason why it may not hold.
         shares: Number of parts that δ is divided into.
     """
 
@@ -118,17 +127,17 @@ class ConfidenceSet(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.keys() & {"split", "reach", "members"} and "guarantee" not in cls.__dict__:
-            cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
+            cls.guarantee = ConfidenceSet.guarantee  # a new bound needs its own proof
 
     @property
     def context(self) -> SetContext:
-        """What the set knows of the problem that it is bound to."""
+        """Constants of the problem that the set is bound to."""
         if self._context is None:
             raise ProtocolError(f"the set {self.name!r} is not bound to a problem; call bind(context) first")
         return self._context
 
     def bind(self, context: SetContext) -> Self:
-        """Return a copy of the set for one problem."""
+        """Return a copy of the set that is bound to a problem."""
         bound = copy.copy(self)
         bound._context = context
         return bound
@@ -136,22 +145,28 @@ class ConfidenceSet(ABC):
     @property
     @abstractmethod
     def members(self) -> tuple[SingleSet, ...]:
-        """The sets whose tightest bound counts: itself, except for an intersection."""
+        """Sets whose tightest bound is used: the set itself, or the members of an intersection."""
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Say whether M is inside, for error = A^{1/2}(M − M_n) of shape (B, d, d_psi) and radius √β (B,).
+        """Return whether M is inside the set, for each replica.
 
-        Any matrix root of A will do, except for the printed column ball, which needs the symmetric one.
+        Args:
+            error: (B, d, d_psi) A_n^{1/2}(M − M_n). Any matrix root of A_n may be used, except for `PrintedColumnBall`,
+                which requires the symmetric root.
+            radius: (B,) Radius √β.
+
+        Returns:
+            Booleans (B,).
         """
 
 
 class SingleSet(ConfidenceSet):
-    """A set whose bound has the form of shift, direction, scale and reach.
+    """Base class of sets whose bound consists of shift, direction, scale and reach.
 
     Attributes:
-        compiled_form: The form of `split` for the compiled backup, or None if it has no such form; planning then
-            uses NumPy. It belongs to the class that defines `split`: a subclass with another `split` starts without.
+        compiled_form: Description of `split` for the compiled backup, or None if there is no such description; planning
+            then uses NumPy. A subclass that overrides `split` does not inherit it.
     """
 
     compiled_form: ClassVar[CompiledForm | None] = None
@@ -163,7 +178,7 @@ class SingleSet(ConfidenceSet):
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
-        """Itself."""
+        """The set itself."""
         return (self,)
 
     @abstractmethod
@@ -174,32 +189,32 @@ class SingleSet(ConfidenceSet):
         alarm_radius: FloatArray,
         slack: FloatArray | None,
     ) -> Reach:
-        """Return the pair's part of the bound.
+        """Return the part of the bound that depends on the pair.
 
         Args:
-            design: A_n with the widths of all pairs.
-            radius: (B, 1) or (B, P) √β, as scaled by `exploration`.
-            alarm_radius: (B, 1) or (B, P) a proven √β, at which the misspecification alarm is raised.
-            slack: (B, P) ε = 1 − φᵀM_n u, for normalised sets.
+            design: A_n with the widths of the pairs.
+            radius: (B, 1) or (B, P) Radius √β, multiplied by `exploration`.
+            alarm_radius: (B, 1) or (B, P) Proven radius √β at which the misspecification alarm is raised.
+            slack: (B, P) ε = 1 − φᵀM_n u for normalised sets, else None.
         """
 
     @abstractmethod
     def split(self, v: FloatArray) -> Split:
-        """Return the value's part of the bound for v (B, d_psi)."""
+        """Return the part of the bound that depends on v (B, d_psi)."""
 
 
 def widths(design: PairDesign) -> FloatArray:
-    """Return w of every pair: (B, P)."""
+    """Return the widths w (B, P) of all pairs."""
     return np.sqrt(np.maximum(design.width_sq, 0.0))
 
 
 def frobenius_norms(error: FloatArray) -> FloatArray:
-    """Return the Frobenius norm of each matrix: (B, d, d_psi) → (B,)."""
+    """Return the Frobenius norm (B,) of each matrix (B, d, d_psi)."""
     norms: FloatArray = np.sqrt((error * error).sum(axis=(1, 2)))
     return norms
 
 
 def column_sums(error: FloatArray) -> FloatArray:
-    """Return the sum of the column norms of each matrix: (B, d, d_psi) → (B,)."""
+    """Return the sum (B,) of the column norms of each matrix (B, d, d_psi)."""
     sums: FloatArray = np.sqrt((error * error).sum(axis=1)).sum(axis=1)
     return sums

@@ -1,4 +1,4 @@
-"""Our sets: only models whose probabilities sum to one."""
+"""Normalised confidence sets, which are not in the paper: they use that probabilities sum to one."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ __all__ = ["Intersection", "NormalisedBall", "NormalisedColumnBall", "chebyshev_
 
 
 class NormalisedBall(SingleSet):
-    r"""The Frobenius ball cut with {φᵀMu = 1}, u = Ψᵀ1: only models that are probabilities (docs/proofs.md, 2).
+    r"""The Frobenius ball intersected with {φᵀMu = 1}, u = Ψᵀ1: probabilities sum to one (docs/proofs.md, section 2).
 
-    With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\) it is
+    With \(\alpha = u^\top v/\|u\|^2\), \(v_\perp = v - \alpha u\), \(\epsilon = 1 - \phi^\top M_n u\), the largest
+    \(\phi^\top M v\) is
 
     .. math:: \phi^\top M_n v + \alpha\epsilon + \|v_\perp\| \sqrt{\beta w^2 - \epsilon^2/\|u\|^2}
             = \alpha + \phi^\top M_n v_\perp + \|v_\perp\| \sqrt{\beta w^2 - \epsilon^2/\|u\|^2}.
 
-    Where the root is of a negative number at a proven radius, no probability is in the ball: the pair is
-    reported as empty (the misspecification alarm) and bounded by the uncut ball. Where only a smaller, tuned
-    radius makes it negative, the nearest normalised model is used (root zero).
+    If the number under the root is negative at a proven radius, the set of the pair is empty: the misspecification
+    alarm is raised, and the pair is bounded by the ball without the constraint. If it is negative only at a smaller,
+    tuned radius, the nearest normalised model is used (the root is replaced by zero).
     """
 
     name = "normalised"
-    summary = "ours: the ball of (6) cut with 'probabilities sum to one'"
+    summary = "not in the paper: the ball of (6) with the constraint that probabilities sum to one"
     is_normalised = True
     guarantee = True
     compiled_form = CompiledForm(centre=ALONG_U)
@@ -51,12 +52,12 @@ class NormalisedBall(SingleSet):
         alarm_radius: FloatArray,
         slack: FloatArray | None,
     ) -> Reach:
-        """Return √(βw² − ε²/‖u‖²), and where it does not exist."""
+        """Return √(βw² − ε²/‖u‖²), and which sets are empty."""
         assert slack is not None
         width_sq = design.width_sq
-        spent = slack * slack / self.context.total_sq
-        empty = spent > alarm_radius * alarm_radius * (1.0 + EMPTY_SET) * width_sq
-        half_width = np.sqrt(np.maximum(radius * radius * width_sq - spent, 0.0))
+        offset = slack * slack / self.context.total_sq  # ε²/‖u‖²
+        empty = offset > alarm_radius * alarm_radius * (1.0 + EMPTY_SET) * width_sq
+        half_width = np.sqrt(np.maximum(radius * radius * width_sq - offset, 0.0))
         if not empty.any():
             return Reach(half_width)
         return Reach(half_width, empty, slack, radius * widths(design))
@@ -69,19 +70,19 @@ class NormalisedBall(SingleSet):
         return Split(alpha, perpendicular, np.sqrt(np.vecdot(perpendicular, perpendicular)))
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Compare the Frobenius norm with √β; that probabilities sum to one is a property of M alone."""
+        """Return whether the Frobenius norm is at most √β; the constraint depends only on M and is not checked."""
         return frobenius_norms(error) <= radius
 
 
 class NormalisedColumnBall(ColumnBall):
-    r"""The column ball for values centred at c·1: \(c\epsilon + \sqrt{d'\beta} w \|v - cu\|_\infty\), c the best.
+    r"""The column ball for centred values: \(\phi^\top M_n v + c\epsilon + \sqrt{d'\beta} w \|v - cu\|_\infty\).
 
-    Since φᵀM*u = 1, adding c to V adds c to φᵀM*v, so any c gives a valid bound; the minimiser of ‖v − cu‖_∞ is
-    taken (for one-hot ψ the middle of the range of V).
+    Since φᵀM*u = 1, φᵀM*v = c + φᵀM*(v − cu) for every c, so every c gives a valid bound (docs/proofs.md, section 5).
+    The c that minimises ‖v − cu‖_∞ is used; for one-hot ψ it is the middle of the range of V.
     """
 
     name = "normalised-column"
-    summary = "ours: the column ball for values centred where ‖v − c·u‖_∞ is smallest"
+    summary = "not in the paper: the column ball for centred values, with the smallest ‖v − c·u‖_∞"
     is_normalised = True
     guarantee = True
     compiled_form = CompiledForm(centre=MIDDLE, norm=LARGEST)
@@ -94,10 +95,10 @@ class NormalisedColumnBall(ColumnBall):
 
 
 class Intersection(ConfidenceSet):
-    """Both normalised sets at once, each at half of δ: the smaller of their bounds."""
+    """Intersection of the normalised ball and the normalised column ball, each at δ/2; the tighter bound is used."""
 
     name = "intersection"
-    summary = "ours: normalised and normalised-column at δ/2 each, the smaller bound"
+    summary = "not in the paper: normalised and normalised-column at δ/2 each, the tighter bound"
     is_normalised = True
     guarantee = True
     shares = 2
@@ -106,24 +107,28 @@ class Intersection(ConfidenceSet):
         self._members: tuple[SingleSet, ...] = (NormalisedBall(), NormalisedColumnBall())
 
     def bind(self, context: SetContext) -> Intersection:
-        """Return a copy whose members are bound to the problem as well."""
+        """Return a copy of the set that is bound, with its members, to a problem."""
         bound = super().bind(context)
         bound._members = tuple(member.bind(context) for member in self._members)
         return bound
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
-        """The two sets."""
+        """The two members of the intersection."""
         return self._members
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Say whether every member holds M."""
+        """Return whether M is inside both members."""
         first, second = (member.contains(error, radius) for member in self._members)
         return first & second
 
 
 def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:
-    """Return the c that minimises max_j |v_j − c u_j|, for each row of v: (B, d_psi) → (B,).
+    """Return the c (B,) that minimises max_j |v_j − c u_j| for each row of v (B, d_psi).
+
+    Args:
+        v: (B, d_psi) Vectors.
+        u: (d_psi,) Vector that is subtracted.
 
     >>> chebyshev_centre(np.array([[0.0, 1.0, 4.0]]), np.ones(3))
     array([2.])
@@ -131,8 +136,8 @@ def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:
     if np.ptp(u) == 0.0 and u[0] != 0.0:
         middle: FloatArray = (v.max(axis=1) + v.min(axis=1)) / (2.0 * u[0])
         return middle
-    # A convex function of c: bisect on the side that the largest term pulls to. Any c is valid, so sixty
-    # halvings of an interval that holds the minimiser are more than enough.
+    # The maximum is a convex function of c; bisect by the sign of the derivative of its largest term. Every c gives a
+    # valid bound, so the minimiser is needed only approximately: 60 bisections reach the precision of float64.
     used = np.abs(u) > 0.0
     if not used.any():
         return np.zeros(len(v))
@@ -142,7 +147,7 @@ def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:
         centre = 0.5 * (low + high)
         gap = v - centre[:, None] * u
         worst = np.abs(gap).argmax(axis=1)[:, None]
-        pull = np.take_along_axis(gap, worst, axis=1)[:, 0] * u[worst[:, 0]]
-        low, high = np.where(pull > 0, centre, low), np.where(pull > 0, high, centre)
+        descent = np.take_along_axis(gap, worst, axis=1)[:, 0] * u[worst[:, 0]]
+        low, high = np.where(descent > 0, centre, low), np.where(descent > 0, high, centre)
     best: FloatArray = 0.5 * (low + high)
     return best

@@ -1,4 +1,4 @@
-"""The sets of the paper: both balls solved exactly, both closed forms, and the printed column ball."""
+"""The confidence sets of the paper: both balls maximised exactly, both closed forms, and the printed column ball."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ColumnBall", "ColumnClosedForm", "FrobeniusBall", "FrobeniusClosedFo
 
 
 class FrobeniusBall(SingleSet):
-    r"""YW19 (6), solved exactly: \(\max_M \phi^\top M v = \phi^\top M_n v + \sqrt\beta\, w\, \|v\|_2\).
+    r"""The ball of YW19 (6), maximised exactly: \(\phi^\top M_n v + \sqrt\beta\, w\, \|v\|_2\).
 
     The ball of the same radius in the operator norm has the same maximum (docs/proofs.md, section 1).
     """
@@ -38,7 +38,7 @@ class FrobeniusBall(SingleSet):
         self,
         design: PairDesign,
         radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002  # the paper's ball is never empty
+        alarm_radius: FloatArray,  # noqa: ARG002  # the ball is never empty
         slack: FloatArray | None,  # noqa: ARG002
     ) -> Reach:
         """Return √β · w."""
@@ -49,12 +49,12 @@ class FrobeniusBall(SingleSet):
         return Split(np.zeros(len(v)), v, np.sqrt(np.vecdot(v, v)))
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Compare the Frobenius norm with √β."""
+        """Return whether the Frobenius norm is at most √β."""
         return frobenius_norms(error) <= radius
 
 
 class FrobeniusClosedForm(FrobeniusBall):
-    """YW19 (8) with the factor H that its proof has (E2), at the queried pair (E4): 2 C_ψ H √β · w."""
+    """The closed form YW19 (8): bonus 2 C_ψ H √β · w, with the factor H of its proof (E2), at the queried pair (E4)."""
 
     name = "frobenius-closed"
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
@@ -67,7 +67,10 @@ class FrobeniusClosedForm(FrobeniusBall):
 
 
 class ColumnBall(SingleSet):
-    r"""YW19 (5) with column norms (E1), solved exactly: \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\)."""
+    r"""The ball of YW19 (5) with column norms (E1), maximised exactly (docs/proofs.md, section 5).
+
+    The maximum is \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\), with d' = d_psi.
+    """
 
     name = "column"
     summary = "the paper's ball B1 (5) with column norms (E1), maximised exactly"
@@ -76,7 +79,7 @@ class ColumnBall(SingleSet):
 
     @property
     def factor(self) -> float:
-        """√d', from Cauchy–Schwarz between the sum of column norms and the Frobenius norm."""
+        """Factor √d' of the radius: the sum of the column norms is at most √d' times the Frobenius norm."""
         return math.sqrt(self.context.d_psi)
 
     def reach(
@@ -94,12 +97,15 @@ class ColumnBall(SingleSet):
         return Split(np.zeros(len(v)), v, np.abs(v).max(axis=1))
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Compare the sum of column norms with √(d'β)."""
+        """Return whether the sum of the column norms is at most √(d'β)."""
         return column_sums(error) <= self.factor * radius
 
 
 class ColumnClosedForm(ColumnBall):
-    """YW19 (7), at the queried pair (E4): 2 C_ψ H √(dβ) · w, with d' for d where d' is larger (E1)."""
+    """The closed form YW19 (7): bonus 2 C_ψ H √(max(d, d')β) · w, at the queried pair (E4).
+
+    The paper prints √d; the proof needs √d' if d' is larger than d (E1).
+    """
 
     name = "column-closed"
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
@@ -108,20 +114,20 @@ class ColumnClosedForm(ColumnBall):
 
     @property
     def factor(self) -> float:
-        """√d as printed; √d' where that is what the proof needs."""
+        """Factor √max(d, d') of the radius."""
         return math.sqrt(max(self.context.d, self.context.d_psi))
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
-        scale = 2.0 * self.context.c_psi_columns * self.context.horizon
+        scale = 2.0 * self.context.c_psi_max_norm * self.context.horizon
         return Split(np.zeros(len(v)), v, np.full(len(v), scale))
 
 
 class PrintedColumnBall(SingleSet):
-    """YW19 (5) as printed: the sum of row norms of A^{1/2}(M − M_n) at most √(dβ).
+    """The ball of YW19 (5) as printed: the sum of the row norms of A_n^{1/2}(M − M_n) is at most √(dβ).
 
-    Its exact maximum is φᵀM_n v + √(dβ) ‖A^{-1/2}φ‖_∞ ‖v‖₂. It holds M*, but the lemma that bounds its members,
-    ‖φᵀ(M − M_n)‖₁ ≤ √(dβ) w, is false for it (E1).
+    Its exact maximum is φᵀM_n v + √(dβ) ‖A_n^{-1/2}φ‖_∞ ‖v‖₂. It contains M*, but the lemma that bounds its members,
+    ‖φᵀ(M − M_n)‖₁ ≤ √(dβ) w, is false (E1).
     """
 
     name = "column-printed"
@@ -136,7 +142,7 @@ class PrintedColumnBall(SingleSet):
         alarm_radius: FloatArray,  # noqa: ARG002
         slack: FloatArray | None,  # noqa: ARG002
     ) -> Reach:
-        """Return √(dβ) · ‖A^{-1/2}φ‖_∞."""
+        """Return √(dβ) · ‖A_n^{-1/2}φ‖_∞."""
         return Reach(math.sqrt(self.context.d) * radius * design.root_max_norms())
 
     def split(self, v: FloatArray) -> Split:
@@ -144,5 +150,5 @@ class PrintedColumnBall(SingleSet):
         return Split(np.zeros(len(v)), v, np.sqrt(np.vecdot(v, v)))
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Compare the sum of row norms with √(dβ)."""
+        """Return whether the sum of the row norms is at most √(dβ)."""
         return column_sums(error.swapaxes(1, 2)) <= math.sqrt(self.context.d) * radius

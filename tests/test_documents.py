@@ -8,10 +8,12 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from typer.main import get_command
 
+import matrixrl
 from matrixrl.algorithms import make_algorithm
 from matrixrl.cli.listing import TOPICS
 from matrixrl.cli.main import app
@@ -22,7 +24,7 @@ from matrixrl.lab.spec import read_spec
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
 CONTINUED = {"tutorial", "guides"}  # folders of pages whose blocks are run in order, as each page says
 FENCES = re.compile(r"^```([^\n`]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 COMMANDS = get_command(app)
@@ -149,13 +151,28 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_paper_map_names_tests_and_code_that_exist():
-    text = (DOCS / "paper-map.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(?:tests/paper/)?(test_\w+\.py)`", text):
-        assert list((ROOT / "tests").rglob(name)), name
-    for name in re.findall(r"`(\w+/[\w/]+\.py)`", text):
-        if not name.startswith("tests/"):
-            assert (ROOT / "src" / "matrixrl" / name).exists(), name
+@pytest.mark.parametrize("page", ["paper-map.md", "proofs.md"])
+def test_files_named_by_the_theory_pages_exist(page):
+    """Tests without a folder are in tests/paper; other paths are below src/matrixrl."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        folder = "tests/paper" if name.startswith("test_") else "" if name.startswith("tests/") else "src/matrixrl"
+        assert (ROOT / folder / name).exists(), name
+
+
+def test_the_reference_lists_every_public_name():
+    (listed,) = (body for language, body in fences(DOCS / "api" / "index.md") if language == "{eval-rst}")
+    names = re.findall(r"^   (\w+)$", listed, flags=re.MULTILINE)
+    assert sorted(names) == sorted(matrixrl.__all__)
+
+
+def test_new_names_of_the_changelog_exist():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `[^|]+\|([^|]+)\|$", text, flags=re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`(matrixrl\.[\w.]+)`", row)]
+    assert len(names) > 20
+    for name in names:
+        assert resolve_name(name) is not None, name
 
 
 def test_the_makefile_has_what_the_readme_shows():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # document this checkout, whatever is installed
 
 import matrixrl
 

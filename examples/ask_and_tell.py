@@ -1,7 +1,8 @@
-"""Advice for the real world: one week at a time, the agent kept on disk in between.
+"""Advice for the real world: one episode a week, in two shops that share one model, with the agent saved in between.
 
-Nobody simulates anything: the agent is asked for actions and told what happened. Here a small shop orders 0, 1 or 2
-pieces each morning. How many customers come, and so what is earned, nobody knows in advance.
+There is no simulator: the agent is asked for an action and is told what happened. Two small shops order 0, 1 or 2
+pieces each morning. Demand, and therefore profit, is unknown. Both shops have an episode open at the same time, and the
+agent learns from both.
 """
 
 import tempfile
@@ -11,33 +12,34 @@ import numpy as np
 
 import matrixrl
 
-capacity, days = 4, 6  # states: pieces in stock; an episode is a week of six days
+capacity, days, shops = 4, 6, 2  # states: pieces in stock; an episode is a week of six days
 orders = np.array([0, 1, 2])
 path = Path(tempfile.mkdtemp()) / "shop.npz"
 
-# Rewards are not known either: the table is only a placeholder of the right shape.
+# Rewards are learned, so this table only says how many states and actions there are.
 task = matrixrl.Task(np.zeros((capacity + 1, 3)), days)
 matrixrl.MatrixRL(task, known_reward=False, preset="practical", seed=1).save(path)
 
 customers = np.random.default_rng(0)
 earned = []
-for week in range(200):
+for week in range(100):
     agent = matrixrl.MatrixRL.load(path)  # a new process every week
-    agent.begin_episode()
-    pieces = 0
+    episodes = [agent.begin_episode() for _ in range(shops)]
+    pieces = [0] * shops
     for _ in range(days):
-        action = agent.act(pieces)  # ask
-        stock = min(capacity, pieces + orders[action])
-        sold = min(stock, customers.poisson(1.2))
-        profit = 0.3 * sold - 0.05 * stock  # pieces that lie around cost something
-        agent.observe(pieces, action, float(np.clip(profit, 0.0, 1.0)), stock - sold)  # tell
-        pieces = stock - sold
-    earned.append(agent.end_episode().episode_return)
+        for shop, episode in enumerate(episodes):
+            action = episode.act(pieces[shop])  # ask
+            stock = min(capacity, pieces[shop] + orders[action])
+            sold = min(stock, customers.poisson(1.2))
+            profit = 0.3 * sold - 0.05 * stock  # pieces in stock cost something
+            episode.observe(pieces[shop], action, float(np.clip(profit, 0.0, 1.0)), stock - sold)  # tell
+            pieces[shop] = stock - sold
+    earned += [episode.end().episode_return for episode in episodes]  # learn
     agent.save(path)
-    if week + 1 in (10, 50, 200):
+    if week + 1 in (5, 25, 100):
         shown = agent.certificate()
         print(
-            f"week {week + 1}: {np.mean(earned[-10:]):.2f} a week lately; "
+            f"week {week + 1}: {np.mean(earned[-10:]):.2f} per shop and week in the last 10 episodes; "
             f"the best policy earns at most {shown.upper:.2f}, this one at least {shown.lower:.2f} "
             f"(with probability {1 - shown.delta:g})"
         )

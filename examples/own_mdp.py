@@ -1,4 +1,4 @@
-"""Your own finite MDP: a machine that wears out, and when to repair it.
+"""Your own finite MDP: when to repair a machine that wears out.
 
 States 0 (new) to 4 (broken); action 0 lets it run, action 1 repairs it. Running earns less the more it is worn.
 """
@@ -23,5 +23,5 @@ history = agent.learn(n_episodes=300, progress=True)
 best = matrixrl.solve(mdp)
 print(f"optimal value {best.start_value:.3f}")
 print(f"regret of 300 episodes {history.cumulative_regret[-1]:.2f}")
-print("repair at the first stage in states", np.flatnonzero(agent.policy[0] == 1).tolist())
+print("repair at the first stage in states", np.flatnonzero(agent.policy.table[0] == 1).tolist())
 print("the optimum repairs in states      ", np.flatnonzero(best.policy[0] == 1).tolist())

@@ -1,4 +1,4 @@
-"""What the documents show runs and prints what they say, their commands parse, and what they link to exists."""
+"""Code blocks of the documents run and print what is shown, commands parse, and links, pages and files exist."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from typer.main import get_command
 
+import matrixrl
+from matrixrl.algorithms import make_algorithm
 from matrixrl.cli.listing import TOPICS
 from matrixrl.cli.main import app
 from matrixrl.cli.parsing import parse_settings
-from matrixrl.envs import is_control, make
+from matrixrl.envs import open_problem
 from matrixrl.lab.spec import read_spec
-from matrixrl.simulate.players import resolve_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
-CONTINUED = {"tutorial", "guides"}  # folders whose pages say that their blocks continue each other
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+CONTINUED = {"tutorial", "guides"}  # folders of pages whose blocks are run in order, as each page says
 FENCES = re.compile(r"^```([^\n`]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 COMMANDS = get_command(app)
 
@@ -37,7 +39,7 @@ def fences(document):
 
 
 def python_blocks(document):
-    """Return each Python block with what it must print, if the next block is text that says so."""
+    """Return each Python block with its expected output: the next block, if that is text, else None."""
     found = fences(document)
     following = [*found, ("", "")][1:]
     return [
@@ -73,10 +75,10 @@ def test_the_pages_that_teach_have_python_blocks():
     assert [name_of(d) for d in teaching if not python_blocks(d)] == []
 
 
-def test_every_page_whose_blocks_continue_each_other_says_so():
+def test_every_page_whose_blocks_are_run_in_order_says_so():
     for page in PAGES:
         if page.parent.name in CONTINUED and len(python_blocks(page)) > 1:
-            assert "blocks of this page continue each other" in page.read_text(encoding="utf-8"), page
+            assert "Run the code blocks in order" in page.read_text(encoding="utf-8"), page
 
 
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if commands(d)], ids=name_of)
@@ -97,13 +99,15 @@ def check_run(parameters):
     """Make the environment and resolve the agent's settings, without playing."""
     settings = parse_settings("--agent-set", parameters["agent_set"] or [])
     env_settings = parse_settings("--set", parameters["set_"] or [])
-    if "side" not in env_settings:  # a million states take seconds
-        make(parameters["env"], **env_settings)
-    if not is_control(parameters["env"]):
-        resolve_settings(parameters["agent"] or "matrix-rl", settings)
+    trust = parameters["trust_code"]
+    if "side" in env_settings:  # a million states take seconds
+        return
+    problem = open_problem(parameters["env"], env_settings, trust_code=trust, known_reward=False)
+    default = "kernel-matrix-rl" if problem.kind == "continuous" else "matrix-rl"
+    make_algorithm(parameters["agent"] or default, settings, trust_code=trust).form_for(problem)
 
 
-def test_a_command_that_is_not_there_would_be_found():
+def test_a_misspelled_option_would_be_found():
     with pytest.raises(Exception, match="--episode"):
         COMMANDS.commands["run"].make_context("run", ["river-swim", "--episodess", "3"])
 
@@ -147,12 +151,28 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_paper_map_names_tests_and_code_that_exist():
-    text = (DOCS / "paper-map.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(?:tests/paper/)?(test_\w+\.py)`", text):
-        assert list((ROOT / "tests").rglob(name)), name
-    for name in re.findall(r"`((?:core|mdp|agents|linalg|run|features)/[\w/]+\.py)`", text):
-        assert (ROOT / "src" / "matrixrl" / name).exists(), name
+@pytest.mark.parametrize("page", ["paper-map.md", "proofs.md"])
+def test_files_named_by_the_theory_pages_exist(page):
+    """Tests without a folder are in tests/paper; other paths are below src/matrixrl."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        folder = "tests/paper" if name.startswith("test_") else "" if name.startswith("tests/") else "src/matrixrl"
+        assert (ROOT / folder / name).exists(), name
+
+
+def test_the_reference_lists_every_public_name():
+    (listed,) = (body for language, body in fences(DOCS / "api" / "index.md") if language == "{eval-rst}")
+    names = re.findall(r"^   (\w+)$", listed, flags=re.MULTILINE)
+    assert sorted(names) == sorted(matrixrl.__all__)
+
+
+def test_new_names_of_the_changelog_exist():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `[^|]+\|([^|]+)\|$", text, flags=re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`(matrixrl\.[\w.]+)`", row)]
+    assert len(names) > 20
+    for name in names:
+        assert resolve_name(name) is not None, name
 
 
 def test_the_makefile_has_what_the_readme_shows():

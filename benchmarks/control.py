@@ -11,8 +11,8 @@ import resource
 
 import numpy as np
 
-from judging import first_solved
-from matrixrl.simulate import ControlRun
+from first_solved import first_solved
+from matrixrl.simulate import SeedRuns
 
 TASKS = {
     "cart-pole": ({"horizon": 200}, "mean return of episodes 11–25 ≥ 195"),
@@ -22,7 +22,7 @@ TASKS = {
 
 
 def solved(task: str, returns: np.ndarray) -> tuple[bool, str]:
-    """RegretEvaluator one seed by the target of its task; say what it reached."""
+    """Return whether one seed reached the target of its task, and what it reached."""
     if task == "cart-pole":
         late = returns[10:].mean()
         return late >= 195.0, f"{late:.0f}"
@@ -38,14 +38,19 @@ def main(tasks: list[str], seeds: int, episodes: int, settings: dict[str, object
     print("|---|---|---|---|---|---|---|---|")
     for task in tasks:
         env_settings, target = TASKS[task]
-        run = ControlRun(
-            task, n_episodes=episodes, seeds=list(range(seeds)), env_settings=env_settings, settings=dict(settings)
+        run = SeedRuns(
+            task,
+            n_episodes=episodes,
+            seeds=list(range(seeds)),
+            agent="kernel-matrix-rl",
+            env_settings=env_settings,
+            settings=dict(settings),
         )
         result = run.run(progress=True)
-        judged = [solved(task, row) for row in result.returns]
-        reached = sum(ok for ok, _ in judged)
+        outcomes = [solved(task, row) for row in result.returns]
+        reached = sum(ok for ok, _ in outcomes)
         pace, peak = result.seconds.mean(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-        cells = "; ".join(words for _, words in judged)
+        cells = "; ".join(words for _, words in outcomes)
         to_solve = ", ".join("never" if n is None else str(n) for n in (first_solved(task, r) for r in result.returns))
         total = result.seconds.sum(axis=1).mean()
         shown = [

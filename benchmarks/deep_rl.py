@@ -16,7 +16,7 @@ import numpy as np
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from judging import first_solved
+from first_solved import first_solved
 
 # Hyperparameters of the RL Zoo where the defaults are known not to learn the task.
 DQN_SETTINGS = {

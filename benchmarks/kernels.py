@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from matrixrl import make, run_seeds
-from matrixrl.algorithms.continuous.model import ContinuousModel, Transitions
+from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
 from matrixrl.algorithms.continuous.settings import ContinuousSettings
 from matrixrl.core.dual import effective_dimension
 from matrixrl.features.kernel_features import gram_root
@@ -38,7 +38,7 @@ def finite() -> None:
         ):
             found = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=env_settings, preset="practical", **settings)
             late = found.regret[:, -n // 10 :].mean()
-            pace = found.seconds / n / seeds * 1e3
+            pace = found.total_seconds / n / seeds * 1e3
             row(
                 f"{env}, N={n}",
                 label,
@@ -55,7 +55,7 @@ def finite() -> None:
         times = []
         for _ in range(5000):
             start = time.process_time()
-            simulation.step()
+            simulation.advance()
             times.append(time.process_time() - start)
         early, late = (np.median(times[i - 50 : i]) * 1e3 for i in (150, 5000))
         row(env, f"{early:.2f}", f"{late:.2f}", f"{late / early:.2f}")
@@ -76,17 +76,17 @@ def budget() -> None:
     for _ in range(100):
         start = time.perf_counter()
         obs, following = rng.uniform(-1, 1, (200, 4)), rng.uniform(-1, 1, (200, 4))
-        model.add(Transitions(obs, rng.integers(0, 2, 200), _smooth(obs), following, np.zeros(200, dtype=bool)))
+        model.add(Experience(obs, rng.integers(0, 2, 200), _smooth(obs), following, np.zeros(200, dtype=bool)))
         seconds.append(time.perf_counter() - start)
     start = time.perf_counter()
     model.horizon = 1
     plan = model.plan(0.0, 1.0, rng)
     planned = time.perf_counter() - start
     where = rng.uniform(-1, 1, (200, 4))
-    ours = plan.q(0, *model.describe(where))
+    ours = plan.q_at(0, where)
     sample = rng.permutation(20_000)[:3000]
     part = model.data
-    sub = Transitions(*(getattr(part, n)[sample] for n in ("obs", "actions", "rewards", "next_obs", "terminated")))
+    sub = Experience(*(getattr(part, n)[sample] for n in ("obs", "actions", "rewards", "next_obs", "terminated")))
     same = np.where(sub.actions[:, None] == sub.actions, 1.0, 0.5)
     inner = np.linalg.inv(kernel(sub.obs, sub.obs) * same + settings.ridge * np.eye(3000))
     across, weights = kernel(where, sub.obs), inner @ (sub.rewards - 1.0)
@@ -95,7 +95,7 @@ def budget() -> None:
     truth = _smooth(where)[:, None]
     row("steps", "inducing points", "s per episode of 200 steps (first, last)", "s to solve", "residual (mean)")
     row(*["---"] * 5)
-    residual = model.describe(where)[1].mean()
+    residual = plan.coordinates.describe(where)[1].mean()
     row("20,000", model.map.size, f"{seconds[0]:.3f}, {seconds[-1]:.3f}", f"{planned:.2f}", f"{residual:.3f}")
     print()
     row("mean error of the prediction", "against the truth", "exact dual on 3,000 steps, against the truth")

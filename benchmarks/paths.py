@@ -15,40 +15,39 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.envs import make
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.problems import RegretEvaluator, tabular
 from matrixrl.simulate import Simulation
-from test_planning import engine_of
+from test_planning import learner_of, random_steps
 from timing import alternate
 
 Pair = tuple[Callable[[], object], Callable[[], object]]
 
 
 def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int, *, compiled: bool = False) -> Pair:
-    one = engine_of(n_states, n_actions, d, horizon)
-    settings = MatrixRLSettings.resolve({})
-    engine = MatrixRLEngine(one.task, one.features, settings, range(replicas), compiled=compiled)
-    rows, psi, core = one.features.phi.flat, one.features.psi.table, engine.core()
+    one = learner_of(n_states, n_actions, d, horizon)
+    algorithm = UCMatrixRL().start(one.problem, range(replicas))
+    algorithm.use_compiled(compiled)
+    rows, psi, core = one.features.phi.flat, one.features.psi.table, algorithm.core_matrix()
     values = np.random.default_rng(1).random((replicas, n_states))
 
     def bare() -> None:
         for _ in range(horizon):
             (core @ (values @ psi)[:, :, None])[:, :, 0] @ rows.T
 
-    return engine.plan, bare
+    return algorithm.plan, bare
 
 
 def learning(n_states: int, n_actions: int, d: int, horizon: int) -> Pair:
-    engine = engine_of(n_states, n_actions, d, horizon)
-    rng, rows = np.random.default_rng(2), engine.features.phi.flat
+    algorithm = learner_of(n_states, n_actions, d, horizon)
+    rng, rows = np.random.default_rng(2), algorithm.features.phi.flat
     factor = rng.random((d, horizon))
 
     def update() -> None:
-        steps = [rng.integers(0, n, (1, horizon)) for n in (n_states, n_actions, n_states)]
-        engine.update(*steps, np.ones((1, horizon)), np.zeros((1, horizon)))
+        algorithm.update(random_steps(rng, n_states, n_actions, horizon))
 
     return update, lambda: rows @ factor
 
@@ -77,7 +76,7 @@ def random_table(n_states: int) -> Pair:
     mdp = tabular(n_states=n_states, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
     simulation = Simulation(mdp, n_episodes=10**5, seeds=[0], compiled=True, measure_regret=False)
     simulation.advance(200)
-    seen, values = sparse.csr_array(simulation.engine.cross_moment[0]), np.ones(n_states)
+    seen, values = sparse.csr_array(simulation.algorithm.cross_moment[0]), np.ones(n_states)
 
     def bare() -> None:
         for _ in range(100 * 19):
@@ -86,9 +85,9 @@ def random_table(n_states: int) -> Pair:
     return lambda: simulation.advance(100), bare
 
 
-def judging(replicas: int) -> Pair:
+def exact_regret(replicas: int) -> Pair:
     mdp = make("linear-mdp", n_states=1000, n_actions=10, d=10).unwrapped.mdp
-    judge = RegretEvaluator(mdp)
+    evaluator = RegretEvaluator(mdp)
     policies = np.zeros((replicas, mdp.horizon, mdp.n_states), dtype=np.uint8)
     values = np.ones((replicas, mdp.n_states))
 
@@ -96,16 +95,14 @@ def judging(replicas: int) -> Pair:
         for _ in range(mdp.horizon):
             mdp.transitions.expect(values)
 
-    return lambda: judge.regret(policies), bare
+    return lambda: evaluator.regret(policies), bare
 
 
 def sampling(kind: str) -> Pair:
     simulation = Simulation("river-swim", n_episodes=10, seeds=range(32), agent=kind)
-    engine = simulation.engine
-    for _ in range(5):
-        simulation.step()
+    simulation.advance(5)
     rngs, shape = [np.random.default_rng(i) for i in range(32)], np.ones((12, 6))
-    return engine.plan, lambda: [rng.standard_gamma(shape) for rng in rngs]
+    return simulation.algorithm.plan, lambda: [rng.standard_gamma(shape) for rng in rngs]
 
 
 def storing(folder: Path) -> tuple[Pair, Pair]:
@@ -153,8 +150,8 @@ def main() -> None:
             "episode of RiverSwim-6, 32 seeds": river(32, compiled=False),
             "100 of them, 32 seeds, compiled": river(32, compiled=True),
             "100 episodes of a random MDP, S = 1,000, compiled": random_table(1_000),
-            "exact regret, 1,000 × 10, low rank, one seed": judging(1),
-            "exact regret, 1,000 × 10, low rank, 32 seeds": judging(32),
+            "exact regret, 1,000 × 10, low rank, one seed": exact_regret(1),
+            "exact regret, 1,000 × 10, low rank, 32 seeds": exact_regret(32),
             "PSRL plan, RiverSwim-6, 32 seeds (bare: its draws)": sampling("psrl"),
             "store: write 32 × 1,000 episodes (bare: the bytes)": write,
             "store: read a column (bare: the bytes)": read,

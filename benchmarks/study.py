@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
+from matrixrl import FiniteMDP, MatrixRL, Steps, make, run_seeds, solve
 from matrixrl.core import RADII, SETS
 from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
@@ -137,14 +137,15 @@ def misspecified(seeds: int) -> None:
 def scaling() -> None:
     def per_episode(compiled: bool, **settings: int) -> float:
         simulation = Simulation("linear-mdp", n_episodes=60, seeds=[0], env_settings=settings, compiled=compiled)
-        for _ in range(10):
-            simulation.step()
+        simulation.advance(10)
+        algorithm, nothing = simulation.algorithm, np.zeros((1, 10), dtype=int)
+        steps = Steps.of(nothing, nothing, np.zeros((1, 10)), nothing)
         best = np.inf
         for _ in range(5):
             start = time.perf_counter()
             for _ in range(10):
-                simulation.engine.plan()
-                simulation.engine.update(*[np.zeros((1, 10), dtype=int)] * 3, np.ones((1, 10)), np.zeros((1, 10)))
+                algorithm.plan()
+                algorithm.update(steps)
             best = min(best, (time.perf_counter() - start) / 10)
         return best * 1e3
 

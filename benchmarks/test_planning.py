@@ -3,42 +3,49 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.features import Features, TablePhi, TablePsi
-from matrixrl.problems import Task
+from matrixrl.problems import Problem, Task
+from matrixrl.records import Steps
 from timing import alternate
 
 SIZES = {"large": (10_000, 10, 200, 10, 1.5), "medium": (1_000, 10, 100, 20, 2.0)}
 
 
-def engine_of(n_states, n_actions, d, horizon):
+def random_steps(rng, n_states, n_actions, horizon):
+    """Return one episode of random states and actions."""
+    states, actions, following = (rng.integers(0, n, (1, horizon)) for n in (n_states, n_actions, n_states))
+    return Steps.of(states, actions, np.zeros((1, horizon)), following)
+
+
+def learner_of(n_states, n_actions, d, horizon):
+    """Return UC-MatrixRL with random dense features, after three random episodes."""
     rng = np.random.default_rng(0)
     phi = rng.dirichlet(np.ones(d), size=(n_states, n_actions))
     psi = rng.dirichlet(np.ones(n_states), size=d).T
     features = Features(TablePhi(phi), TablePsi(psi))
     task = Task(rng.random((n_states, n_actions)), horizon, features=features)
-    engine = MatrixRLEngine(task, features, MatrixRLSettings.resolve({}), [0])
+    algorithm = UCMatrixRL().start(Problem.of(task), [0])
     for _ in range(3):
-        steps = [rng.integers(0, n, (1, horizon)) for n in (n_states, n_actions, n_states)]
-        engine.update(*steps, np.ones((1, horizon)), np.zeros((1, horizon)))
-    return engine
+        algorithm.update(random_steps(rng, n_states, n_actions, horizon))
+    return algorithm
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_planning_against_its_bare_matrix_products(size, benchmark, report):
     """H times v = ΨᵀV, M_n v, Φ(M_n v): nothing of optimism, maximum or policy."""
     n_states, n_actions, d, horizon, bound = SIZES[size]
-    engine = engine_of(n_states, n_actions, d, horizon)
-    rows = engine.features.phi.rows(np.arange(n_states * n_actions))
-    psi, core = engine.features.psi.table, engine.core()
+    algorithm = learner_of(n_states, n_actions, d, horizon)
+    rows = algorithm.features.phi.rows(np.arange(n_states * n_actions))
+    psi, core = algorithm.features.psi.table, algorithm.core_matrix()
     values = np.random.default_rng(1).random((1, n_states))
 
     def bare():
         for _ in range(horizon):
             (core @ (values @ psi)[:, :, None])[:, :, 0] @ rows.T
 
-    plan, products = alternate(engine.plan, bare, rounds=9)
-    benchmark.pedantic(engine.plan, rounds=3)
+    plan, products = alternate(algorithm.plan, bare, rounds=9)
+    benchmark.pedantic(algorithm.plan, rounds=3)
     name = f"plan / bare products, S,A,d,H = {n_states},{n_actions},{d},{horizon}"
     report(name, plan / products, f"<= {bound}", plan_ms=round(plan * 1e3, 2), bare_ms=round(products * 1e3, 2))
     assert plan / products <= bound
@@ -46,14 +53,14 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
 
 def test_widths_by_downdate_against_recomputing(benchmark, report):
     n_states, n_actions, d, horizon, _ = SIZES["large"]
-    engine = engine_of(n_states, n_actions, d, horizon)
-    rows = engine.features.phi.rows(np.arange(n_states * n_actions))
+    algorithm = learner_of(n_states, n_actions, d, horizon)
+    rows = algorithm.features.phi.rows(np.arange(n_states * n_actions))
     rng = np.random.default_rng(2)
 
     def downdate():
-        engine.design.update(rng.integers(0, len(rows), (1, horizon)), np.ones((1, horizon)))
+        algorithm.design.update(rng.integers(0, len(rows), (1, horizon)), np.ones((1, horizon)))
 
-    fast, slow = alternate(downdate, lambda: engine.design.design.width_sq(rows), rounds=7)
+    fast, slow = alternate(downdate, lambda: algorithm.design.design.width_sq(rows), rounds=7)
     benchmark.pedantic(downdate, rounds=3)
     times = {"downdate_ms": round(fast * 1e3, 1), "recompute_ms": round(slow * 1e3, 1)}
     report("widths: recompute / downdate, largest size", slow / fast, ">= 4", **times)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
-from matrixrl.core import SetContext, form_belief
-from matrixrl.core.backup import next_value_bound
-from matrixrl.problems import EmbeddedMDP
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.core import Level, SetContext, form_belief
+from matrixrl.core.belief import next_value_bound
+from matrixrl.problems import EmbeddedMDP, FiniteMDP, Problem
+from matrixrl.records import Steps
 from small_worlds import WORLDS, Batch, phi_rows, random_batch
 
 
@@ -33,21 +34,33 @@ class Hidden(gym.Env):
         return self.state, float(done), done, False, {}
 
 
-def engine_with_data(
+def algorithm_with_data(
     world: EmbeddedMDP, rng: np.random.Generator, *, episodes: int, n_replicas: int = 1, **settings: object
-) -> tuple[MatrixRLEngine, list[Batch]]:
-    engine = MatrixRLEngine(world.mdp.task, world.features, MatrixRLSettings.resolve(settings), range(n_replicas))
+) -> tuple[UCMatrixRL, list[Batch]]:
+    """Return UC-MatrixRL after some episodes of random transitions, and these."""
+    algorithm = UCMatrixRL(**settings).start(Problem.of(world.mdp, world.features), range(n_replicas))
     seen = []
     for _ in range(episodes):
         batch = random_batch(world, rng, n_replicas, world.mdp.horizon)
-        learn(engine, world, batch)
+        learn(algorithm, world, batch)
         seen.append(batch)
-    return engine, seen
+    return algorithm, seen
 
 
-def learn(engine: MatrixRLEngine, world: EmbeddedMDP, batch: Batch) -> None:
-    rewards = world.mdp.task.reward[batch.states, batch.actions]
-    engine.update(batch.states, batch.actions, batch.following, batch.ones, rewards)
+def learn(algorithm: UCMatrixRL, world: EmbeddedMDP, batch: Batch) -> None:
+    algorithm.update(batch.steps(world.mdp.task.reward[batch.states, batch.actions]))
+
+
+def random_steps(mdp: FiniteMDP, rng: np.random.Generator, n_replicas: int) -> Steps:
+    """Return an episode of states, actions, next states and rewards that are all drawn at random."""
+    shape = (n_replicas, mdp.horizon)
+    states, actions, following = (rng.integers(0, n, shape) for n in (mdp.n_states, mdp.n_actions, mdp.n_states))
+    return Steps.of(states, actions, rng.random(shape), following)
+
+
+def model_radii(algorithm: UCMatrixRL, level: Level = "agent") -> np.ndarray:
+    """Return √β of the set for the next episode: (B, 1) or (B, P)."""
+    return algorithm.confidence.radii(algorithm.design, algorithm.clock, level=level).models
 
 
 def set_context(world: EmbeddedMDP) -> SetContext:
@@ -55,49 +68,52 @@ def set_context(world: EmbeddedMDP) -> SetContext:
     return SetContext(psi.total, world.features.phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
 
 
-def set_bounds(world, engine, v, radius, *, kind, sign=1.0, alarm_radius=None):
+def set_bounds(world, algorithm, v, radius, *, kind, sign=1.0, alarm_radius=None):
     """Return our bounds on φᵀMv for all pairs (before any clip), and the belief they come from."""
     size = np.array([[radius]])
     belief = form_belief(
         world.features.phi,
         world.features.psi,
-        kind(set_context(world)),
-        engine.design,
-        engine.core(),
-        size,
-        size if alarm_radius is None else np.array([[alarm_radius]]),
+        kind().bind(set_context(world)),
+        algorithm.design,
+        algorithm.core_matrix(),
+        (size, size if alarm_radius is None else np.array([[alarm_radius]])),
+        (algorithm.unit_reward, algorithm.unit_reward),
     )
     parts = [
-        next_value_bound(world.features.phi, world.features.psi, belief.core, member.split(v), reach, sign=sign).ravel()
+        next_value_bound(belief.phi, belief.psi, belief.core_matrix, member.split(v), reach, sign=sign).ravel()
         for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
     ]
     return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief
 
 
 def ball_setting(name, rng, episodes=6):
-    """Return a world with data: engine, φ rows, A_n^{1/2} from the data themselves, v = ΨᵀV, a radius."""
+    """Return a world with data: algorithm, φ rows, A_n^{1/2} from the data themselves, v = ΨᵀV, a radius."""
     world = WORLDS[name](11)
-    engine, seen = engine_with_data(world, rng, episodes=episodes)
+    algorithm, seen = algorithm_with_data(world, rng, episodes=episodes)
     rows = phi_rows(world)
-    used = np.concatenate([rows[engine.features.phi.pairs(b.states[0], b.actions[0])] for b in seen])
+    used = np.concatenate([rows[world.features.phi.pairs(b.states[0], b.actions[0])] for b in seen])
     root = np.real(sqrtm(np.eye(rows.shape[1]) + used.T @ used))
     values = rng.random((1, world.mdp.n_states)) * 4
     v = world.features.psi.project(values)
-    return world, engine, rows, root, v, 0.7
+    return world, algorithm, rows, root, v, 0.7
 
 
 @contextmanager
 def interrupted_at(agent, call):
-    """Raise KeyboardInterrupt at the given call of `act`, and expect it to come through."""
-    act, calls = agent.act, []
+    """Raise KeyboardInterrupt at the given call of the algorithm's `act`, and expect it to come through."""
+    algorithm, calls = agent.algorithm, []
+    act = algorithm.act
 
-    def acting(obs):
-        calls.append(obs)
+    def acting(*arguments, **options):
+        calls.append(arguments)
         if len(calls) == call:
             raise KeyboardInterrupt
-        return act(obs)
+        return act(*arguments, **options)
 
-    agent.act = acting
-    with pytest.raises(KeyboardInterrupt):
-        yield
-    agent.act = act
+    algorithm.act = acting
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        del algorithm.act

@@ -1,4 +1,4 @@
-"""Unknown N by doubling (Section 3.2) and rare switching (design 4.3)."""
+"""Unknown N by doubling (Section 3.2) and rare switching (Abbasi-Yadkori et al. 2011, section 5.1)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from matrixrl import MatrixRL, make, run_seeds
+from worlds import model_radii
 
 
 def test_restart_is_fresh_agents_with_n_2_4_8():
@@ -17,7 +18,7 @@ def test_restart_is_fresh_agents_with_n_2_4_8():
     start = 0
     for n in (2, 4, 8):
         fresh = MatrixRL(env, seed=0, radius="theorem", n_episodes=n)
-        assert doubled.upper[start] == pytest.approx(fresh.engine.upper(fresh.engine.plan())[0])
+        assert doubled.upper[start] == pytest.approx(fresh.algorithm.upper(fresh.algorithm.plan())[0])
         start += n
 
 
@@ -26,12 +27,12 @@ def test_keep_changes_the_constants_that_depend_on_n():
     agent = MatrixRL(make("river-swim", n_states=4), seed=0, radius="theorem", doubling="keep")
     radii = []
     for _ in range(8):
-        radii.append(float(agent.engine.radii()[0][0, 0]))
+        radii.append(float(model_radii(agent.algorithm)[0, 0]))
         agent.learn(1)
-    h, d = agent.task.horizon, 8
+    h, d = agent.problem.task.horizon, 8
     by_hand = [math.sqrt(2 * math.log(n * h / d) * d) for n in (2, 2, 6, 6, 6, 6, 14, 14)]
     np.testing.assert_allclose(radii, by_hand)
-    assert agent.engine.design.counts.sum() == 8 * h  # nothing was forgotten
+    assert agent.algorithm.design.counts.sum() == 8 * h  # nothing was forgotten
 
 
 @pytest.mark.parametrize("kind", ["restart", "keep"])
@@ -48,14 +49,14 @@ def test_plans_are_few_and_regret_is_within_the_promised_factor(growth):
     every = run_seeds("river-swim", n_episodes=600, seeds=4)
     rare = run_seeds("river-swim", n_episodes=600, seeds=4, switch_growth=growth)
     d, steps = 12, 600 * 24
-    assert max(rare.plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
-    assert max(rare.plans) < 600 / 2
+    assert max(rare.n_plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
+    assert max(rare.n_plans) < 600 / 2
     assert rare.final_regret.mean() <= math.sqrt(1 + growth) * every.final_regret.mean() * 1.1
     assert rare.optimistic_share == 1.0
 
 
 def test_kappa_zero_plans_every_episode():
-    assert run_seeds("river-swim", n_episodes=30, seeds=2).plans == [30, 30]
+    assert run_seeds("river-swim", n_episodes=30, seeds=2).n_plans == [30, 30]
 
 
 @pytest.mark.parametrize("settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}])
@@ -69,4 +70,4 @@ def test_resume_is_bitwise_here_too(settings, tmp_path):
         part = MatrixRL.load(tmp_path / "a", env=make("river-swim", n_states=4))
     np.testing.assert_array_equal(part.history.upper, uninterrupted.upper)
     np.testing.assert_array_equal(part.history.returns, uninterrupted.returns)
-    assert part.engine.plans.tolist() == whole.engine.plans.tolist()
+    assert part.algorithm.n_plans.tolist() == whole.algorithm.n_plans.tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tolerances import ALGEBRA, EXACT
-from worlds import WORLDS, engine_with_data
+from worlds import WORLDS, algorithm_with_data, model_radii
 
 
 def regression_data(world, seen, replica):
@@ -24,8 +24,8 @@ def regression_data(world, seen, replica):
 @pytest.mark.parametrize("name", WORLDS)
 def test_incremental_estimate_is_the_direct_solve_and_the_ridge_minimiser(name, rng):
     world = WORLDS[name](3)
-    engine, seen = engine_with_data(world, rng, episodes=30, n_replicas=2)
-    cores = engine.core()
+    algorithm, seen = algorithm_with_data(world, rng, episodes=30, n_replicas=2)
+    cores = algorithm.core_matrix()
     for replica in range(2):
         x, y = regression_data(world, seen, replica)
         d = x.shape[1]
@@ -63,10 +63,10 @@ def test_assumption_1_holds_for_generated_worlds(name):
 
 def test_the_estimate_converges_to_the_core(rng):
     world = WORLDS["low rank"](1)
-    engine, _ = engine_with_data(world, rng, episodes=20_000)
-    error = np.linalg.norm(engine.core()[0] - world.core)
-    early, _ = engine_with_data(world, rng, episodes=20)
-    assert error < 0.25 * np.linalg.norm(early.core()[0] - world.core)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=20_000)
+    error = np.linalg.norm(algorithm.core_matrix()[0] - world.core)
+    early, _ = algorithm_with_data(world, rng, episodes=20)
+    assert error < 0.25 * np.linalg.norm(early.core_matrix()[0] - world.core)
 
 
 @pytest.mark.parametrize("radius", ["theorem", "self-normalised", "block", "log-det", "proof"])
@@ -80,7 +80,7 @@ def test_a_ridge_is_a_scale_of_the_features(ridge, radius):
     one = MatrixRL(env, seed=2, ridge=ridge, radius=radius)
     two = MatrixRL(env, phi=phi / np.sqrt(ridge), seed=2, ridge=1.0, radius=radius)
     np.testing.assert_allclose(one.learn(40).upper, two.learn(40).upper, rtol=1e-9)
-    np.testing.assert_allclose(one.engine.radii()[0], two.engine.radii()[0], rtol=1e-9)
+    np.testing.assert_allclose(model_radii(one.algorithm), model_radii(two.algorithm), rtol=1e-9)
 
 
 def test_a_ridge_with_one_hot_features_is_a_prior_count():
@@ -88,7 +88,9 @@ def test_a_ridge_with_one_hot_features_is_a_prior_count():
 
     agent = MatrixRL(make("river-swim", n_states=4), seed=0, ridge=0.25)
     agent.learn(20)
-    counts = agent.engine.design.counts
-    np.testing.assert_allclose(agent.engine.design.width_sq, 1 / (0.25 + counts))
-    np.testing.assert_allclose(agent.engine.design.logdet, np.log((0.25 + counts) / 0.25).sum(axis=1))
-    np.testing.assert_allclose(agent.engine.core()[0], agent.engine.cross_moment[0] / (0.25 + counts[0])[:, None])
+    counts = agent.algorithm.design.counts
+    np.testing.assert_allclose(agent.algorithm.design.width_sq, 1 / (0.25 + counts))
+    np.testing.assert_allclose(agent.algorithm.design.logdet, np.log((0.25 + counts) / 0.25).sum(axis=1))
+    np.testing.assert_allclose(
+        agent.algorithm.core_matrix()[0], agent.algorithm.cross_moment[0] / (0.25 + counts[0])[:, None]
+    )

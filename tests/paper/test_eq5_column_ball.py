@@ -26,13 +26,13 @@ def row_sum(matrix):
 @pytest.mark.parametrize("name", ["tabular", "low rank", "low rank, orthonormal psi"])
 @pytest.mark.parametrize(("kind", "norm"), [(ColumnBall, column_sum), (PrintedColumnBall, row_sum)])
 def test_maximum_equals_a_generic_convex_solver(name, kind, norm, sign, rng):
-    world, engine, rows, root, v, radius = setting(name, rng)
-    ours, _ = set_bounds(world, engine, v, radius, kind=kind, sign=sign)
+    world, algorithm, rows, root, v, radius = setting(name, rng)
+    ours, _ = set_bounds(world, algorithm, v, radius, kind=kind, sign=sign)
     d, d_psi = world.core.shape
     size = radius * math.sqrt(d_psi if kind is ColumnBall else d)
     for pair in (0, len(rows) // 2, len(rows) - 1):
         m = cp.Variable(world.core.shape)
-        inside = norm(root @ (m - engine.core()[0])) <= size
+        inside = norm(root @ (m - algorithm.core_matrix()[0])) <= size
         problem = cp.Problem(cp.Maximize(sign * (rows[pair] @ m @ v[0])), [inside])
         problem.solve(solver=cp.CLARABEL)
         assert sign * ours[pair] == pytest.approx(problem.value, abs=SOLVER * max(1.0, abs(problem.value)))
@@ -50,14 +50,14 @@ def test_e1_the_printed_norm_breaks_the_lemma_that_uses_it():
 
 def test_e1_a_member_of_the_printed_ball_escapes_the_bound_of_the_lemma(rng):
     """Lemma "ball upper bound" for the printed ball: ‖φᵀ(M − M_n)‖₁ <= √(dβ) w fails for an actual member."""
-    world, _engine, rows, root, _, radius = setting("low rank, orthonormal psi", rng)
+    world, _algorithm, rows, root, _, radius = setting("low rank, orthonormal psi", rng)
     d, d_psi = world.core.shape
     pair = 0
     direction = np.linalg.solve(root, rows[pair])
     best = int(np.argmax(np.abs(direction)))
     error = np.zeros((d, d_psi))
     error[best] = radius * math.sqrt(d) / math.sqrt(d_psi)  # one row, norm √(dβ): on the surface of the ball
-    ball = PrintedColumnBall(_context(world))
+    ball = PrintedColumnBall().bind(_context(world))
     assert ball.contains(error[None] * (1 - 1e-12), np.array([radius]))[0]
     moved = np.abs(rows[pair] @ np.linalg.solve(root, error)).sum()
     width = np.linalg.norm(direction)
@@ -74,9 +74,9 @@ def _context(world):
 
 def test_the_column_lemma_holds_for_random_members(rng):
     """‖φᵀ(M − M_n)‖₁ <= √(d'β) w for members of the column ball."""
-    world, engine, rows, root, _, radius = setting("low rank", rng)
+    world, algorithm, rows, root, _, radius = setting("low rank", rng)
     size = radius * math.sqrt(world.core.shape[1])
-    width = np.sqrt(engine.design.width_sq[0])
+    width = np.sqrt(algorithm.design.width_sq[0])
     for _ in range(300):
         error = rng.standard_normal(world.core.shape)
         error *= size / np.linalg.norm(error, axis=0).sum()
@@ -107,13 +107,13 @@ def test_the_centre_is_the_minimiser(name, rng):
 @pytest.mark.parametrize("name", ["tabular", "low rank"])
 def test_the_normalised_column_bound_covers_every_normalised_member(name, rng):
     """It is at least the exact maximum over the cut set (a linear program), and at most the uncut bound's."""
-    world, engine, rows, root, v, _ = setting(name, rng)
+    world, algorithm, rows, root, v, _ = setting(name, rng)
     radius, u = 1.6, world.features.psi.total
-    ours, _ = set_bounds(world, engine, v, radius, kind=NormalisedColumnBall)
+    ours, _ = set_bounds(world, algorithm, v, radius, kind=NormalisedColumnBall)
     size = radius * math.sqrt(world.core.shape[1])
     for pair in (0, len(rows) - 1):
         m = cp.Variable(world.core.shape)
-        cut = [column_sum(root @ (m - engine.core()[0])) <= size, rows[pair] @ m @ u == 1]
+        cut = [column_sum(root @ (m - algorithm.core_matrix()[0])) <= size, rows[pair] @ m @ u == 1]
         problem = cp.Problem(cp.Maximize(rows[pair] @ m @ v[0]), cut)
         problem.solve(solver=cp.CLARABEL)
         assert ours[pair] >= problem.value - SOLVER

@@ -9,22 +9,22 @@ import pytest
 
 from matrixrl.core.sets import ColumnBall, ColumnClosedForm, FrobeniusBall, FrobeniusClosedForm
 from tolerances import EXACT
-from worlds import WORLDS, ball_setting, engine_with_data, set_bounds
+from worlds import WORLDS, algorithm_with_data, ball_setting, set_bounds
 
 
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize(("closed", "exact"), [(FrobeniusClosedForm, FrobeniusBall), (ColumnClosedForm, ColumnBall)])
 def test_the_closed_form_is_its_formula_and_above_the_exact_maximum(name, closed, exact, rng):
-    world, engine, rows, _, v, radius = ball_setting(name, rng)
+    world, algorithm, rows, _, v, radius = ball_setting(name, rng)
     psi, horizon = world.features.psi, world.mdp.horizon
-    ours, _ = set_bounds(world, engine, v, radius, kind=closed)
-    width = np.sqrt(engine.design.width_sq[0])
+    ours, _ = set_bounds(world, algorithm, v, radius, kind=closed)
+    width = np.sqrt(algorithm.design.width_sq[0])
     if closed is FrobeniusClosedForm:
         bonus = 2 * psi.c_psi * horizon * radius * width  # (8) with E2
     else:
         bonus = 2 * psi.c_psi_max_norm * horizon * radius * math.sqrt(max(world.core.shape)) * width  # (7)
-    np.testing.assert_allclose(ours, rows @ engine.core()[0] @ v[0] + bonus, rtol=1e-10, atol=EXACT)
-    solved, _ = set_bounds(world, engine, v, radius, kind=exact)
+    np.testing.assert_allclose(ours, rows @ algorithm.core_matrix()[0] @ v[0] + bonus, rtol=1e-10, atol=EXACT)
+    solved, _ = set_bounds(world, algorithm, v, radius, kind=exact)
     assert (solved <= ours + EXACT).all()  # V <= H, so ‖v‖ <= C_ψ H
 
 
@@ -45,12 +45,12 @@ def test_c_psi_by_enumeration_of_all_sign_vectors(name):
 def test_e2_without_h_the_closed_form_is_not_optimistic():
     """(8) as printed, without H, falls below the exact maximum it stands for."""
     rng = np.random.default_rng(0)
-    world, engine, rows, _, _, radius = ball_setting("tabular", rng)
+    world, algorithm, rows, _, _, radius = ball_setting("tabular", rng)
     horizon = 50
     v = np.full((1, 5), float(horizon))
-    exact, _ = set_bounds(world, engine, v, radius, kind=FrobeniusBall)
-    printed = rows @ engine.core()[0] @ v[0] + 2 * world.features.psi.c_psi * radius * np.sqrt(
-        engine.design.width_sq[0]
+    exact, _ = set_bounds(world, algorithm, v, radius, kind=FrobeniusBall)
+    printed = rows @ algorithm.core_matrix()[0] @ v[0] + 2 * world.features.psi.c_psi * radius * np.sqrt(
+        algorithm.design.width_sq[0]
     )
     assert (printed < exact).all()
 
@@ -58,22 +58,22 @@ def test_e2_without_h_the_closed_form_is_not_optimistic():
 def test_e4_the_width_is_that_of_the_queried_pair(rng):
     """Pairs that were visited often get a smaller bonus than pairs that were not."""
     world = WORLDS["tabular"](0)
-    engine, _ = engine_with_data(world, rng, episodes=0)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0)
     pairs = np.array([[0] * 30])
-    engine.design.update(pairs, np.ones(pairs.shape))
-    ours, _ = set_bounds(world, engine, np.ones((1, 5)), 0.7, kind=FrobeniusClosedForm)
-    bonus = ours - phi_mean(world, engine)
+    algorithm.design.update(pairs, np.ones(pairs.shape))
+    ours, _ = set_bounds(world, algorithm, np.ones((1, 5)), 0.7, kind=FrobeniusClosedForm)
+    bonus = ours - phi_mean(world, algorithm)
     assert bonus[0] < 0.2 * bonus[1]
 
 
-def phi_mean(world, engine):
-    return world.features.phi.dot((engine.core() @ np.ones((1, 5, 1)))[:, :, 0]).ravel()
+def phi_mean(world, algorithm):
+    return world.features.phi.dot((algorithm.core_matrix() @ np.ones((1, 5, 1)))[:, :, 0]).ravel()
 
 
 def test_when_d_psi_exceeds_four_d_the_printed_factor_would_not_do():
     """2√(dβ) covers √(d'β) only up to d' = 4d: ours takes the larger dimension."""
     from matrixrl.core.sets import SetContext
 
-    context = SetContext(np.ones(9), d=1, horizon=1, c_psi=3.0, c_psi_columns=1.0)
-    assert ColumnClosedForm(context).factor == 3.0
+    context = SetContext(np.ones(9), d=1, horizon=1, c_psi=3.0, c_psi_max_norm=1.0)
+    assert ColumnClosedForm().bind(context).factor == 3.0
     assert 2 * math.sqrt(context.d) < math.sqrt(context.d_psi)

@@ -16,7 +16,7 @@ from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams,
 from matrixrl.features.kernel_features import gram_root
 from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
-from worlds import engine_with_data
+from worlds import algorithm_with_data
 
 CASES = {
     "full rank psi": low_rank(n_states=14, n_actions=2, d=4, d_psi=5, horizon=4, seed=0),
@@ -41,28 +41,28 @@ def visited(world, seen):
 def test_widths_predictions_and_logdet_are_those_of_the_features(world, episodes):
     """Few steps leave the visited ψ short of spanning R^d'; many repeat pairs and next states."""
     rng = np.random.default_rng(episodes)
-    engine, seen = engine_with_data(world, rng, episodes=episodes)
+    algorithm, seen = algorithm_with_data(world, rng, episodes=episodes)
     k_phi, k_psi = grams(world)
     dual = DualEstimate(k_phi, *visited(world, seen), k_psi)
     values = rng.random(14)
-    primal = world.features.phi.dot(engine.core() @ world.features.psi.project(values[None])[0])
+    primal = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0])
     np.testing.assert_allclose(dual.predict(values), primal.ravel(), atol=ALGEBRA)
-    np.testing.assert_allclose(dual.width_sq(), engine.design.width_sq[0], atol=ALGEBRA)
-    assert dual.logdet == pytest.approx(engine.design.logdet[0], abs=ALGEBRA)
+    np.testing.assert_allclose(dual.width_sq(), algorithm.design.width_sq[0], atol=ALGEBRA)
+    assert dual.logdet == pytest.approx(algorithm.design.logdet[0], abs=ALGEBRA)
 
 
 def test_the_printed_formula_differs_and_the_projection_does_not():
     """E3: (K̄K̄ᵀ)⁻¹ is singular once a next state repeats; a pseudo-inverse is wrong unless the visited ψ span R^d'."""
     world = CASES["full rank psi"]
     rng = np.random.default_rng(5)
-    engine, seen = engine_with_data(world, rng, episodes=1)  # 4 steps, d' = 5
+    algorithm, seen = algorithm_with_data(world, rng, episodes=1)  # 4 steps, d' = 5
     k_phi, k_psi = grams(world)
     pairs, following = visited(world, seen)
     values = rng.random(14)
     bar = k_psi[following]  # K̄, (t, S)
     weights = np.linalg.solve(np.eye(len(pairs)) + k_phi[np.ix_(pairs, pairs)], k_phi[pairs]).T
     printed = weights @ k_psi[np.ix_(following, following)] @ np.linalg.pinv(bar @ bar.T) @ bar @ values
-    right = world.features.phi.dot(engine.core() @ world.features.psi.project(values[None])[0]).ravel()
+    right = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
     assert np.abs(printed - right).max() > 1e-3
     np.testing.assert_allclose(weights @ (hat_projection(k_psi) @ values)[following], right, atol=ALGEBRA)
     twice = np.append(following, following[0])
@@ -94,10 +94,10 @@ def test_a_kernel_of_low_rank_on_psi_is_projected():
     features = features_from_grams(k_phi[np.ix_(*[np.arange(28).reshape(2, 14).T.ravel()] * 2)], k_psi, n_actions=2)
     assert features.psi.d_psi == 2
     rng = np.random.default_rng(0)
-    engine, seen = engine_with_data(world, rng, episodes=6)
+    algorithm, seen = algorithm_with_data(world, rng, episodes=6)
     dual = DualEstimate(k_phi, *visited(world, seen), k_psi)
     values = rng.random(14)
-    primal = world.features.phi.dot(engine.core() @ world.features.psi.project(values[None])[0]).ravel()
+    primal = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
     np.testing.assert_allclose(dual.predict(values), primal, atol=ALGEBRA)
 
 
@@ -133,15 +133,15 @@ def test_h_1_is_the_kernel_bandit():
         agent.end_episode()
     pulls = np.array(arms)
     assert len(set(arms)) > 3
-    ridge = KernelRidge(alpha=agent.engine.ridge, kernel="precomputed")
+    ridge = KernelRidge(alpha=agent.algorithm.ridge, kernel="precomputed")
     ridge.fit(gram[np.ix_(pulls, pulls)], reward[0, pulls])
-    process = GaussianProcessRegressor(RBF(0.4), alpha=agent.engine.ridge, optimizer=None)
+    process = GaussianProcessRegressor(RBF(0.4), alpha=agent.algorithm.ridge, optimizer=None)
     _, deviation = process.fit(points[pulls], reward[0, pulls]).predict(points, return_std=True)
-    width = deviation / np.sqrt(agent.engine.ridge)
+    width = deviation / np.sqrt(agent.algorithm.ridge)
     index = np.clip(ridge.predict(gram[:, pulls]) + 0.7 * np.sqrt(0.5) * width, 0.0, 1.0)
-    most, _ = agent.engine.rewards()
+    most = agent.algorithm.belief().most
     np.testing.assert_allclose(most[0, :, 0], index, atol=1e-7)
-    assert agent.predict(0) == int(index.argmax())
+    assert agent.predict(0, stage=0) == int(index.argmax())
 
 
 def test_effective_dimension():

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from matrixrl.core import RADII, SETS
 from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
-from worlds import WORLDS, ball_setting, engine_with_data, learn, random_batch, set_bounds, set_context
+from worlds import WORLDS, algorithm_with_data, ball_setting, learn, model_radii, random_batch, set_bounds, set_context
 
 
 @pytest.mark.parametrize("kind", SETS)
@@ -20,25 +20,25 @@ from worlds import WORLDS, ball_setting, engine_with_data, learn, random_batch, 
 def test_if_the_set_holds_the_core_its_bounds_hold(kind, name, seed):
     """The smallest radius that contains M* gives bounds around the truth for every pair and any V."""
     rng = np.random.default_rng(seed)
-    world, engine, rows, root, v, _ = ball_setting(name, rng)
-    error = (root @ (world.core - engine.core()[0]))[None]
-    made = SETS[kind](set_context(world))
+    world, algorithm, rows, root, v, _ = ball_setting(name, rng)
+    error = (root @ (world.core - algorithm.core_matrix()[0]))[None]
+    made = SETS[kind]().bind(set_context(world))
     low, high = 0.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if made.contains(error, np.array([middle]))[0] else (middle, high)
     truth = rows @ world.core @ v[0]
     radius = high * (1 + ALGEBRA)
-    upper, _ = set_bounds(world, engine, v, radius, kind=SETS[kind])
-    lower, _ = set_bounds(world, engine, v, radius, kind=SETS[kind], sign=-1.0)
+    upper, _ = set_bounds(world, algorithm, v, radius, kind=SETS[kind])
+    lower, _ = set_bounds(world, algorithm, v, radius, kind=SETS[kind], sign=-1.0)
     assert (truth <= upper + ALGEBRA).all()
     assert (truth >= lower - ALGEBRA).all()
 
 
 @pytest.mark.parametrize("kind", SETS)
 def test_a_set_holds_its_centre_and_not_what_is_far(kind, rng):
-    world, _engine, *_ = ball_setting("low rank", rng)
-    made = SETS[kind](set_context(world))
+    world, _algorithm, *_ = ball_setting("low rank", rng)
+    made = SETS[kind]().bind(set_context(world))
     radius = np.array([0.5])
     assert made.contains(np.zeros((1, *world.core.shape)), radius)[0]
     assert not made.contains(np.full((1, *world.core.shape), 50.0), radius)[0]
@@ -55,14 +55,14 @@ def test_the_core_is_inside_at_all_n_as_often_as_promised(radius, make):
     world = make(n_states=5, n_actions=2, horizon=4, seed=3, **extra)
     runs, delta = 200, 0.2
     rng = np.random.default_rng(1)
-    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta, radius=radius)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta, radius=radius)
     table = world.features.phi.table
     rows = table.transpose(1, 0, 2).reshape(-1, table.shape[-1])
     inside = np.ones(runs, dtype=bool)
     for _ in range(40):
-        learn(engine, world, random_batch(world, rng, runs, 4))
-        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - engine.core()), axis=2)
-        reach = engine.radii()[0] * np.sqrt(engine.design.width_sq)
+        learn(algorithm, world, random_batch(world, rng, runs, 4))
+        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.core_matrix()), axis=2)
+        reach = model_radii(algorithm) * np.sqrt(algorithm.design.width_sq)
         inside &= (moved <= reach + ALGEBRA).all(axis=1)
     assert binom.sf(int((~inside).sum()) - 1, runs, delta) > 1e-6
 
@@ -71,30 +71,30 @@ def test_a_radius_that_is_too_small_fails_the_coverage_test():
     """The test above can fail: a tenth of the block radius does not cover."""
     world = tabular(n_states=5, n_actions=2, horizon=4, seed=3)
     rng = np.random.default_rng(1)
-    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=200, delta=0.2, exploration=0.1)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=200, delta=0.2, exploration=0.1)
     table = world.features.phi.table
     rows = table.transpose(1, 0, 2).reshape(-1, table.shape[-1])
     inside = np.ones(200, dtype=bool)
     for _ in range(40):
-        learn(engine, world, random_batch(world, rng, 200, 4))
-        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - engine.core()), axis=2)
-        reach = engine.radii()[0] * np.sqrt(engine.design.width_sq)
+        learn(algorithm, world, random_batch(world, rng, 200, 4))
+        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.core_matrix()), axis=2)
+        reach = model_radii(algorithm) * np.sqrt(algorithm.design.width_sq)
         inside &= (moved <= reach).all(axis=1)
     assert binom.sf(int((~inside).sum()) - 1, 200, 0.2) < 1e-6
 
 
 def test_the_symmetric_root_is_used_by_the_printed_ball(rng):
     """‖A^{-1/2}φ‖_∞ depends on the root; ours is the symmetric one."""
-    _world, engine, rows, root, _, _ = ball_setting("low rank", rng)
+    _world, algorithm, rows, root, _, _ = ball_setting("low rank", rng)
     by_hand = np.abs(rows @ np.real(sqrtm(np.linalg.inv(root @ root)))).max(axis=1)
-    np.testing.assert_allclose(engine.design.root_max_norms()[0], by_hand, rtol=1e-9)
+    np.testing.assert_allclose(algorithm.design.root_max_norms()[0], by_hand, rtol=1e-9)
 
 
 def test_intersection_is_the_smaller_of_its_members(rng):
-    world, engine, _, _, v, _ = ball_setting("tabular", rng)
-    both, _ = set_bounds(world, engine, v, 1.5, kind=SETS["intersection"])
-    one, _ = set_bounds(world, engine, v, 1.5, kind=SETS["normalised"])
-    two, _ = set_bounds(world, engine, v, 1.5, kind=SETS["normalised-column"])
+    world, algorithm, _, _, v, _ = ball_setting("tabular", rng)
+    both, _ = set_bounds(world, algorithm, v, 1.5, kind=SETS["intersection"])
+    one, _ = set_bounds(world, algorithm, v, 1.5, kind=SETS["normalised"])
+    two, _ = set_bounds(world, algorithm, v, 1.5, kind=SETS["normalised-column"])
     np.testing.assert_array_equal(both, np.minimum(one, two))
-    engine, _ = engine_with_data(world, rng, episodes=1, set="intersection", delta=0.1)
-    assert engine.radius_inputs().delta == 0.05
+    algorithm, _ = algorithm_with_data(world, rng, episodes=1, set="intersection", delta=0.1)
+    assert algorithm.confidence.inputs(algorithm.design, algorithm.clock).delta == 0.05

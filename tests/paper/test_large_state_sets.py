@@ -92,7 +92,7 @@ def test_all_columns_are_ordinary_planning_with_every_schedule(changes):
     full = run_seeds(WORLD.mdp, n_episodes=40, seeds=2, **settings)
     lazy = run_seeds(WORLD.mdp, n_episodes=40, seeds=2, columns=40, **settings)
     np.testing.assert_allclose(lazy.regret, full.regret, atol=ALGEBRA)
-    assert lazy.plans == full.plans
+    assert lazy.n_plans == full.n_plans
 
 
 def test_features_in_blocks_keep_their_radii_when_queried():
@@ -105,7 +105,7 @@ def test_features_in_blocks_keep_their_radii_when_queried():
     full = MatrixRL(world.mdp, phi=blocked, seed=0)
     lazy = MatrixRL(world.mdp, phi=blocked, seed=0, columns=30)
     np.testing.assert_allclose(full.learn(30).upper, lazy.learn(30).upper, atol=1e-8)
-    assert lazy.engine.blocks.count == 3
+    assert lazy.algorithm.confidence.blocks.count == 3
 
 
 def test_an_end_state_is_always_among_the_columns():
@@ -117,9 +117,9 @@ def test_an_end_state_is_always_among_the_columns():
     lazy = MatrixRL(make("gym:FrozenLake-v1", horizon=10), phi=phi, seed=1, preset="practical", columns=17).learn(30)
     np.testing.assert_allclose(lazy.regret, full.regret, atol=ALGEBRA)
     few = MatrixRL(env, phi=phi, psi=np.ones((17, 1)), seed=1, columns=3)
-    assert 16 in few.engine.arrays()["columns"]
+    assert 16 in few.algorithm.state()["columns_0"]
     few.learn(3)
-    assert 16 in few.engine.arrays()["columns"]
+    assert 16 in few.algorithm.state()["columns_0"]
 
 
 def test_fewer_columns_learn_almost_as_well_and_say_that_bounds_are_estimates():
@@ -134,9 +134,9 @@ def test_fixed_columns_stay_and_resampled_ones_change():
     seen = {}
     for kind in ("fixed", "resampled"):
         agent = MatrixRL(WORLD.mdp, seed=0, columns=10, column_draw=kind)
-        first = agent.engine.arrays()["columns"].copy()
+        first = agent.algorithm.state()["columns_0"].copy()
         agent.learn(3)
-        seen[kind] = np.array_equal(first, agent.engine.arrays()["columns"])
+        seen[kind] = np.array_equal(first, agent.algorithm.state()["columns_0"])
     assert seen == {"fixed": True, "resampled": False}
 
 

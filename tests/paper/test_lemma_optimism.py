@@ -10,17 +10,32 @@ from hypothesis import strategies as st
 from matrixrl.core import SETS, form_belief, optimistic_plan
 from matrixrl.problems import optimal_q, solve
 from tolerances import ALGEBRA
-from worlds import WORLDS, engine_with_data, phi_rows
+from worlds import WORLDS, algorithm_with_data, phi_rows
 
 
-def distance(world, engine, order):
+def distance(world, algorithm, order):
     """‖A^{1/2}(M* − M_n)‖ from A itself: Frobenius (the paper's) or operator norm (self-normalised)."""
     rows = phi_rows(world)
-    arrays = engine.design.arrays()
+    arrays = algorithm.design.arrays()
     matrix = arrays["design"][0] if "design" in arrays else np.diag(1.0 + arrays["counts"][0])
     assert matrix.shape == (rows.shape[1],) * 2
     root = np.linalg.cholesky(matrix).T  # ‖A^{1/2}X‖ = ‖LᵀX‖ for both norms
-    return np.linalg.norm(root @ (world.core - engine.core()[0]), order)
+    return np.linalg.norm(root @ (world.core - algorithm.core_matrix()[0]), order)
+
+
+def planned(world, algorithm, radius):
+    """Return the belief of a set of the given radius √β, and the plan that is optimistic in it."""
+    size, reward = np.array([[radius]]), algorithm.unit_reward
+    belief = form_belief(
+        world.features.phi,
+        world.features.psi,
+        algorithm.confidence.set,
+        algorithm.design,
+        algorithm.core_matrix(),
+        (size, size),
+        (reward, reward),
+    )
+    return belief, optimistic_plan(belief, algorithm.frame, np.zeros((1, world.mdp.n_actions)))
 
 
 @pytest.mark.parametrize("order", ["fro", 2])
@@ -32,19 +47,10 @@ def distance(world, engine, order):
 )
 def test_values_are_optimistic_at_every_stage_state_and_action(kind, order, name, seed, episodes):
     world = WORLDS[name](seed)
-    engine, _ = engine_with_data(world, np.random.default_rng(seed), episodes=episodes, set=kind)
-    radius = np.array([distance(world, engine, order) * (1 + 1e-9) + 1e-12])
+    algorithm, _ = algorithm_with_data(world, np.random.default_rng(seed), episodes=episodes, set=kind)
+    radius = distance(world, algorithm, order) * (1 + 1e-9) + 1e-12
+    belief, plan = planned(world, algorithm, radius)
     task = world.mdp.task
-    radius = radius[:, None]
-    belief = form_belief(
-        world.features.phi, world.features.psi, engine.set, engine.design, engine.core(), radius, radius
-    )
-    plan = optimistic_plan(
-        belief,
-        unit_reward=task.unit_reward.T,
-        horizon=task.horizon,
-        priority=np.zeros((1, task.n_actions)),
-    )
     assert plan.empty[0] == 0
     best = solve(world.mdp)
     assert (plan.values[0] >= best.values - ALGEBRA).all()
@@ -57,13 +63,6 @@ def test_values_are_optimistic_at_every_stage_state_and_action(kind, order, name
 def test_without_the_true_core_in_the_set_optimism_can_fail():
     """The test above can fail: a radius of zero with little data is not optimistic."""
     world = WORLDS["tabular"](0)
-    engine, _ = engine_with_data(world, np.random.default_rng(0), episodes=1, set="frobenius")
-    zero = np.array([[0.0]])
-    task = world.mdp.task
-    plan = optimistic_plan(
-        form_belief(world.features.phi, world.features.psi, engine.set, engine.design, engine.core(), zero, zero),
-        unit_reward=task.unit_reward.T,
-        horizon=task.horizon,
-        priority=np.zeros((1, task.n_actions)),
-    )
+    algorithm, _ = algorithm_with_data(world, np.random.default_rng(0), episodes=1, set="frobenius")
+    _, plan = planned(world, algorithm, 0.0)
     assert (plan.values[0] < solve(world.mdp).values - 0.1).any()

@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.envs import LinearMDP, RiverSwim
 from matrixrl.simulate import Simulation
 
 
-class RecordingEngine(MatrixRLEngine):
+class RecordingMatrixRL(UCMatrixRL):
     """Keeps w² of every pair at the moment it is played (the paper's w_{n,h}) and the pairs themselves."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
+    def begin(self) -> None:
+        super().begin()
         self.played: list[np.ndarray] = []
         self.pairs: list[np.ndarray] = []
 
-    def update(self, states, actions, following, weights, rewards):
-        pairs = self.features.phi.pairs(states, actions)
+    def learn(self, steps):
+        pairs = self.features.phi.pairs(steps.states, steps.actions)
         self.played.append(np.take_along_axis(self.design.width_sq, pairs, axis=1)[0])
         self.pairs.append(pairs[0])
-        super().update(states, actions, following, weights, rewards)
+        super().learn(steps)
 
 
 @pytest.mark.parametrize("env", [RiverSwim(6, 24), LinearMDP(n_states=40, d=6, horizon=9)])
 @pytest.mark.parametrize("preset", ["guaranteed", "practical"])
 def test_sum_of_widths_is_below_the_log_determinant_along_a_run(env, preset):
-    simulation = Simulation(env, n_episodes=300, seeds=[0], settings={"preset": preset})
-    recorder = RecordingEngine(env.mdp.task, env.mdp.features, MatrixRLSettings.resolve({"preset": preset}), [0])
-    simulation.engine = recorder
+    simulation = Simulation(env, n_episodes=300, seeds=[0], agent=RecordingMatrixRL(preset=preset), compiled=False)
     simulation.run()
+    recorder = simulation.algorithm
+    assert len(recorder.played) == 300
     horizon, d = env.mdp.horizon, env.mdp.features.phi.d
     ridge = recorder.settings.ridge
     c_phi = env.mdp.features.phi.max_norm_sq / (ridge * d)  # the lemma for features φ/√λ

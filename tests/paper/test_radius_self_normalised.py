@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from matrixrl.core import regularity
 from matrixrl.problems import low_rank, tabular
-from worlds import WORLDS, engine_with_data, learn, random_batch
+from worlds import WORLDS, algorithm_with_data, learn, model_radii, random_batch
 
 
 @given(st.integers(0, 100_000), st.integers(1, 5), st.integers(2, 6), st.floats(0.05, 3.0), st.floats(0.0, 4.0))
@@ -44,17 +44,16 @@ def test_the_core_is_inside_at_all_n_as_often_as_promised(make):
     world = make(n_states=6, n_actions=2, horizon=5, seed=2, **({"d": 3} if make is low_rank else {}))
     runs, delta = 400, 0.3
     rng = np.random.default_rng(0)
-    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta, radius="self-normalised")
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta, radius="self-normalised")
     inside = np.ones(runs, dtype=bool)
     for _ in range(60):
         batch = random_batch(world, rng, runs, 5)
-        learn(engine, world, batch)
-        arrays = engine.design.arrays()
-        eye = np.eye(engine.features.phi.d)
+        learn(algorithm, world, batch)
+        arrays = algorithm.design.arrays()
+        eye = np.eye(algorithm.features.phi.d)
         matrix = arrays["design"] if "design" in arrays else (1 + arrays["counts"])[:, :, None] * eye
-        error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - engine.core())
-        radius, _ = engine.radii()
-        inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= radius[:, 0]
+        error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - algorithm.core_matrix())
+        inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= model_radii(algorithm)[:, 0]
     misses = int((~inside).sum())
     assert binom.sf(misses - 1, runs, delta) > 1e-6
 

@@ -21,7 +21,7 @@ def test_h_equal_one_with_unknown_rewards_is_oful():
     features = Features(TablePhi(contexts[None]), OneHotPsi(1))
     mdp = FiniteMDP(np.ones((1, arms, 1)), (contexts @ theta)[None], 1, features=features)
     agent = MatrixRL(mdp, seed=0, known_reward=False, delta=delta, radius="self-normalised")
-    constants = agent.engine.reward_regularity
+    constants = agent.algorithm.confidence.reward_regularity
 
     def radius_of(logdet):  # Abbasi-Yadkori et al. 2011, Theorem 2, R = 1/2, δ/2 of the shared δ
         return constants.core_norm + 0.5 * math.sqrt(2 * math.log(2 / delta) + logdet)
@@ -30,7 +30,7 @@ def test_h_equal_one_with_unknown_rewards_is_oful():
     for _ in range(60):
         agent.begin_episode()
         arm = agent.act(0)
-        ours.append((arm, agent.engine.rewards()[0][0, :, 0]))
+        ours.append((arm, agent.algorithm.belief().most[0, :, 0]))
         agent.observe(0, arm, float(mdp.task.reward[0, arm]), 0)
         agent.end_episode()
     # The bandit by hand, fed with the same arms: the same index of every arm, and ours among its maximisers.
@@ -54,14 +54,14 @@ def test_one_hot_features_give_empirical_frequencies():
     for _ in range(30):
         obs, _ = agent.problem.env.reset(seed=None)
         agent.begin_episode()
-        for _ in range(agent.task.horizon):
+        for _ in range(agent.problem.task.horizon):
             a = agent.act(obs)
             following, r, *_ = agent.problem.env.step(a)
             agent.observe(obs, a, r, following)
             steps[obs, a, following] += 1
             obs = following
         agent.end_episode()
-    model = np.einsum("sad,dt->sat", agent.engine.features.phi.table, agent.engine.core()[0])
+    model = np.einsum("sad,dt->sat", agent.algorithm.features.phi.table, agent.algorithm.core_matrix()[0])
     np.testing.assert_allclose(model, steps / (1 + steps.sum(axis=2, keepdims=True)))
 
 
@@ -74,7 +74,7 @@ def test_identity_psi_and_orthonormal_phi_give_the_papers_constants():
     constants = regularity(features)
     np.testing.assert_allclose(orthonormal.T @ orthonormal, np.eye(4), atol=1e-12)
     assert constants.c_psi_inv == 1.0
-    assert constants.c_psi_columns == 1.0
+    assert constants.c_psi_max_norm == 1.0
     states, actions = np.divmod(np.arange(24), 2)
     core = orthonormal.T @ world.mdp.transitions.rows(states, actions)
     np.testing.assert_allclose(orthonormal @ core, world.mdp.transitions.rows(states, actions), atol=1e-12)

@@ -14,7 +14,7 @@ from matrixrl.core.embedding import embedding
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.problems import tabular
 from matrixrl.simulate import Simulation, inspect_problem
-from worlds import WORLDS
+from worlds import WORLDS, model_radii
 
 
 def test_the_theorems_number_by_number():
@@ -40,16 +40,16 @@ def test_measured_regret_is_below_the_explicit_bound_at_every_n(env):
         simulation = Simulation(env, n_episodes=150, seeds=[0, 1], settings={"set": kind, "radius": "self-normalised"})
         total = np.zeros(2)
         for n in range(1, 151):
-            simulation.step()
+            simulation.advance()
             total += simulation.regret[:, n - 1]
-            engine = simulation.engine
+            algorithm = simulation.algorithm
             bound = explicit_bound(
-                engine.regularity,
-                horizon=simulation.mdp.horizon,
+                algorithm.confidence.regularity,
+                horizon=simulation.problem.mdp.horizon,
                 n_episodes=n,
-                radius=float(engine.radii()[0].max()),
+                radius=float(model_radii(algorithm).max()),
                 delta=0.05,
-                logdet=float(engine.design.logdet.max()),
+                logdet=float(algorithm.design.logdet.max()),
             )
             assert (total <= bound).all()
 
@@ -61,15 +61,15 @@ def test_the_bound_behind_it_holds_step_by_step():
     mdp = RiverSwim(4, 8).mdp
     simulation = Simulation(mdp, n_episodes=40, seeds=[0], settings={"set": "frobenius", "radius": "self-normalised"})
     for _ in range(40):
-        engine = simulation.engine
-        belief, plan = engine.belief(), engine.plan(break_ties_at_random=False)
-        width = np.sqrt(engine.design.width_sq).reshape(1, 2, 4)
-        radius = engine.radii()[0][:, :, None]
+        algorithm = simulation.algorithm
+        belief, plan = algorithm.belief(), algorithm.advice()
+        width = np.sqrt(algorithm.design.width_sq).reshape(1, 2, 4)
+        radius = model_radii(algorithm)[:, :, None]
         for h in range(7):
             values = plan.values[:, h + 1]
             surplus = belief.bound(values) - mdp.transitions.expect(values)
-            assert (surplus <= 2 * engine.regularity.c_psi * 8 * radius * width + 1e-9).all()
-        simulation.step()
+            assert (surplus <= 2 * algorithm.confidence.regularity.c_psi * 8 * radius * width + 1e-9).all()
+        simulation.advance()
 
 
 def test_it_never_exceeds_everything():

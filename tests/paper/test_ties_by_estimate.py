@@ -6,27 +6,27 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, run_seeds
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
-from matrixrl.algorithms.matrix_rl.finite import TIE_EXPLORATION
+from matrixrl.algorithms import MatrixRLSettings, UCMatrixRL
+from matrixrl.core.confidence import TIE_EXPLORATION
+from matrixrl.problems import Problem
 from matrixrl.tolerances import TIE
-from worlds import WORLDS
+from worlds import WORLDS, random_steps
 
 
-def engine_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
-    settings = MatrixRLSettings.resolve({"ties": ties, **chosen})
-    engine = MatrixRLEngine(world.mdp.task, world.features, settings, list(seeds), compiled=compiled)
-    rng, mdp = np.random.default_rng(3), world.mdp
+def learner_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
+    """Return UC-MatrixRL after six random episodes."""
+    algorithm = UCMatrixRL(ties=ties, **chosen).start(Problem.of(world.mdp, world.features), seeds)
+    algorithm.use_compiled(compiled)
+    rng = np.random.default_rng(3)
     for _ in range(6):
-        sizes = (mdp.n_states, mdp.n_actions, mdp.n_states)
-        steps = [rng.integers(0, size, (len(seeds), mdp.horizon)) for size in sizes]
-        engine.update(*steps, np.ones((len(seeds), mdp.horizon)), rng.random((len(seeds), mdp.horizon)))
-    return engine
+        algorithm.update(random_steps(world.mdp, rng, len(seeds)))
+    return algorithm
 
 
-def optimistic_q(engine, values):
+def optimistic_q(algorithm, values):
     """Return Q of every stage and pair (B, H, A, S), from optimistic values by a single backup each."""
-    most, _ = engine.rewards()
-    belief, horizon = engine.belief(), engine.task.horizon
+    belief, horizon = algorithm.belief(), algorithm.task.horizon
+    most = belief.most
     stages = [belief.bound(values[:, h + 1]) if h < horizon - 1 else 0.0 for h in range(horizon)]
     return np.stack([np.broadcast_to(most + stage, most.shape[-3:]) for stage in stages], axis=1)
 
@@ -35,8 +35,8 @@ def optimistic_q(engine, values):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_plan_is_greedy_in_the_same_optimistic_q(name, compiled):
     world = WORLDS[name](4)
-    by_estimate = engine_of(world, "estimate", compiled=compiled, known_reward=False)
-    at_random = engine_of(world, "random", compiled=compiled, known_reward=False)
+    by_estimate = learner_of(world, "estimate", compiled=compiled, known_reward=False)
+    at_random = learner_of(world, "random", compiled=compiled, known_reward=False)
     found, wanted = by_estimate.plan(), at_random.plan()
     np.testing.assert_array_equal(found.values, wanted.values)
     q = optimistic_q(at_random, wanted.values)
@@ -48,11 +48,11 @@ def test_among_equals_the_lean_plan_chooses():
     """With a huge radius everything is worth H − h, and what is left is the order of the plan at a share of it."""
     world = WORLDS["tabular"](2)
     chosen = {"radius": "constant", "beta": 1e6, "known_reward": False}
-    engine = engine_of(world, "estimate", seeds=[0], **chosen)
-    plan = engine.plan()
+    algorithm = learner_of(world, "estimate", seeds=[0], **chosen)
+    plan = algorithm.plan()
     stages_left = np.arange(world.mdp.horizon, 0, -1)
     np.testing.assert_allclose(plan.values[0, :-1], np.tile(stages_left, (world.mdp.n_states, 1)).T)  # all tied
-    lean = engine_of(world, "random", seeds=[0], **{**chosen, "exploration": TIE_EXPLORATION})
+    lean = learner_of(world, "random", seeds=[0], **{**chosen, "exploration": TIE_EXPLORATION})
     q = optimistic_q(lean, lean.plan().values)
     chosen_q = np.take_along_axis(q, plan.policy[:, :, None].astype(int), axis=2)[:, :, 0]
     share = 1.01e-3 * world.mdp.horizon  # what the random ranking may decide

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from matrixrl import FiniteMDP, MatrixRL, make, run_seeds
+from matrixrl import FiniteMDP, MatrixRL, MDPEnv, Steps, Task, make, run_seeds
 from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
-from worlds import WORLDS, Hidden, engine_with_data
+from worlds import WORLDS, Hidden, algorithm_with_data
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_theta_is_the_ridge_solution(name, rng):
     world = WORLDS[name](1)
-    engine, seen = engine_with_data(world, rng, episodes=20, known_reward=False)
+    algorithm, seen = algorithm_with_data(world, rng, episodes=20, known_reward=False)
     table = world.features.phi.table
     x = np.concatenate([table[b.states[0], b.actions[0]] for b in seen])
     y = np.concatenate([world.mdp.task.reward[b.states[0], b.actions[0]] for b in seen])
     d = x.shape[1]
     theta = np.linalg.lstsq(np.vstack([x, np.eye(d)]), np.append(y, np.zeros(d)), rcond=None)[0]
-    ours = engine.design.solve(engine.reward_moment[:, :, None])[0, :, 0]
+    ours = algorithm.design.solve(algorithm.reward_moment[:, :, None])[0, :, 0]
     np.testing.assert_allclose(ours, theta, atol=ALGEBRA)
 
 
@@ -32,28 +32,41 @@ def test_rewards_are_inside_their_bounds_as_often_as_promised(make_world):
     world = make_world(n_states=5, n_actions=2, horizon=4, seed=3, **extra)
     rng = np.random.default_rng(0)
     runs = 300
-    engine, _ = engine_with_data(world, rng, episodes=0, n_replicas=runs, delta=0.2, known_reward=False)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=runs, delta=0.2, known_reward=False)
     truth = world.mdp.task.reward.T
     inside = np.ones(runs, dtype=bool)
     for _ in range(30):
         states, actions = rng.integers(0, 5, (runs, 4)), rng.integers(0, 2, (runs, 4))
         paid = (rng.random((runs, 4)) < world.mdp.task.reward[states, actions]).astype(float)
-        engine.update(states, actions, states, np.ones((runs, 4)), paid)
-        upper, lower = engine.rewards()
+        algorithm.update(Steps.of(states, actions, paid, states))
+        belief = algorithm.belief()
+        upper, lower = belief.most, belief.least
         inside &= ((lower <= truth + 1e-12) & (truth <= upper + 1e-12)).all(axis=(1, 2))
     assert binom.sf(int((~inside).sum()) - 1, runs, 0.1) > 1e-6
 
 
 def test_the_agent_never_reads_the_true_rewards():
     """Pitfall of the public notebook: rewards in the task are garbage, the environment pays the true ones."""
-    env = make("river-swim", n_states=4, horizon=8)
-    honest = MatrixRL(env, seed=1, known_reward=False, preset="practical")
-    honest.learn(40)
-    lied = MatrixRL(env, seed=1, known_reward=False, preset="practical")
-    lied.engine._unit_reward = np.random.default_rng(0).random((2, 4))
-    lied.learn(40)
-    np.testing.assert_array_equal(honest.history.returns, lied.history.returns)
-    np.testing.assert_array_equal(honest.history.upper, lied.history.upper)
+    mdp = make("river-swim", n_states=4, horizon=8).unwrapped.mdp
+    histories = []
+    for reward in (mdp.task.reward, np.random.default_rng(0).random((4, 2))):
+        agent = MatrixRL(Task(reward, 8), seed=1, known_reward=False, preset="practical")
+        env = MDPEnv(mdp)
+        env.reset(seed=1)
+        for _ in range(40):
+            obs, _ = env.reset()
+            episode = agent.begin_episode()
+            while not episode.is_finished:
+                action = episode.act(obs)
+                following, paid, *_ = env.step(action)
+                episode.observe(obs, action, paid, following)
+                obs = following
+            episode.end()
+        histories.append(agent.history)
+    honest, lied = histories
+    np.testing.assert_array_equal(honest.returns, lied.returns)
+    np.testing.assert_array_equal(honest.upper, lied.upper)
+    assert np.ptp(honest.returns) > 0.0  # it did learn something, and differently from episode to episode
 
 
 def test_rewards_need_not_be_given_where_they_are_unknown():

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.core import SETS
-from matrixrl.core.compiled import _usable, pays_off, why_not_usable
+from matrixrl.core.compiled.availability import _usable, pays_off, why_not_usable
 from matrixrl.core.compiled.jit import compiled
 from matrixrl.errors import MatrixRLError, ProtocolError
 from matrixrl.problems import from_gymnasium, low_rank, tabular
+from matrixrl.records import Steps
 from matrixrl.simulate import Simulation
-from matrixrl.simulate.compiled_play import why_not_compiled
+from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
@@ -62,17 +63,22 @@ def factored_world():
 def assert_same_run(world, **chosen):
     loops, numpy_ = simulation(world, **chosen), simulation(world, **{**chosen, "compiled": False})
     found, wanted = loops.run(), numpy_.run()
+    assert loops.is_compiled
+    assert not numpy_.is_compiled
     for name in ("regret", "returns", "upper", "certified"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), **SAME, err_msg=name)
+    np.testing.assert_array_equal(found.lengths, wanted.lengths)
     for one, other in zip(found.certificate, wanted.certificate, strict=True):
         assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper), rel=SAME["rtol"], abs=SAME["atol"])
         assert one.guarantee == other.guarantee
-    assert found.plans == wanted.plans
-    for name, learned in numpy_.engine.arrays().items():
-        np.testing.assert_allclose(loops.engine.arrays()[name], learned, **SAME, err_msg=name)
-    np.testing.assert_array_equal(loops.engine.design.width_sq, numpy_.engine.design.width_sq)
-    assert loops.engine.random_states() == numpy_.engine.random_states()
-    assert loops.env_states() == numpy_.env_states()
+    assert found.n_plans == wanted.n_plans
+    ours, state = loops.algorithm.state(), numpy_.algorithm.state()
+    assert ours.keys() == state.keys()
+    for name, learned in state.items():
+        np.testing.assert_allclose(ours[name], learned, **SAME, err_msg=name)
+    np.testing.assert_array_equal(loops.algorithm.design.width_sq, numpy_.algorithm.design.width_sq)
+    np.testing.assert_array_equal(ours["streams"], state["streams"])
+    np.testing.assert_array_equal(loops.world.to_array(), numpy_.world.to_array())
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -127,17 +133,24 @@ def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
         alone.advance(count)
     np.testing.assert_array_equal(together.regret[1], alone.result().regret[0])
     np.testing.assert_array_equal(together.upper[1], alone.result().upper[0])
-    assert alone.visited[0].shape == (1, 40 - 33, 7)
+    assert alone.last.states.shape == alone.last.actions.shape == (1, 40 - 33, 7)
 
 
 def test_it_goes_on_from_what_was_learned_without_it():
-    mixed = simulation("river-swim", 60, known_reward=False)
-    loops = mixed.loops
-    for here, count in ((loops, 20), (None, 20), (loops, 20)):
-        mixed.loops = here
-        mixed.advance(count)
-    plain = simulation("river-swim", 60, known_reward=False, compiled=False).run()
-    np.testing.assert_allclose(mixed.result().regret, plain.regret, **SAME)
+    """One player over one algorithm: 20 compiled episodes, 20 of NumPy, 20 compiled ones."""
+    mixed = simulation("river-swim", 60, known_reward=False, compiled=False)
+    algorithm, world = mixed.algorithm, mixed.world
+    player = CompiledPlayer(mixed.problem.mdp, algorithm, mixed.optimal_value)
+    regret = [player.play(world.streams, 20).regret]
+    for _ in range(20):
+        plan = algorithm.plan()
+        regret.append(mixed.evaluator.regret(algorithm.policy_table(plan))[:, None])
+        algorithm.update(world.play(algorithm, plan))
+    regret.append(player.play(world.streams, 20).regret)
+    plain = simulation("river-swim", 60, known_reward=False, compiled=False)
+    np.testing.assert_allclose(np.concatenate(regret, axis=1), plain.run().regret, **SAME)
+    for name, learned in plain.algorithm.state().items():
+        np.testing.assert_allclose(algorithm.state()[name], learned, **SAME, err_msg=name)
 
 
 def test_an_interrupt_waits_for_the_stretch_and_loses_nothing():
@@ -149,7 +162,7 @@ def test_an_interrupt_waits_for_the_stretch_and_loses_nothing():
         run.run()
     played = run.played
     assert 1 < played < 20_000
-    assert run.engine.episode == played
+    assert run.algorithm.episode == played
     again = simulation(mdp, 20_000, seeds=[0], preset="practical")
     again.advance(played + 5)
     run.advance(5)
@@ -182,14 +195,14 @@ def test_leaving_regret_out_changes_nothing_else():
 )
 def test_whole_episodes_are_left_to_numpy_where_they_do_not_fit(world, chosen, words):
     run = Simulation(world, n_episodes=5000, seeds=[0], settings=chosen)
-    assert run.loops is None
-    assert words in (why_not_compiled(run.mdp, run.engine, 5000) or "")
+    assert not run.is_compiled
+    assert words in (why_not_compiled(run.problem.mdp, run.algorithm, 5000) or "")
 
 
 def test_an_agent_without_compiled_loops_refuses_them():
     with pytest.raises(InvalidInput, match="compiled must be left out for an agent without"):
         Simulation("river-swim", n_episodes=5, seeds=[0], agent="ucbvi", compiled=True)
-    assert Simulation("river-swim", n_episodes=5000, seeds=[0], agent="ucbvi").loops is None
+    assert not Simulation("river-swim", n_episodes=5000, seeds=[0], agent="ucbvi").is_compiled
 
 
 @pytest.fixture
@@ -204,7 +217,7 @@ def asked_anew():
 
 def test_without_numba_it_is_left_out_or_refused_by_name(monkeypatch, asked_anew):
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert simulation("river-swim", 5000, compiled=None).loops is None
+    assert not simulation("river-swim", 5000, compiled=None).is_compiled
     with pytest.raises(InvalidInput, match=r"compiled needs numba; got numba is not installed\. .*'matrixrl\[fast\]'"):
         simulation("river-swim", 5000)
 
@@ -214,19 +227,19 @@ def test_a_numba_that_is_broken_is_left_out_with_a_warning_or_refused(tmp_path, 
     monkeypatch.delitem(sys.modules, "numba")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.warns(RuntimeWarning, match="NumPy 2.0 or less.*compiled loops are left out"):
-        assert simulation("river-swim", 5000, compiled=None).loops is None
-    assert simulation("river-swim", 5000, compiled=None).loops is None  # and says so once
+        assert not simulation("river-swim", 5000, compiled=None).is_compiled
+    assert not simulation("river-swim", 5000, compiled=None).is_compiled  # and the warning comes once
     with pytest.raises(InvalidInput, match="cannot be imported"):
         simulation("river-swim", 5000)
 
 
-def test_who_wants_no_compiled_loops_hears_nothing_of_a_broken_numba(tmp_path, monkeypatch, asked_anew):
+def test_without_compiled_loops_a_broken_numba_is_not_imported(tmp_path, monkeypatch, asked_anew):
     (tmp_path / "numba.py").write_text("raise ImportError('broken')")
     monkeypatch.delitem(sys.modules, "numba")
     monkeypatch.syspath_prepend(tmp_path)
     run = simulation("river-swim", 5000, compiled=False)  # a warning would be an error
     run.advance(2)
-    assert run.loops is None
+    assert not run.is_compiled
     assert "numba" not in sys.modules
 
 
@@ -241,22 +254,20 @@ def test_blocks_of_a_run_decide_as_the_whole_of_it():
     n = next(n for n in range(100, 5000) if pays_off(n, horizon=24, n_pairs=12))
     for total, expected in ((n, True), (n - 1, False)):
         blocks = [simulation("river-swim", total, window=w, **chosen) for w in (range(10), range(10, total))]
-        assert [block.loops is not None for block in blocks] == [expected, expected]
-        assert [block.engine.compiled for block in blocks] == [expected, expected]
+        assert [block.is_compiled for block in blocks] == [expected, expected]
+        assert [block.algorithm.compiled for block in blocks] == [expected, expected]
 
 
 def test_a_stretch_that_fails_leaves_no_trace(monkeypatch):
     run = simulation("river-swim", 30, preset="practical")
     run.advance(5)
-    run_loops = run.loops._run
 
-    def out_of_memory(*arguments, **options):
-        raise MemoryError
+    def out_of_memory(*arguments):
+        raise MemoryError  # after the random numbers of the stretch were drawn
 
-    monkeypatch.setattr(run.loops, "_run", out_of_memory)
-    with pytest.raises(MemoryError):
+    with monkeypatch.context() as failing, pytest.raises(MemoryError):
+        failing.setattr("matrixrl.simulate.compiled.episodes.play_episodes", out_of_memory)
         run.advance(5)
-    monkeypatch.setattr(run.loops, "_run", run_loops)
     assert run.done == 5
     np.testing.assert_array_equal(run.run().regret, simulation("river-swim", 30, preset="practical").run().regret)
 
@@ -265,12 +276,12 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them():
     one, other = (tabular(n_states=40, n_actions=2, horizon=20, n_successors=3, seed=seed).mdp for seed in (0, 1))
     first = simulation(one, 60, window=range(30))
     first.run()
-    with pytest.raises(MatrixRLError, match="it was learned in another MDP"):
+    with pytest.raises(MatrixRLError, match="it was learned in another problem"):
         restore_simulation(simulation(other, 60, window=range(30, 60)), save_simulation(first))
     stranger = simulation(other, 60)
     step = np.zeros((2, 1), dtype=int)
     impossible = next(s for s in range(40) if s not in other.transitions.successors().states[0])
-    stranger.engine.update(step, step, step + impossible, np.ones((2, 1)), np.zeros((2, 1)))
+    stranger.algorithm.update(Steps.of(step, step, np.zeros((2, 1)), step + impossible))
     stranger.done = 1
     with pytest.raises(InvalidInput, match="must come from this MDP; got state 0, action 0, next state"):
         stranger.advance(1)
@@ -302,7 +313,7 @@ def test_advance_refuses_what_is_no_number_of_episodes(count, words, compiled):
 def test_what_compiled_may_be():
     with pytest.raises(InvalidInput, match="compiled must be true, false or None; got 'maybe'"):
         simulation("river-swim", 5, compiled="maybe")
-    with pytest.raises(InvalidInput, match="matrix-rl with sampled columns"):
+    with pytest.raises(InvalidInput, match="compiled must be left out with sampled columns"):
         simulation("linear-mdp", 5, columns=30)
 
 
@@ -311,35 +322,37 @@ def test_unmeasured_regret_is_never_a_number():
     summary = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert summary["regret"] is None
     assert summary["regret_curve"] is None
-    with pytest.raises(MatrixRLError, match="final_regret needs measure_regret=True"):
+    with pytest.raises(MatrixRLError, match="final_regret needs a known P and measure_regret=True"):
         _ = result.final_regret
     with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
         Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret="no")
 
 
 def test_short_runs_do_not_load_it():
-    assert simulation("river-swim", 50, compiled=None).loops is None
-    assert simulation("river-swim", 5000, compiled=None).loops is not None
+    assert not simulation("river-swim", 50, compiled=None).is_compiled
+    assert simulation("river-swim", 5000, compiled=None).is_compiled
     assert pays_off(50, horizon=20, n_pairs=2000)
     assert not pays_off(49, horizon=20, n_pairs=2000)
 
 
 def test_tables_that_would_not_fit_are_refused():
     world = from_gymnasium(make("river-swim"))
-    engine = simulation(world).engine
-    assert why_not_compiled(world, engine, 10**6) is None
-    assert "by visits could become larger than 1 GB" in (why_not_compiled(world, engine, 10**8) or "")
-    engine.seeds = list(range(10**8))
-    assert "of successors would be larger than 1 GB" in (why_not_compiled(world, engine, 10) or "")
+    algorithm = simulation(world).algorithm
+    assert why_not_compiled(world, algorithm, 10**6) is None
+    assert "by visits could become larger than 1 GB" in (why_not_compiled(world, algorithm, 10**8) or "")
+    algorithm.seeds = range(10**8)
+    assert "of successors would be larger than 1 GB" in (why_not_compiled(world, algorithm, 10) or "")
 
 
 def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():
     """What numba keeps on disk is then readable by the next version of the library."""
-    from matrixrl.simulate import tabular as loops
+    from matrixrl.simulate.compiled import episodes as loops
 
-    for kind in (loops.World, loops.View, loops.Learned, loops.Played):
+    for kind in (loops.World, loops.Bounds, loops.Learned, loops.Played):
         assert [getattr(loops, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
     simulation("river-swim", 3).run()
     assert loops.play_episodes.signatures
-    for function in (loops.play_episodes, loops.look_at_all):
-        assert not any("World" in str(types) or "View" in str(types) for types in function.signatures)
+    for function in (loops.play_episodes, loops.refresh_all):
+        assert function.signatures
+        for kind in (loops.World, loops.Bounds, loops.Learned, loops.Played):
+            assert not any(kind.__name__ in str(types) for types in function.signatures)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, MatrixRL, make
-from matrixrl.agents import MatrixRLEngine, MatrixRLSettings
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
-from matrixrl.core.compiled.arguments import has_compiled_form
+from matrixrl.core.compiled import has_compiled_form
 from matrixrl.core.sets import SetContext
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, SparsePsi, TablePhi, TablePsi
-from matrixrl.problems import from_gymnasium, low_rank, tabular
+from matrixrl.problems import Problem, from_gymnasium, low_rank, tabular
+from matrixrl.records import Steps
+from worlds import random_steps
 
 N_STATES, N_ACTIONS, HORIZON = 12, 3, 6
 
@@ -31,15 +33,14 @@ def features_of(kind, rng):
     return Features(phi, psi)
 
 
-def engine_with_data(features, rng, compiled, *, mdp=None, **chosen):
-    """Return an engine of two replicas that have learned from five random episodes."""
+def learner_with_data(features, rng, compiled, *, mdp=None, **chosen):
+    """Return UC-MatrixRL with two replicas that have learned from five random episodes."""
     world = mdp or tabular(n_states=N_STATES, n_actions=N_ACTIONS, horizon=HORIZON, seed=1).mdp
-    engine = MatrixRLEngine(world.task, features, MatrixRLSettings.resolve(chosen), [0, 1], compiled=compiled)
+    algorithm = UCMatrixRL(**chosen).start(Problem.of(world, features), [0, 1])
+    algorithm.use_compiled(compiled)
     for _ in range(5):
-        sizes = (world.n_states, world.n_actions, world.n_states)
-        steps = [rng.integers(0, size, (2, world.horizon)) for size in sizes]
-        engine.update(*steps, np.ones((2, world.horizon)), rng.random((2, world.horizon)))
-    return engine
+        algorithm.update(random_steps(world, rng, 2))
+    return algorithm
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -50,8 +51,7 @@ def test_a_compiled_plan_is_the_plan(name, kind, known_reward):
     plans = []
     for compiled in (True, False):
         rng = np.random.default_rng(7)
-        engine = engine_with_data(features_of(kind, rng), rng, compiled, **chosen)
-        plans.append(engine.plan())
+        plans.append(learner_with_data(features_of(kind, rng), rng, compiled, **chosen).plan())
     found, wanted = plans
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(found.policy, wanted.policy)
@@ -63,11 +63,11 @@ def test_a_compiled_plan_is_the_plan(name, kind, known_reward):
 def test_every_set_splits_as_it_says(name):
     rng = np.random.default_rng(0)
     total, v = np.full(5, 0.7), rng.random((1, 5))
-    [member] = SETS[name](SetContext(total, 5, 10, c_psi=2.0, c_psi_columns=1.5)).members
-    split = member.split(v)
-    shift = {0: 0.0, 1: v[0] @ total / (total @ total), 2: (v.min() + v.max()) / 2 / 0.7}[member.centred]
+    [member] = SETS[name]().bind(SetContext(total, 5, 10, c_psi=2.0, c_psi_max_norm=1.5)).members
+    split, form = member.split(v), member.compiled_form
+    shift = {0: 0.0, 1: v[0] @ total / (total @ total), 2: (v.min() + v.max()) / 2 / 0.7}[form.centre]
     rest = v[0] - shift * total
-    scale = {0: np.linalg.norm(rest), 1: np.abs(rest).max(), 2: member.split(np.zeros((1, 5))).scale[0]}[member.norm]
+    scale = {0: np.linalg.norm(rest), 1: np.abs(rest).max(), 2: member.split(np.zeros((1, 5))).scale[0]}[form.norm]
     assert split.shift[0] == pytest.approx(shift)
     np.testing.assert_allclose(split.direction[0], rest)
     assert split.scale[0] == pytest.approx(scale)
@@ -76,7 +76,7 @@ def test_every_set_splits_as_it_says(name):
 
 def forms(kind, **chosen):
     rng = np.random.default_rng(3)
-    return has_compiled_form(engine_with_data(features_of(kind, rng), rng, compiled=False, **chosen).belief())
+    return has_compiled_form(learner_with_data(features_of(kind, rng), rng, compiled=False, **chosen).belief())
 
 
 def test_which_beliefs_have_a_compiled_form():
@@ -93,11 +93,11 @@ def test_with_an_alarm_the_plan_is_left_to_numpy_and_is_the_same():
     plans = []
     for compiled in (True, False):
         hopeless = Features(TablePhi(phi), OneHotPsi(N_STATES))
-        engine = engine_with_data(hopeless, np.random.default_rng(1), compiled, c_core=1.0)
+        algorithm = learner_with_data(hopeless, np.random.default_rng(1), compiled, c_core=1.0)
         still = np.zeros((2, HORIZON), dtype=int)
         for _ in range(300):
-            engine.update(still, still, still, np.ones((2, HORIZON)), np.zeros((2, HORIZON)))
-        plans.append(engine.plan())
+            algorithm.update(Steps.of(still, still, np.zeros((2, HORIZON)), still))
+        plans.append(algorithm.plan())
     assert (plans[0].empty > 0).all()
     np.testing.assert_array_equal(plans[0].values, plans[1].values)
 
@@ -106,7 +106,7 @@ def test_ends_are_known_to_it():
     mdp = from_gymnasium(make("gym:FrozenLake-v1"))
     assert mdp.task.end_state is not None
     plans = [
-        engine_with_data(mdp.features, np.random.default_rng(2), compiled, mdp=mdp, preset="practical").plan()
+        learner_with_data(mdp.features, np.random.default_rng(2), compiled, mdp=mdp, preset="practical").plan()
         for compiled in (True, False)
     ]
     np.testing.assert_allclose(plans[0].values, plans[1].values, rtol=0, atol=1e-12)
@@ -145,9 +145,9 @@ def test_what_was_said_of_compiled_loops_is_saved(tmp_path, compiled):
     agent.learn(5)
     agent.save(tmp_path / "agent")
     loaded = MatrixRL.load(tmp_path / "agent", make("river-swim"))
-    assert loaded.engine.compiled is compiled
+    assert loaded.algorithm.compiled is compiled
     np.testing.assert_array_equal(loaded.learn(20).upper, agent.learn(20).upper)
-    assert MatrixRL.load(tmp_path / "agent", compiled=not compiled).engine.compiled is not compiled
+    assert MatrixRL.load(tmp_path / "agent", compiled=not compiled).algorithm.compiled is not compiled
 
 
 def test_compiled_is_refused_at_once_where_it_cannot_be():

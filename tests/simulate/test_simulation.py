@@ -68,14 +68,14 @@ def test_an_interrupt_passes_through_with_the_finished_episodes_kept():
 
 def test_an_interrupt_while_an_episode_is_learned_does_not_rewind_the_streams(monkeypatch):
     simulation = Simulation("river-swim", n_episodes=20, seeds=[0, 1])
-    learn = simulation.engine.update
+    update = simulation.algorithm.update
 
-    def learn_and_press_ctrl_c(*steps):
-        learn(*steps)
-        if simulation.engine.episode == 7:
+    def learn_and_press_ctrl_c(steps):
+        update(steps)
+        if simulation.algorithm.episode == 7:
             signal.raise_signal(signal.SIGINT)  # held back until the episode is noted
 
-    monkeypatch.setattr(simulation.engine, "update", learn_and_press_ctrl_c)
+    monkeypatch.setattr(simulation.algorithm, "update", learn_and_press_ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         simulation.run()
     assert simulation.done == 7

@@ -136,8 +136,8 @@ def experiment(tmp_path, episodes=30, block=7, text=SPEC):
 
 def expected_means(store: Store, number: int, seeds=None) -> np.ndarray:
     cell = store.experiment.cells[number]
-    series = store.read(number, "return" if cell.is_control else "regret", seeds)
-    return (series if cell.is_control else np.cumsum(series, axis=1)).mean(axis=0)
+    series = store.read(number, cell.measure, seeds)
+    return (np.cumsum(series, axis=1) if cell.measure == "regret" else series).mean(axis=0)
 
 
 def test_an_experiment_writes_the_means_of_its_store(tmp_path):
@@ -221,5 +221,6 @@ def test_control_tasks_write_returns(tmp_path):
     with Store.create(tmp_path / "store", experiment(tmp_path, text=text)) as store:
         with TensorBoardObserver(tmp_path / "board", store) as observer:
             Campaign(store, make_executor("serial"), [observer]).run()
+        assert store.experiment.cells[0].measure == "return"
         written = curves(*files(tmp_path / "board"))
         assert same(written["return/pendulum"], expected_means(store, 0))

@@ -72,8 +72,12 @@ class Radius(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__call__" in cls.__dict__ and "guarantee" not in cls.__dict__:
-            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # a new formula needs its own proof
+        if "__call__" not in cls.__dict__:
+            return
+        if "guarantee" not in cls.__dict__:
+            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
+        if "is_local" not in cls.__dict__:
+            cls.is_local = Radius.is_local  # type: ignore[method-assign]  # and may depend on more than visits
 
     @property
     def guarantee(self) -> Literal[True] | str:

@@ -207,6 +207,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             return f"the radius {self._confidence.radius.name!r} depends on more than the visits of a pair"
         if any(member.compiled_form is None for member in self._confidence.set.members):
             return f"the set {self._confidence.set.name!r} has no compiled form"
+        if not all(member.reach_is_local for member in self._confidence.set.members):
+            return f"the set {self._confidence.set.name!r} depends on more than the visits of a pair"
         return None
 
     @contextmanager

@@ -133,6 +133,12 @@ class SampledMatrixRL(MatrixRLLearner):
             return super().alarm_words(first_alarm)
         return f"{self._estimated}; {first_alarm}, which sampling may have caused"
 
+    def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
+        """Refuse compiled plans: Q is computed where it is asked for."""
+        del n_episodes
+        if wanted:
+            fail("compiled", "must be left out with sampled columns", wanted, "Leave one of them out.")
+
     @property
     def _estimated(self) -> str:
         return f"planning looks at {len(self._columns[0].states):,} sampled columns: bounds are estimates, not proven"

@@ -28,6 +28,8 @@ __all__ = [
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
 TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
 
+_PROOF_DEPENDS_ON = {"split", "reach", "members", "factor", "is_normalised", "shares"}
+
 
 @dataclass(frozen=True, slots=True)
 class SetContext:
@@ -126,8 +128,8 @@ class ConfidenceSet(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__dict__.keys() & {"split", "reach", "members"} and "guarantee" not in cls.__dict__:
-            cls.guarantee = ConfidenceSet.guarantee  # a new bound needs its own proof
+        if cls.__dict__.keys() & _PROOF_DEPENDS_ON and "guarantee" not in cls.__dict__:
+            cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
 
     @property
     def context(self) -> SetContext:
@@ -167,14 +169,19 @@ class SingleSet(ConfidenceSet):
     Attributes:
         compiled_form: Description of `split` for the compiled backup, or None if there is no such description; planning
             then uses NumPy. A subclass that overrides `split` does not inherit it.
+        reach_is_local: Whether, with one-hot features, `reach` of a pair depends on its own visits only, so that
+            compiled episodes may tabulate it. A subclass that overrides `reach` does not inherit it.
     """
 
     compiled_form: ClassVar[CompiledForm | None] = None
+    reach_is_local: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "split" in cls.__dict__ and "compiled_form" not in cls.__dict__:
             cls.compiled_form = None
+        if "reach" in cls.__dict__ and "reach_is_local" not in cls.__dict__:
+            cls.reach_is_local = False
 
     @property
     def members(self) -> tuple[SingleSet, ...]:

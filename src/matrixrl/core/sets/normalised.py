@@ -44,6 +44,7 @@ class NormalisedBall(SingleSet):
     is_normalised = True
     guarantee = True
     compiled_form = CompiledForm(centre=ALONG_U)
+    reach_is_local = True
 
     def reach(
         self,

@@ -33,6 +33,7 @@ class FrobeniusBall(SingleSet):
     summary = "the paper's ball B2 (6), maximised exactly"
     guarantee = True
     compiled_form = CompiledForm()
+    reach_is_local = True
 
     def reach(
         self,
@@ -76,6 +77,7 @@ class ColumnBall(SingleSet):
     summary = "the paper's ball B1 (5) with column norms (E1), maximised exactly"
     guarantee = True
     compiled_form = CompiledForm(norm=LARGEST)
+    reach_is_local = True
 
     @property
     def factor(self) -> float:
@@ -134,6 +136,7 @@ class PrintedColumnBall(SingleSet):
     summary = "the paper's ball B1 (5) as printed, with row norms: its lemma is false (E1)"
     guarantee = "the printed ball B1 sums row norms, and the lemma that bounds its members is false (erratum E1)"
     compiled_form = CompiledForm()
+    reach_is_local = True
 
     def reach(
         self,

@@ -1,4 +1,4 @@
-"""Design 4.1: the ball cut with "probabilities sum to one", against a solver, and its alarm."""
+"""docs/proofs.md, 2: the ball cut with "probabilities sum to one", against a solver, and its alarm."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from worlds import WORLDS, set_bounds
 from worlds import ball_setting as setting
 
 
-def bounds(world, engine, v, radius, sign=1.0, kind=NormalisedBall, alarm_radius=None):
-    found, belief = set_bounds(world, engine, v, radius, kind=kind, sign=sign, alarm_radius=alarm_radius)
+def bounds(world, algorithm, v, radius, sign=1.0, kind=NormalisedBall, alarm_radius=None):
+    found, belief = set_bounds(world, algorithm, v, radius, kind=kind, sign=sign, alarm_radius=alarm_radius)
     return found, belief.reaches[0]
 
 
@@ -30,23 +30,25 @@ def solve_for(phi, v, u, root, centre, radius, norm, sign):
 @pytest.mark.parametrize("norm", ["fro", 2])
 @pytest.mark.parametrize("name", ["tabular", "low rank", "low rank, orthonormal psi"])
 def test_maximum_equals_a_generic_convex_solver(name, norm, sign, rng):
-    world, engine, rows, root, v, _ = setting(name, rng)
+    world, algorithm, rows, root, v, _ = setting(name, rng)
     radius = 1.6
-    ours, reach = bounds(world, engine, v, radius, sign)
+    ours, reach = bounds(world, algorithm, v, radius, sign)
     assert reach.empty is None
     for pair in (0, len(rows) // 2, len(rows) - 1):
-        found = solve_for(rows[pair], v[0], world.features.psi.total, root, engine.core()[0], radius, norm, sign)
+        found = solve_for(
+            rows[pair], v[0], world.features.psi.total, root, algorithm.core_matrix()[0], radius, norm, sign
+        )
         assert found.status == "optimal"
         assert sign * ours[pair] == pytest.approx(found.value, abs=SOLVER * max(1.0, abs(found.value)))
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
-    world, engine, rows, root, v, _ = setting(name, rng)
-    radius = float(np.linalg.norm(root @ (world.core - engine.core()[0])))
-    ours, reach = bounds(world, engine, v, radius * (1 + ALGEBRA))
-    uncut, _ = bounds(world, engine, v, radius * (1 + ALGEBRA), kind=FrobeniusBall)
-    lower, _ = bounds(world, engine, v, radius * (1 + ALGEBRA), sign=-1.0)
+    world, algorithm, rows, root, v, _ = setting(name, rng)
+    radius = float(np.linalg.norm(root @ (world.core - algorithm.core_matrix()[0])))
+    ours, reach = bounds(world, algorithm, v, radius * (1 + ALGEBRA))
+    uncut, _ = bounds(world, algorithm, v, radius * (1 + ALGEBRA), kind=FrobeniusBall)
+    lower, _ = bounds(world, algorithm, v, radius * (1 + ALGEBRA), sign=-1.0)
     truth = rows @ world.core @ v[0]
     assert reach.empty is None  # M* is in the ball, so the cut is not empty
     assert (ours <= uncut + ALGEBRA).all()
@@ -56,9 +58,9 @@ def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_maximum_is_attained_and_never_exceeded_by_normalised_members(name, rng):
-    world, engine, rows, root, v, _ = setting(name, rng)
-    radius, u, centre = 1.6, world.features.psi.total, engine.core()[0]
-    ours, reach = bounds(world, engine, v, radius)
+    world, algorithm, rows, root, v, _ = setting(name, rng)
+    radius, u, centre = 1.6, world.features.psi.total, algorithm.core_matrix()[0]
+    ours, reach = bounds(world, algorithm, v, radius)
     assert reach.empty is None
     inverse_root = np.linalg.inv(root)
     for pair, phi in enumerate(rows):
@@ -83,9 +85,9 @@ def test_the_maximum_is_attained_and_never_exceeded_by_normalised_members(name, 
 
 def test_bounds_are_clipped_to_what_an_average_can_be(rng):
     """Both sides of the clip: with a huge radius the bounds are exactly max V and min V."""
-    world, engine, *_ = setting("low rank", rng)
+    world, algorithm, *_ = setting("low rank", rng)
     values = rng.random((1, world.mdp.n_states)) * 4 + 1
-    _, belief = set_bounds(world, engine, world.features.psi.project(values), 1e3, kind=NormalisedBall)
+    _, belief = set_bounds(world, algorithm, world.features.psi.project(values), 1e3, kind=NormalisedBall)
     assert (belief.bound(values) == values.max()).all()
     assert (belief.bound(values, sign=-1.0) == values.min()).all()
 
@@ -94,42 +96,42 @@ def test_the_papers_ball_is_projected_to_zero_and_h(rng):
     """Π_[0,H] of (4): values of the unnormalised ball stay in [0, H] and reach H."""
     from matrixrl import MatrixRL, make
 
-    plan = MatrixRL(make("river-swim"), seed=0, set="frobenius").engine.plan()
+    plan = MatrixRL(make("river-swim"), seed=0, set="frobenius").algorithm.plan()
     assert plan.values.max() == 24.0
     assert plan.values.min() == 0.0
 
 
 def test_it_does_not_depend_on_the_centre_of_v(rng):
     """Adding c·1 to V adds c to the bound: the set knows that P sums to one."""
-    world, engine, _, _, v, _ = setting("low rank", rng)
-    plain, _ = bounds(world, engine, v, 1.6)
-    shifted, _ = bounds(world, engine, v + 3.0 * world.features.psi.total, 1.6)
+    world, algorithm, _, _, v, _ = setting("low rank", rng)
+    plain, _ = bounds(world, algorithm, v, 1.6)
+    shifted, _ = bounds(world, algorithm, v + 3.0 * world.features.psi.total, 1.6)
     np.testing.assert_allclose(shifted, plain + 3.0, rtol=ALGEBRA)
 
 
 def test_an_empty_cut_is_what_the_solver_calls_infeasible(rng):
-    world, engine, rows, root, v, _ = setting("low rank", rng)
-    slack = 1.0 - rows @ engine.core()[0] @ world.features.psi.total
-    width = np.sqrt(engine.design.width_sq[0])
+    world, algorithm, rows, root, v, _ = setting("low rank", rng)
+    slack = 1.0 - rows @ algorithm.core_matrix()[0] @ world.features.psi.total
+    width = np.sqrt(algorithm.design.width_sq[0])
     needed = np.abs(slack) / (np.linalg.norm(world.features.psi.total) * width)
     pair = int(np.argmax(needed))
     u = world.features.psi.total
     for factor, empty in ((0.99, True), (1.01, False)):
         radius = float(needed[pair] * factor)
-        ours, reach = bounds(world, engine, v, radius)
-        found = solve_for(rows[pair], v[0], u, root, engine.core()[0], radius, "fro", 1.0)
+        ours, reach = bounds(world, algorithm, v, radius)
+        found = solve_for(rows[pair], v[0], u, root, algorithm.core_matrix()[0], radius, "fro", 1.0)
         assert (reach.empty is not None and bool(reach.empty[0, pair])) is empty
         assert (found.status in ("infeasible", "infeasible_inaccurate")) is empty
         if empty:  # bounded by the uncut ball there
-            uncut, _ = bounds(world, engine, v, radius, kind=FrobeniusBall)
+            uncut, _ = bounds(world, algorithm, v, radius, kind=FrobeniusBall)
             assert ours[pair] == pytest.approx(uncut[pair], rel=ALGEBRA)
 
 
 def test_a_shrunken_radius_uses_the_nearest_normalised_model_without_alarm(rng):
     """Below the proven radius an empty cut says nothing about the features."""
-    world, engine, rows, root, v, _ = setting("low rank", rng)
-    core = engine.core()
-    ours, reach = bounds(world, engine, v, 1e-6, alarm_radius=5.0)
+    world, algorithm, rows, root, v, _ = setting("low rank", rng)
+    core = algorithm.core_matrix()
+    ours, reach = bounds(world, algorithm, v, 1e-6, alarm_radius=5.0)
     assert reach.empty is None
     u = world.features.psi.total
     for pair, phi in enumerate(rows):

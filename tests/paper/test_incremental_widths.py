@@ -1,4 +1,4 @@
-"""Design 4.4: widths by downdates equal widths recomputed, after ten thousand episodes."""
+"""Incremental widths: widths by downdates equal widths recomputed, after ten thousand episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design 4.5: replicas run together are the runs of the same seeds one by one, and the agent's own."""
+"""Replicas: those that run together are the runs of the same seeds one by one, and the agent's own."""
 
 from __future__ import annotations
 

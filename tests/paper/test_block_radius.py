@@ -1,4 +1,4 @@
-"""Design 4.7: blocks of features are found, and each has its own radius."""
+"""docs/proofs.md, 5: blocks of features are found, and each has its own radius."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from matrixrl import MatrixRL, make, tensor_product
 from matrixrl.core import RADII
 from matrixrl.features import OneHotPhi, TablePhi
 from tolerances import ALGEBRA
+from worlds import model_radii
 
 
 def test_blocks_are_found_not_asked_for(rng):
@@ -34,12 +35,12 @@ def test_a_pair_without_features_belongs_anywhere():
 def test_radius_by_visits_number_by_number():
     agent = MatrixRL(make("river-swim", n_states=4), seed=0, delta=0.1, ridge=0.5)
     agent.learn(15)
-    n = agent.engine.design.counts[0]
+    n = agent.algorithm.design.counts[0]
     scale = math.sqrt(1 - 1 / 4)
     by_hand = 0.5 / np.sqrt(0.5 + n) + np.where(
         n > 0, scale * np.sqrt(2 * math.log(8 / 0.1) + np.log(1 + n / 0.5)), 0.0
     )
-    np.testing.assert_allclose(agent.engine.radii()[0][0], by_hand, rtol=ALGEBRA)
+    np.testing.assert_allclose(model_radii(agent.algorithm)[0], by_hand, rtol=ALGEBRA)
 
 
 def test_block_logdet_of_dense_features_is_that_of_the_block(rng):
@@ -47,12 +48,12 @@ def test_block_logdet_of_dense_features_is_that_of_the_block(rng):
     phi = tensor_product(rng.dirichlet(np.ones(3), size=4), np.eye(2))
     agent = MatrixRL(env, phi=phi, seed=0)
     agent.learn(10)
-    blocks = agent.engine.blocks
-    found = agent.engine.design.block_logdet(blocks.members)[0]
-    whole = agent.engine.design.logdet[0]
+    blocks = agent.algorithm.confidence.blocks
+    found = agent.algorithm.design.block_logdet(blocks.members)[0]
+    whole = agent.algorithm.design.logdet[0]
     assert found.sum() == pytest.approx(whole, rel=ALGEBRA)  # block diagonal
     for k, member in enumerate(blocks.members):
-        part = agent.engine.design.design.matrix[0][np.ix_(member, member)]
+        part = agent.algorithm.design.design.matrix[0][np.ix_(member, member)]
         assert found[k] == pytest.approx(np.linalg.slogdet(part)[1], rel=ALGEBRA)
 
 
@@ -60,8 +61,8 @@ def test_one_block_is_the_self_normalised_radius():
     env = make("linear-mdp", n_states=30, d=4, horizon=5)
     agent = MatrixRL(env, seed=0)
     agent.learn(5)
-    assert agent.engine.blocks.count == 1
-    inputs = agent.engine.radius_inputs()
+    assert agent.algorithm.confidence.blocks.count == 1
+    inputs = agent.algorithm.confidence.inputs(agent.algorithm.design, agent.algorithm.clock)
     whole = RADII["self-normalised"]()(inputs)
     np.testing.assert_allclose(RADII["block"]()(inputs), whole, rtol=ALGEBRA)
 

@@ -1,4 +1,4 @@
-"""Design 4.2: with probability 1 − δ, V_low <= V^π(s0) and V*(s0) <= V_opt, at all times."""
+"""docs/proofs.md, 6: with probability 1 − δ, V_low <= V^π(s0) and V*(s0) <= V_opt, at all times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_set_gives_a_certificate_around_the_truth(kind):
     agent.learn(30)
     mdp = agent.problem.mdp
     shown = agent.certificate()
-    truth = evaluate(mdp, agent.policy.astype(int))[0, 0]
+    truth = evaluate(mdp, agent.policy.table.astype(int))[0, 0]
     assert shown.lower <= truth <= solve(mdp).start_value <= shown.upper
     assert shown.gap == shown.upper - shown.lower >= 0
     assert shown.delta == 0.05
@@ -87,7 +87,7 @@ def test_during_an_episode_it_is_about_the_policy_being_played():
     agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0)
     agent.learn(10)
     agent.begin_episode()
-    playing = agent.running.plan.policy[0].astype(int)
+    playing = agent.algorithm.policy_table(agent.algorithm.kept)[0].astype(int)
     shown = agent.certificate()
     assert shown.lower <= evaluate(agent.problem.mdp, playing)[0, 0] <= shown.upper
 
@@ -115,7 +115,7 @@ def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
         q = mdp.task.reward + mdp.transitions.expect(values[None])[0].T
         worst[h] = q.argmin(axis=1)
         values = q.min(axis=1)
-    _, lower, _ = agent.engine.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1)))
+    _, lower, _ = agent.algorithm.certify(Plan(worst[None], np.zeros((1, 5, 30)), np.zeros(1)))
     truth = evaluate(mdp, worst)[0, 0]
     assert truth - 0.3 < lower[0] <= truth
     assert lower[0] < agent.certificate().lower

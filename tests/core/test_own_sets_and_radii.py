@@ -1,0 +1,178 @@
+"""A user's own set or radius: the same bound in NumPy, in compiled plans and in compiled episodes, and no borrowed proof."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from matrixrl import MatrixRL, make
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.core import SETS
+from matrixrl.core.radius import BlockRadius, ConstantRadius
+from matrixrl.core.sets import CompiledForm, FrobeniusBall, Intersection, NormalisedBall, Reach, Split
+from matrixrl.core.sets.paper import ColumnBall
+from matrixrl.problems import Problem
+from matrixrl.simulate import Simulation
+from tolerances import EXACT
+from worlds import WORLDS, random_steps
+
+SMALL = {"radius": "constant", "beta": 1e-3}  # values stay below their cap, so that a wrong bound shows
+
+SHORT_RIVER = make("river-swim", n_states=3, horizon=6).unwrapped.mdp  # every pair is visited soon
+
+
+class ThreeNorms(FrobeniusBall):
+    """The ball of three times the radius, written as another `split`."""
+
+    name = "three-norms"
+
+    def split(self, v):
+        return Split(np.zeros(len(v)), v, 3.0 * np.sqrt(np.vecdot(v, v)))
+
+
+class MeanReach(FrobeniusBall):
+    """Gives every pair the mean reach of all of them: not a function of its own visits."""
+
+    name = "mean"
+
+    def reach(self, design, radius, alarm_radius, slack):
+        own = super().reach(design, radius, alarm_radius, slack).half_width
+        return Reach(np.broadcast_to(own.mean(axis=1, keepdims=True), own.shape).copy())
+
+
+class GrowingRadius(BlockRadius):
+    """Grows with all data: not a function of a pair's own visits."""
+
+    name = "growing"
+
+    def __call__(self, inputs):
+        return 1e-3 * (super().__call__(inputs) + np.sqrt(inputs.episode) + inputs.design.logdet[:, None])
+
+
+def plan_of(world, *, compiled, **settings):
+    algorithm = UCMatrixRL(**settings).start(Problem.of(world.mdp, world.features), [0, 1])
+    algorithm.use_compiled(compiled)
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        algorithm.update(random_steps(world.mdp, rng, 2))
+    return algorithm.plan()
+
+
+@pytest.mark.parametrize("world", ["tabular", "low rank"])
+@pytest.mark.parametrize("own", [ThreeNorms, MeanReach])
+def test_an_own_set_has_the_same_values_compiled_and_in_numpy(world, own):
+    found, wanted = (plan_of(WORLDS[world](4), compiled=c, set=own(), **SMALL) for c in (True, False))
+    np.testing.assert_allclose(found.values, wanted.values, rtol=0, atol=EXACT)
+    np.testing.assert_array_equal(found.policy, wanted.policy)
+
+
+@pytest.mark.parametrize("world", ["tabular", "low rank"])
+def test_three_norms_are_three_times_the_radius(world):
+    """The identity behind the test above: what is compared is the user's bound, not the ball's."""
+    ours = plan_of(WORLDS[world](4), compiled=True, set=ThreeNorms(), **SMALL)
+    wider = plan_of(WORLDS[world](4), compiled=True, set="frobenius", exploration=3.0, **SMALL)
+    plain = plan_of(WORLDS[world](4), compiled=True, set="frobenius", **SMALL)
+    np.testing.assert_allclose(ours.values, wider.values, rtol=0, atol=EXACT)
+    assert (ours.values - plain.values).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"set": ThreeNorms(), **SMALL},
+        {"set": MeanReach(), "radius": "constant", "beta": 0.03},
+        {"set": "frobenius", "radius": GrowingRadius()},
+    ],
+    ids=["split", "reach", "radius"],
+)
+def test_whole_episodes_are_the_same_compiled_and_in_numpy(settings):
+    runs = [
+        Simulation(SHORT_RIVER, n_episodes=25, seeds=[0, 1], settings=settings, compiled=compiled, certify=True)
+        for compiled in (True, False)
+    ]
+    assert not any(run.is_compiled for run in runs)  # the loops know neither
+    found, wanted = (run.run() for run in runs)
+    for name in ("upper", "regret", "returns", "certified"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=0, atol=1e-11, err_msg=name)
+    assert np.ptp(wanted.upper) > 0.01
+
+
+def test_a_form_that_is_declared_is_used():
+    class Declared(FrobeniusBall):
+        compiled_form = CompiledForm()
+
+        def split(self, v):
+            return Split(np.zeros(len(v)), v, np.linalg.norm(v, axis=1))
+
+    class Renamed(FrobeniusBall):
+        name = "mine"
+
+    assert ThreeNorms.compiled_form is None
+    assert Declared.compiled_form == Renamed.compiled_form == FrobeniusBall.compiled_form
+    run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": Declared(), **SMALL}, compiled=True)
+    assert run.is_compiled
+    plain = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": "frobenius", **SMALL}, compiled=False)
+    np.testing.assert_allclose(run.run().upper, plain.run().upper, rtol=0, atol=1e-11)
+
+
+def test_what_is_overridden_has_no_proof_until_it_declares_one():
+    class Proven(FrobeniusBall):
+        guarantee = True
+
+        def split(self, v):
+            return super().split(v)
+
+    class Smaller(ColumnBall):
+        factor = 0.1
+
+    class Uncounted(Intersection):
+        shares = 1
+
+    class Clipped(FrobeniusBall):
+        is_normalised = True
+
+    class Renamed(NormalisedBall):
+        name = "mine"
+
+    words = "the confidence set declares no proof"
+    for kind in (ThreeNorms, MeanReach, Smaller, Uncounted, Clipped):
+        assert kind().guarantee == words
+    assert Proven().guarantee is True
+    assert Renamed().guarantee is True
+    agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0, set=ThreeNorms())
+    assert agent.guarantee == words
+    assert agent.certificate().guarantee == words
+
+
+def test_a_radius_that_is_overridden_has_no_proof_and_is_not_local():
+    class Renamed(BlockRadius):
+        name = "mine"
+
+    class Local(BlockRadius):
+        guarantee = True
+
+        def __call__(self, inputs):
+            return 2.0 * super().__call__(inputs)
+
+        def is_local(self, n_episodes):
+            return True
+
+    words = "the radius declares no proof"
+    assert GrowingRadius().guarantee == words
+    assert not GrowingRadius().is_local(100)
+    assert Renamed().guarantee is True
+    assert Renamed().is_local(None)
+    assert Local().guarantee is True
+    assert Local().is_local(None)
+    assert ConstantRadius().is_local(None)
+    agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0, radius=GrowingRadius())
+    assert agent.guarantee == words
+    assert agent.certificate().guarantee is True  # a certificate uses the proven radius, whatever the agent's
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_of_ours_keeps_its_compiled_form(name):
+    """The rules above must not disarm the library's own sets."""
+    run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": name}, compiled=True)
+    assert run.is_compiled
+    assert (run.algorithm.confidence.set.guarantee is True) == (name != "column-printed")

@@ -323,8 +323,12 @@ def test_a_change_of_unit_starts_the_points_anew():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"features": name, "budget": 30} for name in ("fourier", "nystroem", "fourier-basis", "tiles")]
-    + [{"transformer": RBFSampler(n_components=20, random_state=0)}, {"kernel": RBF(0.5)}],
+    [
+        *({"features": name, "budget": 30} for name in ("fourier", "nystroem", "fourier-basis")),
+        pytest.param({"features": "tiles"}, marks=pytest.mark.slow),
+        {"transformer": RBFSampler(n_components=20, random_state=0)},
+        {"kernel": RBF(0.5)},
+    ],
     ids=str,
 )
 def test_every_representation_is_saved_and_goes_on(tmp_path, settings):

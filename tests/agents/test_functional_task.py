@@ -162,6 +162,7 @@ def test_an_observation_that_changes_in_place_is_copied():
     np.testing.assert_array_equal(agents[0].algorithm.cross_moment, agents[1].algorithm.cross_moment)
 
 
+@pytest.mark.slow
 def test_every_replica_has_the_constants_of_its_own_columns():
     settings = {"env_settings": {"side": 30}, "columns": 60, "preset": "practical", "n_episodes": 15}
     together = run_seeds("soft-grid", seeds=[0, 1, 2], **settings)
@@ -241,6 +242,7 @@ def test_next_states_of_a_mixture_follow_its_law():
     assert stats.chisquare(seen[law > 0], n * law[law > 0]).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_columns_too_few_for_psi_are_drawn_again():
     """About one draw in thirty of 40 columns misses a region of SoftGrid; 60 episodes go through."""
     found = run_seeds("soft-grid", n_episodes=60, seeds=2, env_settings={"side": 30}, preset="practical", columns=40)

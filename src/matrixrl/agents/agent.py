@@ -99,7 +99,7 @@ class Agent:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.mdp is not None and problem.measures_regret
+        measures = problem.measures_regret and algorithm.has_policy_table
         self._algorithm = algorithm
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog()

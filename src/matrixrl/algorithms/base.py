@@ -183,6 +183,11 @@ class Algorithm(Startable):
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
 
     @property
+    def has_policy_table(self) -> bool:
+        """Whether `policy_table` can be asked where the MDP is known, so that exact regret can be measured."""
+        return True
+
+    @property
     def n_replicas(self) -> int:
         """Number of replicas B."""
         return len(self.seeds)

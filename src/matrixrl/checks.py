@@ -82,15 +82,15 @@ def number(
     return x
 
 
-def index(argument: str, value: object, *, size: int, remedy: str) -> int:
-    """Return `value` as an int in 0 … size-1; NumPy integers and 0-d arrays of integers are accepted."""
+def index(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int:
+    """Return `value` as an int in first … first+size-1; NumPy integers and 0-d arrays of integers are accepted."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         fail(argument, "must be a whole number", repr(value), remedy)
     i = int(value)
-    if not 0 <= i < size:
-        fail(argument, f"must be in 0 … {size - 1}", i, remedy)
+    if not first <= i < first + size:
+        fail(argument, f"must be in {first} … {first + size - 1}", i, remedy)
     return i
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.checks import index
+
 __all__ = [
     "BoolArray",
     "Bounds",
@@ -158,7 +160,10 @@ class Policy:
 
     def action(self, state: int, stage: int) -> int:
         """Return the action at a state and stage; state and action have the environment's numbers."""
-        return int(self.table[stage, state - self.first_state]) + self.first_action
+        horizon, n_states = self.table.shape
+        h = index("stage", stage, size=horizon, remedy="Stages count from 0.")
+        s = index("state", state, size=n_states, first=self.first_state, remedy="Give a state of observation_space.")
+        return int(self.table[h, s - self.first_state]) + self.first_action
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
         """Return the table (H, S) as an array."""

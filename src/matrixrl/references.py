@@ -45,7 +45,7 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
 
     Raises:
         UntrustedCode: It is not allowed.
-        InvalidInput: The module or the name does not exist, or its import failed.
+        InvalidInput: The module or the name does not exist, or its import raised an error, which is the cause.
     """
     refuse_untrusted(what, value, trust_code=trust_code)
     module, _, path = value.partition(":")
@@ -57,6 +57,11 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
         raise InvalidInput(
             f"{what} must name something that can be imported; got {value!r} ({error}). Check the spelling, and that "
             "the package is installed or on PYTHONPATH."
+        ) from error
+    except Exception as error:  # whatever the user's own module raises
+        raise InvalidInput(
+            f"{what} must name something that can be imported; got {value!r}, whose import raised "
+            f"{type(error).__name__}: {error}. Correct the module."
         ) from error
     return found
 

@@ -138,8 +138,7 @@ class Streams:
         return np.stack(rows) if rows else np.empty((0, _WORDS), dtype=np.uint64)
 
     def from_array(self, array: NDArray[Any]) -> None:
-        """Take the states that `to_array` returned."""
+        """Take the states that `to_array` returned; an array that is refused changes nothing."""
         if array.shape != (len(self._all), _WORDS):
             fail("streams", f"must have shape {(len(self._all), _WORDS)}", array.shape, "Use an intact file.")
-        for rng, words in zip(self._all, array, strict=True):
-            restore(rng, state_of(stream_from_array(words)))
+        self.rewind([state_of(stream_from_array(words)) for words in array])

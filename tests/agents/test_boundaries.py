@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from agents.helpers import RaiseOnce, assert_same_arrays
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, make, run_seeds, solve
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Features, OneHotPsi, TablePhi
@@ -33,7 +34,7 @@ def test_a_distribution_of_first_states_enters_values_regret_and_bounds():
     result = run_seeds(mdp, n_episodes=400, seeds=8)
     assert result.optimal_value == pytest.approx(start @ values)
     assert (result.upper >= result.optimal_value - 1e-9).all()
-    assert result.upper[0, 0] == pytest.approx(start @ MatrixRL(mdp, seed=0).engine.plan().values[0, 0])
+    assert result.upper[0, 0] == pytest.approx(start @ MatrixRL(mdp, seed=0).algorithm.plan().values[0, 0])
     shortfall = (result.optimal_value - result.returns - result.regret).mean()
     assert abs(shortfall) < 5 * result.returns.std() / np.sqrt(result.returns.size)
 
@@ -45,9 +46,8 @@ def test_negative_rewards_and_an_end_state_keep_optimism(radius):
     result = run_seeds(env, n_episodes=60, seeds=2, radius=radius)
     assert result.optimistic_share == 1.0
     agent = MatrixRL(gym.make("CliffWalking-v1"), horizon=12, seed=0, radius=radius)
-    plan = agent.engine.plan()
-    end = agent.task.end_state
-    own_unit = plan.values[0, :, end] * agent.task.unit + np.arange(12, -1, -1) * agent.task.reward_range[0]
+    plan, task = agent.algorithm.plan(), agent.problem.task
+    own_unit = plan.values[0, :, task.end_state] * task.unit + np.arange(12, -1, -1) * task.reward_range[0]
     np.testing.assert_allclose(own_unit, 0.0, atol=1e-9)
 
 
@@ -60,8 +60,8 @@ def test_steps_after_the_end_teach_nothing():
     agent = MatrixRL(make("gym:FrozenLake-v1", horizon=50), seed=0, n_episodes=1)
     history = agent.learn(1)
     assert history.lengths[0] < 50
-    assert simulation.engine.design.counts.sum() == history.lengths[0]
-    np.testing.assert_array_equal(simulation.engine.design.counts, agent.engine.design.counts)
+    assert simulation.algorithm.design.counts.sum() == history.lengths[0]
+    np.testing.assert_array_equal(simulation.algorithm.design.counts, agent.algorithm.design.counts)
     assert simulated.n_episodes == 1
 
 
@@ -109,36 +109,22 @@ def test_degenerate_features_are_refused(features, words):
         MatrixRL(make("river-swim", n_states=4), **features())
 
 
-class InterruptOnce:
-    """Raises KeyboardInterrupt at one chosen call of a method."""
-
-    def __init__(self, target, name, at):
-        self.calls, self.at, self.whole = 0, at, getattr(target, name)
-        setattr(target, name, self)
-
-    def __call__(self, *args, **kwargs):
-        self.calls += 1
-        if self.calls == self.at:
-            raise KeyboardInterrupt
-        return self.whole(*args, **kwargs)
-
-
 @pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.3}], ids=str)
 @pytest.mark.parametrize("at", [1, 9, 60, 130])
 def test_an_interrupted_run_that_goes_on_is_the_uninterrupted_one(at, settings):
     whole = MatrixRL(make("river-swim", n_states=4, horizon=8), seed=3, preset="practical", **settings)
     expected = whole.learn(20)
     agent = MatrixRL(make("river-swim", n_states=4, horizon=8), seed=3, preset="practical", **settings)
-    InterruptOnce(agent.problem.env.unwrapped, "step", at)
+    RaiseOnce(agent.problem.env.unwrapped, "step", at)
     with pytest.raises(KeyboardInterrupt):
         agent.learn(20)
-    assert agent.running is None
+    assert agent.open_episodes == ()
     done = agent.n_episodes
     assert done == (at - 1) // 8
     resumed = agent.learn(20 - done)
     np.testing.assert_array_equal(resumed.returns, expected.returns)
     np.testing.assert_array_equal(resumed.upper, expected.upper)
-    assert agent.engine.random_states() == whole.engine.random_states()
+    assert_same_arrays(agent.algorithm.state(), whole.algorithm.state())
 
 
 @pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.3}], ids=str)
@@ -147,7 +133,7 @@ def test_an_interrupted_simulation_goes_on_too(settings):
 
     expected = run_seeds("river-swim", n_episodes=15, seeds=2, **settings)
     simulation = Simulation("river-swim", n_episodes=15, seeds=[0, 1], settings=settings)
-    InterruptOnce(simulation.judge, "regret", 6)
+    RaiseOnce(simulation.evaluator, "regret", 6)
     with pytest.raises(KeyboardInterrupt):
         simulation.run()
     assert simulation.result().n_episodes == 5

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from agents.helpers import assert_same_arrays
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, Task, make
 
 PROBLEMS = {
@@ -33,9 +34,7 @@ def test_stop_save_load_go_on_is_bitwise_an_uninterrupted_run(name, settings, tm
         part = MatrixRL.load(tmp_path / "agent.npz", env=PROBLEMS[name]())
     for column in ("returns", "lengths", "upper", "alarms", "regret"):
         np.testing.assert_array_equal(getattr(part.history, column), getattr(uninterrupted, column))
-    for key, array in whole.engine.arrays().items():
-        np.testing.assert_array_equal(part.engine.arrays()[key], array)
-    assert part.engine.random_states() == whole.engine.random_states()
+    assert_same_arrays(part.algorithm.state(), whole.algorithm.state())
     after, before = part.problem.env.unwrapped, whole.problem.env.unwrapped
     assert after.np_random.bit_generator.state == before.np_random.bit_generator.state
     assert part.settings == whole.settings
@@ -60,7 +59,7 @@ def test_a_save_in_the_middle_of_an_episode_goes_on_there(tmp_path):
             nightly.observe(state, action, 0.5, following)
             state = following
         assert steady.end_episode() == nightly.end_episode()
-    np.testing.assert_array_equal(steady.engine.cross_moment, nightly.engine.cross_moment)
+    np.testing.assert_array_equal(steady.algorithm.cross_moment, nightly.algorithm.cross_moment)
 
 
 def test_a_loaded_agent_predicts_without_an_environment(tmp_path):
@@ -159,7 +158,7 @@ def test_every_flipped_byte_is_refused_or_harmless(saved, tmp_path):
             loaded = MatrixRL.load(tmp_path / "rot")
         except CheckpointError:
             continue
-        np.testing.assert_array_equal(loaded.engine.cross_moment, truth.engine.cross_moment)
+        np.testing.assert_array_equal(loaded.algorithm.cross_moment, truth.algorithm.cross_moment)
 
 
 def test_foreign_files(tmp_path):
@@ -177,10 +176,29 @@ def test_foreign_files(tmp_path):
             MatrixRL.load(tmp_path / name)
 
 
-def test_newer_versions_say_upgrade(saved, tmp_path):
+def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path):
+    assert header_of(saved)["version"] == 3
     with_header(saved, tmp_path / "new", version=99)
-    with pytest.raises(CheckpointError, match="format 99, newer than"):
+    with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
+    with_header(saved, tmp_path / "old", version=2)
+    with pytest.raises(CheckpointError, match="format 2, older than the 3 that this matrixrl reads"):
+        MatrixRL.load(tmp_path / "old")
+
+
+@pytest.mark.parametrize("words", [np.zeros(6, dtype=np.uint64), np.ones(5, dtype=np.uint64), np.ones(6)])
+def test_a_damaged_stream_of_the_environment_is_refused(saved, tmp_path, words):
+    rewrite(saved, tmp_path / "odd", {"env_stream.npy": npy(words)})
+    with pytest.raises(CheckpointError, match="random state must be one that matrixrl saved"):
+        MatrixRL.load(tmp_path / "odd", make("linear-mdp", n_states=20, d=4, horizon=3))
+
+
+@pytest.mark.parametrize("advised", [[], [99, 0], [0, 9], [0, 0.5], [0], 3, [[0], 0]], ids=str)
+def test_damaged_advice_is_refused(saved, tmp_path, advised):
+    episodes = [{"terminated": False, "off_plan": False, "advised": advised}]
+    with_header(saved, tmp_path / "odd", episodes=episodes)
+    with pytest.raises(CheckpointError, match="cannot be restored"):
+        MatrixRL.load(tmp_path / "odd")
 
 
 class Bomb:
@@ -191,7 +209,7 @@ class Bomb:
 def test_pickles_are_never_opened(saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hostile = npy(np.array([Bomb()], dtype=object))
-    for member in ("header.npy", "reward.npy", "learned_cross_moment.npy", "extra.npy"):
+    for member in ("header.npy", "problem_reward.npy", "learned_cross_moment.npy", "extra.npy"):
         rewrite(saved, tmp_path / "hostile", {member: hostile})
         with pytest.raises(CheckpointError, match="type object"):
             MatrixRL.load(tmp_path / "hostile")
@@ -201,7 +219,7 @@ def test_pickles_are_never_opened(saved, tmp_path, monkeypatch):
 def test_arrays_that_claim_more_than_the_file_holds_are_refused_before_allocation(saved, tmp_path):
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)})
-    rewrite(saved, tmp_path / "huge", {"reward.npy": buffer.getvalue()})
+    rewrite(saved, tmp_path / "huge", {"problem_reward.npy": buffer.getvalue()})
     with pytest.raises(CheckpointError, match="claims"):
         MatrixRL.load(tmp_path / "huge")
 
@@ -219,30 +237,25 @@ def test_compressed_members_are_refused(saved, tmp_path):
     [
         {"agent": "kernel-matrix-rl"},
         {"agent": ...},
+        {"algorithm": ...},
         {"settings": 5},
         {"settings": {}},
         {"settings": ...},
+        {"objects": ...},
         {"seed": "zero"},
         {"seed": -1},
-        {"episode": 77},
-        {"episode": 3.5},
-        {"horizon": 0},
-        {"horizon": "long"},
-        {"reward_range": [0]},
-        {"reward_range": None},
-        {"end_state": 999},
         {"first_state": 999},
         {"first_state": ...},
-        {"n_observed": 10**9},
-        {"streams": []},
-        {"streams": [{"bit_generator": "MT19937"}]},
-        {"phi": "one-hot"},
-        {"psi": "one-hot"},
+        {"problem": ...},
+        {"episodes": ...},
+        {"episodes": [{}]},
+        {"episodes": 3},
         {"compiled": "maybe"},
         {"version": "one"},
         {"version": 0},
         {"format": "other"},
     ],
+    ids=str,
 )
 def test_headers_that_do_not_fit_are_refused(saved, tmp_path, change):
     with_header(saved, tmp_path / "odd", **change)
@@ -251,26 +264,63 @@ def test_headers_that_do_not_fit_are_refused(saved, tmp_path, change):
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "other"},
+        {"kind": ...},
+        {"horizon": 0},
+        {"horizon": "long"},
+        {"reward_range": [0]},
+        {"reward_range": None},
+        {"end_state": 999},
+        {"n_observed": 10**9},
+        {"n_observed": ...},
+        {"first_state": "x"},
+        {"first_action": 0.5},
+        {"phi": "one-hot"},
+        {"psi": "one-hot"},
+    ],
+    ids=str,
+)
+def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, change):
+    changed = {**header_of(saved)["problem"], **change}
+    with_header(saved, tmp_path / "odd", problem={k: v for k, v in changed.items() if v is not ...})
+    with pytest.raises(CheckpointError):
+        MatrixRL.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize(
     ("member", "array"),
     [
-        ("reward.npy", np.full((20, 5), np.nan)),
-        ("reward.npy", np.zeros((20, 4))),
-        ("reward.npy", np.full((20, 5), 7.0)),
-        ("reward.npy", np.zeros(3)),
-        ("start.npy", np.ones(20)),
-        ("phi.npy", np.zeros((20, 5))),
-        ("psi.npy", np.zeros((20, 4))),
+        ("problem_reward.npy", np.full((20, 5), np.nan)),
+        ("problem_reward.npy", np.zeros((20, 4))),
+        ("problem_reward.npy", np.full((20, 5), 7.0)),
+        ("problem_reward.npy", np.zeros(3)),
+        ("problem_start.npy", np.ones(20)),
+        ("problem_phi.npy", np.zeros((20, 5))),
+        ("problem_psi.npy", np.zeros((20, 4))),
         ("learned_cross_moment.npy", np.zeros((1, 4, 5))),
         ("learned_design.npy", np.zeros((1, 4, 4), dtype=np.float32)),
         ("learned_width_sq.npy", np.full((1, 100), np.inf)),
         ("history_returns.npy", np.zeros(3)),
-        ("plan_policy.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
-        ("plan_policy.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
-        ("step_following.npy", np.array([99])),
-        ("step_actions.npy", np.array([0.5])),
-        ("rewards.npy", np.zeros(9)),
+        ("plan_0_policy.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
+        ("plan_0_policy.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
+        ("episode_0_next_states.npy", np.array([99])),
+        ("episode_0_actions.npy", np.array([0.5])),
+        ("episode_0_rewards.npy", np.zeros(9)),
         ("learned_refresh.npy", None),
-        ("step_states.npy", None),
+        ("learned_episode.npy", np.array(77)),
+        ("learned_episode.npy", np.array(3.5)),
+        ("learned_episode.npy", np.array(-1)),
+        ("learned_episode.npy", None),
+        ("learned_n_plans.npy", np.array([-1])),
+        ("learned_n_plans.npy", np.array([1, 1])),
+        ("learned_streams.npy", np.zeros((0, 6), dtype=np.uint64)),
+        ("learned_streams.npy", np.zeros((1, 6), dtype=np.uint64)),
+        ("learned_streams.npy", np.ones((1, 6))),
+        ("plan_0_values.npy", None),
+        ("plan_0_empty.npy", np.zeros((1, 1), dtype=np.int64)),
+        ("episode_0_states.npy", None),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, member, array):
@@ -309,7 +359,7 @@ def test_negative_counts_are_refused(tmp_path):
 def test_odd_shapes_in_array_headers(saved, tmp_path, shape):
     text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     raw = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
-    rewrite(saved, tmp_path / "odd", {"reward.npy": raw})
+    rewrite(saved, tmp_path / "odd", {"problem_reward.npy": raw})
     with pytest.raises(CheckpointError):
         MatrixRL.load(tmp_path / "odd")
 
@@ -317,7 +367,7 @@ def test_odd_shapes_in_array_headers(saved, tmp_path, shape):
 def test_an_encrypted_member_and_an_endless_header(saved, tmp_path):
     data = bytearray(saved.read_bytes())
     with zipfile.ZipFile(saved) as archive:
-        offset = archive.getinfo("reward.npy").header_offset
+        offset = archive.getinfo("problem_reward.npy").header_offset
     data[offset + 6] |= 1
     start = data.rindex(b"PK\x01\x02")
     for match in range(start + 1):
@@ -328,7 +378,7 @@ def test_an_encrypted_member_and_an_endless_header(saved, tmp_path):
         MatrixRL.load(tmp_path / "locked")
     text = "{'descr': '<f8', 'shape': (((((".ljust(117) + "\n"
     raw = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
-    rewrite(saved, tmp_path / "endless", {"reward.npy": raw})
+    rewrite(saved, tmp_path / "endless", {"problem_reward.npy": raw})
     with pytest.raises(CheckpointError):
         MatrixRL.load(tmp_path / "endless")
 
@@ -336,7 +386,7 @@ def test_an_encrypted_member_and_an_endless_header(saved, tmp_path):
 def test_a_large_dimension_is_not_allocated_on_the_word_of_a_small_file(saved, tmp_path):
     wide = np.zeros((20, 5, 600))
     wide[:, :, 0] = 1.0
-    change = {"phi.npy": npy(wide), "learned_cross_moment.npy": npy(np.zeros((1, 600, 4)))}
+    change = {"problem_phi.npy": npy(wide), "learned_cross_moment.npy": npy(np.zeros((1, 600, 4)))}
     rewrite(saved, tmp_path / "odd", change)
     with pytest.raises(CheckpointError, match="design must have shape"):
         MatrixRL.load(tmp_path / "odd")

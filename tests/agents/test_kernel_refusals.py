@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_approximation import RBFSampler
 
+from agents.helpers import assert_same_agent, assert_same_arrays
 from continuum import Buffer
 from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, make
 
@@ -19,11 +20,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     with np.load(tmp_path / "a") as archive:
         arrays = dict(archive)
     for name, value in {
-        "learned_z": np.zeros((3, 3)),
-        "learned_data_actions": np.full(60, 9),
-        "learned_data_obs": np.full((60, 2), np.nan),
-        "learned_map_factor": np.zeros((2, 2)),
-        "learned_seen": -np.ones(2),
+        "learned_0_z": np.zeros((3, 3)),
+        "learned_0_data_actions": np.full(60, 9),
+        "learned_0_data_obs": np.full((60, 2), np.nan),
+        "learned_0_map_factor": np.zeros((2, 2)),
+        "learned_0_seen": -np.ones(2),
         "history_returns": np.zeros(9),
     }.items():
         np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
@@ -72,16 +73,13 @@ def test_a_kernel_that_fails_half_way_leaves_no_trace():
     env = make("mountain-car", horizon=30)
     agent = KernelMatrixRL(env, kernel=kernel, seed=0)
     agent.learn(2)
-    before = {name: array.copy() for name, array in agent.engine.arrays().items()}
+    before = agent.algorithm.state()
     calls.clear()
     kernel.broken, kernel.after = True, 34  # after the 30 queries of acting, while the episode is folded in
     with pytest.raises(RuntimeError, match="broken"):
         agent.learn(1)
     kernel.broken = False
-    after = agent.engine.arrays()
-    assert before.keys() == after.keys()
-    for name in before:
-        np.testing.assert_array_equal(before[name], after[name])
+    assert_same_arrays(agent.algorithm.state(), before)
     agent.learn(1)
 
 
@@ -94,7 +92,9 @@ def test_a_checkpoint_wants_the_same_rewards(tmp_path):
     odd = KernelMatrixRL(Buffer(), horizon=5, reward_range=(-2.0, 7.0), seed=0)
     odd.learn(1)
     odd.save(tmp_path / "b")
-    assert KernelMatrixRL.load(tmp_path / "b", Buffer()).engine.reward_range == (-2.0, 7.0)
+    loaded = KernelMatrixRL.load(tmp_path / "b", Buffer())
+    assert loaded.problem.task.reward_range == (-2.0, 7.0)
+    assert_same_agent(loaded, odd)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,6 @@ def test_bad_calls_are_named():
         with pytest.raises(InvalidInput, match="action must"):
             agent.observe(np.zeros(4), action, 1.0, np.zeros(4))
     with pytest.raises(InvalidInput, match="obs must"):
-        agent.value(np.zeros((3, 5)))
+        agent.value(np.zeros((3, 5)), stage=0)
     with pytest.raises(InvalidInput, match="horizon must be 200"):
         KernelMatrixRL(make("cart-pole", sparse=True), horizon=8)

@@ -4,9 +4,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from matrixrl import FiniteMDP, InvalidInput, MatrixRL, ProtocolError, Task, make
+from agents.helpers import Hidden
+from matrixrl import Agent, FiniteMDP, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.problems import MDPEnv, tabular
-from worlds import Hidden
+
+
+class Pictures(gym.Env):
+    """Observations that are neither numbers nor vectors."""
+
+    observation_space, action_space = gym.spaces.MultiBinary(3), gym.spaces.Discrete(2)
 
 
 @pytest.fixture
@@ -19,7 +25,7 @@ def play_by_hand(agent, env, episodes, seed):
     for i in range(episodes):
         obs, _ = env.reset(seed=seed if i == 0 else None)
         agent.begin_episode()
-        for _ in range(agent.task.horizon):
+        for _ in range(agent.problem.task.horizon):
             action = agent.act(obs)
             following, reward, terminated, truncated, _ = env.step(action)
             agent.observe(obs, action, reward, following, terminated)
@@ -34,10 +40,10 @@ def test_ask_and_tell_is_learn():
 
     learner = MatrixRL(make("river-swim", n_states=4), seed=5, preset="practical")
     learner.learn(20)
-    advisor = MatrixRL(learner.task, seed=5, preset="practical")
+    advisor = MatrixRL(learner.problem.task, seed=5, preset="practical")
     play_by_hand(advisor, make("river-swim", n_states=4), 20, stream_seed(5, "env"))
     np.testing.assert_array_equal(advisor.history.returns, learner.history.returns)
-    np.testing.assert_array_equal(advisor.engine.cross_moment, learner.engine.cross_moment)
+    np.testing.assert_array_equal(advisor.algorithm.cross_moment, learner.algorithm.cross_moment)
     assert advisor.history.regret is None  # it never saw an MDP
 
 
@@ -48,12 +54,11 @@ def test_calls_out_of_order_are_refused_and_change_nothing(agent):
         agent.observe(0, 0, 0.0, 0)
     with pytest.raises(ProtocolError, match="end_episode was called outside"):
         agent.end_episode()
+    agent.abandon_episode()  # of none
     agent.begin_episode()
-    with pytest.raises(ProtocolError, match="begin_episode was called inside"):
-        agent.begin_episode()
-    with pytest.raises(ProtocolError, match="before any observe"):
+    with pytest.raises(ProtocolError, match="before any step was observed; abandon it instead"):
         agent.end_episode()
-    with pytest.raises(ProtocolError, match="learn was called inside an episode"):
+    with pytest.raises(ProtocolError, match="learn was called while an episode is open"):
         agent.learn(1)
     for _ in range(3):
         agent.observe(0, 0, 0.0, 0)
@@ -88,7 +93,7 @@ def test_bad_observations_are_refused_and_change_nothing(agent, args, words):
     with pytest.raises(InvalidInput) as caught:
         agent.observe(*args)
     assert words in str(caught.value)
-    assert agent.running.stage == 1
+    assert agent.open_episodes[0].stage == 1
     agent.observe(1, 1, 0.0, 2)
     assert agent.end_episode().length == 2
 
@@ -99,7 +104,7 @@ def test_somebody_may_act_otherwise_and_the_agent_still_learns(agent):
         agent.observe(0, 1 - agent.act(0), 0.0, 0)
     episode = agent.end_episode()
     assert episode.regret is None  # the plan was not what was played
-    assert agent.engine.design.counts.sum() == 3
+    assert agent.algorithm.design.counts.sum() == 3
 
 
 def test_predict_changes_nothing_not_even_a_random_stream():
@@ -109,9 +114,9 @@ def test_predict_changes_nothing_not_even_a_random_stream():
         plain.learn(1)
         curious.predict(0, stage=3)
         curious.learn(1)
-        curious.predict(1)
+        curious.predict(1, stage=0)
     np.testing.assert_array_equal(plain.history.returns, curious.history.returns)
-    assert curious.policy.shape == (24, 6)
+    assert np.asarray(curious.policy).shape == curious.policy.table.shape == (24, 6)
     with pytest.raises(InvalidInput, match="stage must be in 0 … 23"):
         curious.predict(0, stage=24)
 
@@ -123,7 +128,7 @@ def test_the_learned_policy_is_nearly_optimal():
     agent = MatrixRL(env, seed=0, preset="practical")
     agent.learn(500)
     mdp = env.unwrapped.mdp
-    value = evaluate(mdp, agent.policy.astype(int))[0, 0]
+    value = evaluate(mdp, agent.policy.table.astype(int))[0, 0]
     assert value > 0.98 * solve(mdp).start_value
 
 
@@ -165,7 +170,7 @@ def test_an_error_in_the_environment_leaves_the_agent_after_the_last_whole_episo
     with pytest.raises(RuntimeError, match="wheel"):
         agent.learn(10)
     assert agent.n_episodes == 3
-    assert agent.running is None
+    assert agent.open_episodes == ()
     assert agent.learn(2).n_episodes == 5
 
 
@@ -207,15 +212,23 @@ def test_bad_settings(settings, words):
 
 def test_bad_problems_and_calls():
     with pytest.raises(InvalidInput, match="problem must be a Gymnasium environment"):
-        MatrixRL("river-swim")
+        MatrixRL(3)
+    with pytest.raises(InvalidInput, match="Did you mean 'river-swim'"):
+        MatrixRL("river-swin")
+    with pytest.raises(InvalidInput, match="env_settings must be empty for an environment that is already made"):
+        MatrixRL(make("river-swim"), env_settings={"n_states": 4})
     with pytest.raises(InvalidInput, match="n_episodes must be at least 1"):
         MatrixRL(make("river-swim")).learn(0)
     with pytest.raises(ProtocolError, match="ask and tell"):
         MatrixRL(Task(np.zeros((2, 2)), 3)).learn(1)
     with pytest.raises(InvalidInput, match="horizon cannot be changed"):
         MatrixRL(make("river-swim"), horizon=5)
-    with pytest.raises(InvalidInput, match="must have discrete states and actions"):
+    with pytest.raises(InvalidInput, match=r"must have numbered states.*vectors as observations.*KernelMatrixRL"):
         MatrixRL(gym.make("CartPole-v1"))
+    with pytest.raises(InvalidInput, match="must have discrete states and actions"):
+        MatrixRL(Pictures(), reward=np.zeros((2, 2)), horizon=3)
+    with pytest.raises(InvalidInput, match=r"algorithm must be an algorithm.*Such as PSRL"):
+        Agent(make("river-swim"), "psrl")
 
 
 def test_seeds_are_kept_even_when_none_was_given():

@@ -1,7 +1,22 @@
 """One agent shell over any algorithm, and the constructors of MatrixRL, KernelMatrixRL and the baselines."""
 
 from matrixrl.agents.agent import Agent
-from matrixrl.agents.baselines import BASELINE_AGENTS, BaselineAgent
+from matrixrl.agents.baselines import (
+    BASELINE_AGENTS,
+    BaselineAgent,
+    EpsilonGreedyAgent,
+    KernelUCBAgent,
+    KernelUCBVIAgent,
+    LinUCBAgent,
+    LSVIUCBAgent,
+    PSRLAgent,
+    QLearningAgent,
+    RandomPlayAgent,
+    RLSVIAgent,
+    UCBVIAgent,
+    UCRL2Agent,
+    UCRLVTRAgent,
+)
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.matrix_rl import KernelMatrixRL, MatrixRL
 
@@ -12,4 +27,24 @@ AGENTS: dict[str, type[Agent]] = {
 }
 """Every agent by the name used on the command line."""
 
-__all__ = ["AGENTS", "BASELINE_AGENTS", "Agent", "BaselineAgent", "KernelMatrixRL", "MatrixRL", "OpenEpisode"]
+__all__ = [
+    "AGENTS",
+    "BASELINE_AGENTS",
+    "Agent",
+    "BaselineAgent",
+    "EpsilonGreedyAgent",
+    "KernelMatrixRL",
+    "KernelUCBAgent",
+    "KernelUCBVIAgent",
+    "LSVIUCBAgent",
+    "LinUCBAgent",
+    "MatrixRL",
+    "OpenEpisode",
+    "PSRLAgent",
+    "QLearningAgent",
+    "RLSVIAgent",
+    "RandomPlayAgent",
+    "UCBVIAgent",
+    "UCRL2Agent",
+    "UCRLVTRAgent",
+]

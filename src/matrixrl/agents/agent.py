@@ -106,7 +106,7 @@ class Agent:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.mdp is not None and problem.measures_regret
+        measures = problem.measures_regret and algorithm.has_policy_table
         self._algorithm = algorithm
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog()
@@ -128,7 +128,7 @@ class Agent:
     @property
     def settings(self) -> Any:
         """The settings of the algorithm."""
-        return self._algorithm.settings
+        return getattr(self._algorithm, "settings", None)
 
     @property
     def seed(self) -> int:
@@ -202,7 +202,7 @@ class Agent:
     def policy(self) -> Policy:
         """The policy that `predict` follows, as a table of a problem with numbered states."""
         table = self._algorithm.policy_table(self._advised_plan())[0]
-        words = f"plan of {self.name} from {self.n_episodes} episodes, as `predict` follows it"
+        words = f"plan of {self._algorithm.name} from {self.n_episodes} episodes, as `predict` follows it"
         return Policy(table, words, self.problem.first_state, self.problem.first_action)
 
     def certificate(self) -> Certificate:
@@ -250,7 +250,8 @@ class Agent:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
         certifies = certify or until_gap is not None
         if certifies and not self._algorithm.certifies:
-            fail("certify", f"must be left out for {self.name}, which has no certificates", True, "Use MatrixRL.")
+            rule = f"must be left out for {self._algorithm.name}, which has no certificates"
+            fail("certify", rule, True, "Use MatrixRL.")
         play_episodes(
             self,
             self.problem.env,
@@ -325,7 +326,7 @@ class Agent:
             certificate=episode._certificate,
         )
         with uninterrupted():
-            self._algorithm.update(episode.steps())
+            self._algorithm.update(episode.steps(), plan)
             self._log.append(record)
             self._abandon(episode)
             self._advice = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -11,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.algorithms import Algorithm, Startable
+from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.registry import saved_class
 from matrixrl.archive import read_archive, refusing, write_archive
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, index, integer
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Phi, Psi
+from matrixrl.features import Phi, Psi, TablePhi
 from matrixrl.problems import Problem
 from matrixrl.problems.saving import save_problem, unpack_problem
 from matrixrl.records import HistoryLog
@@ -33,7 +34,13 @@ A = TypeVar("A", bound="Agent")
 Arrays = dict[str, NDArray[Any]]
 _KIND = "matrixrl-agent"
 _HISTORY = ("returns", "lengths", "upper", "alarms", "regret", "certified_lower", "certified_upper")
-_MAY_BE_NAN = {"history_regret", "history_certified_lower", "history_certified_upper", "history_upper"}
+_MAY_BE_NAN = {
+    "problem_fingerprint",  # of a problem without an end state, a start or a range of rewards
+    "history_regret",
+    "history_certified_lower",
+    "history_certified_upper",
+    "history_upper",
+}
 _MAY_BE_INFINITE = {"learned_kept_logdet"}
 _STEPS = ("states", "actions", "rewards", "next_states")
 
@@ -42,7 +49,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent to one file."""
     algorithm, env = agent.algorithm, agent.problem.env
     problem_header, problem_arrays = save_problem(agent.problem)
-    plain, objects = _split_settings(algorithm.settings)
+    plain, objects = _split_settings(agent.settings)
     first = agent._first_state
     header = {
         "library": version("matrixrl"),
@@ -54,7 +61,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "problem": problem_header,
-        "episodes": [{"terminated": e._terminated, "off_plan": e._off_plan} for e in agent.open_episodes],
+        "episodes": [_episode_header(episode) for episode in agent.open_episodes],
     }
     arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
     arrays |= {f"history_{name}": np.array(getattr(agent._log, name), dtype=np.float64) for name in _HISTORY}
@@ -90,13 +97,23 @@ def load_agent(
         if header["compiled"] not in (None, True, False):
             raise InvalidInput("compiled must be true, false or None")
         seed = integer("seed", header["seed"], low=0, remedy="It is damaged.")
-        saved = dict(header["settings"]), dict(header["objects"])
         saved_problem = unpack_problem(dict(header["problem"]), _unprefixed(arrays, "problem_"))
+        kind = saved_class(str(header["algorithm"]), saved_problem.kind)
+        saved = dict(header["settings"]), dict(header["objects"])
     problem = saved_problem.attach(make(env) if isinstance(env, str) else env, phi=phi, psi=psi)
-    unstarted = _unstarted(header, saved, algorithm, objects, problem)
+    if kind is None:
+        unstarted = _own_algorithm(str(header["algorithm"]), algorithm)
+    else:
+        _check_objects(saved[1], objects)
     with refusing(source):
-        agent = cls.__new__(cls)
+        if kind is not None:
+            unstarted = _library_algorithm(kind, saved[0], objects)
+        _check_design(unstarted, problem, arrays)
         started = unstarted.start_prepared(problem, [seed])
+    if kind is None:
+        _check_settings(started, saved)
+    agent = cls.__new__(cls)
+    with refusing(source):
         agent._setup(started, header["compiled"] if compiled is None else compiled)
         _fill(agent, header, arrays)
     return agent
@@ -113,32 +130,48 @@ def _split_settings(settings: object) -> tuple[dict[str, Any], dict[str, Any]]:
     return plain, objects
 
 
-def _unstarted(
-    header: dict[str, Any],
-    saved: tuple[dict[str, Any], dict[str, Any]],
-    algorithm: Startable | None,
-    objects: Mapping[str, Any],
-    problem: Problem,
-) -> Algorithm:
-    """Return the algorithm of a file, with the objects that were given in place of those that no file holds."""
-    kind = saved_class(str(header["algorithm"]), problem.kind)
-    if kind is None:
-        if not isinstance(algorithm, Algorithm) or algorithm.name != header["algorithm"]:
-            what = f"the algorithm {header['algorithm']!r} that it was saved with (no file holds code)"
-            fail("algorithm", f"must be {what}", repr(algorithm), "Pass it to load.")
-        return algorithm
-    plain, wanted = saved
-    for name in {*wanted, *objects}:
-        if name not in wanted or name not in objects:
+def _own_algorithm(name: str, given: Startable | None) -> Algorithm:
+    """Return a user's own algorithm, if it is the one that was saved."""
+    if not isinstance(given, Algorithm) or given.name != name:
+        what = f"the algorithm {name!r} that it was saved with (no file holds code)"
+        fail("algorithm", f"must be {what}", repr(given), "Pass it to load.")
+    return given
+
+
+def _check_settings(own: Algorithm, saved: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Refuse a user's own algorithm with other settings than those that were saved."""
+    plain, shown = _split_settings(getattr(own, "settings", None))
+    if (json.loads(json.dumps(plain)), shown) != saved:
+        rule = "must have the settings that it was saved with"
+        fail("algorithm", rule, {**plain, **shown}, f"Make it with {saved[0] | saved[1]}.")
+
+
+def _check_objects(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse objects other than those that the agent was made with."""
+    for name in {*wanted, *given}:
+        if name not in wanted or name not in given:
             what = f"the agent was made with {wanted[name]}" if name in wanted else "none was used"
             rule = f"must be given exactly if the agent was made with one ({what})"
-            fail(name, rule, objects.get(name), "Pass the same to load.")
-        if plain_value(objects[name]) != wanted[name] and ":" in str(wanted[name]):
-            fail(name, f"must be the one that the agent was made with, {wanted[name]}", objects[name], "Pass it.")
+            fail(name, rule, given.get(name), "Pass the same to load.")
+        if plain_value(given[name]) != wanted[name] and ":" in str(wanted[name]):
+            fail(name, f"must be the one that the agent was made with, {wanted[name]}", given[name], "Pass it.")
+
+
+def _library_algorithm(kind: type[Algorithm], plain: Mapping[str, Any], objects: Mapping[str, Any]) -> Algorithm:
+    """Return an algorithm of the library with the settings of a file and the objects that were given to `load`."""
     left_out = dict.fromkeys(getattr(kind.settings_class, "IN_FEATURES", ()))
     made = kind.__new__(kind)
     made.settings = kind.settings_class.from_dict({**plain, **objects, **left_out})
     return made
+
+
+def _check_design(algorithm: Algorithm, problem: Problem, arrays: Arrays) -> None:
+    """Refuse a number of features that the file does not prove, before matrices of that size are allocated."""
+    phi = None if problem.features is None else problem.features.phi
+    if not isinstance(algorithm, UCMatrixRL) or type(phi) is not TablePhi:
+        return
+    if arrays["learned_design"].shape != (1, phi.d, phi.d):
+        raise InvalidInput(f"design must have shape {(1, phi.d, phi.d)}")
 
 
 def _fill(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None:
@@ -164,6 +197,16 @@ def _history(arrays: Arrays, n_episodes: int) -> HistoryLog:
     return log
 
 
+def _episode_header(episode: OpenEpisode) -> dict[str, Any]:
+    """Return the flags of an open episode, and its last answer if no step followed: the same question gets it again."""
+    advised = episode._advised
+    return {
+        "terminated": episode._terminated,
+        "off_plan": episode._off_plan,
+        "advised": None if advised is None or advised.stage != episode.stage else [advised.state, advised.action],
+    }
+
+
 def _episode_arrays(episode: OpenEpisode) -> Arrays:
     lists = (episode._states, episode._actions, episode._rewards, episode._next_states)
     return {name: np.array(values) for name, values in zip(_STEPS, lists, strict=True) if values}
@@ -173,17 +216,24 @@ def _episode(agent: Agent, i: int, saved: dict[str, Any], arrays: Arrays) -> Ope
     own, problem = _unprefixed(arrays, f"episode_{i}_"), agent.problem
     episode = OpenEpisode(agent, agent.algorithm.plan_from_arrays(_unprefixed(arrays, f"plan_{i}_")))
     episode._terminated, episode._off_plan = saved["terminated"] is True, saved["off_plan"] is True
-    if not own:
-        return episode
+    if own:
+        _add_steps(episode, own, problem)
+    if saved["advised"] is not None:
+        state, action = saved["advised"]
+        chosen = index("action", action, size=problem.task.n_actions, remedy="It is damaged.")
+        episode._keep_advice(problem.inner_state("state", state), chosen)
+    return episode
+
+
+def _add_steps(episode: OpenEpisode, own: Arrays, problem: Problem) -> None:
     states, actions, rewards, next_states = (own[name] for name in _STEPS)
     if not 1 <= len(actions) <= problem.task.horizon or any(len(own[name]) != len(actions) for name in _STEPS):
         raise InvalidInput("an open episode does not fit the problem")
     for state, action, reward, following in zip(states, actions, rewards, next_states, strict=True):
         episode._states.append(problem.inner_state("state", state))
-        episode._actions.append(problem.action("action", int(action) + problem.first_action))
+        episode._actions.append(problem.action("action", action + problem.first_action))
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
-    return episode
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
 __all__ = ["OpenEpisode"]
+
+
+class _Advised(NamedTuple):
+    """The last answer of an episode: stage, state as plain numbers, and the action, counted from 0."""
+
+    stage: int
+    state: Any
+    action: int
 
 
 class OpenEpisode:
@@ -37,7 +45,7 @@ class OpenEpisode:
         self._terminated = False
         self._off_plan = False
         self._certificate: Certificate | None = None
-        self._advised: tuple[int, bytes, int] | None = None
+        self._advised: _Advised | None = None
         self._is_open = True
 
     @property
@@ -98,12 +106,16 @@ class OpenEpisode:
 
     def _advice(self, state: Any, *, explore: bool) -> int:
         """Return the action of the plan at the current stage; the last answer is kept."""
-        key = np.asarray(state).tobytes()
-        if self._advised is None or self._advised[:2] != (self.stage, key):
+        kept = self._advised
+        if kept is None or (kept.stage, kept.state) != (self.stage, np.asarray(state).tolist()):
             algorithm = self._agent.algorithm
             action = algorithm.act(self._plan, self.stage, np.asarray(state)[None], explore=explore)
-            self._advised = (self.stage, key, int(action[0]))
-        return self._advised[2]
+            kept = self._keep_advice(state, int(action[0]))
+        return kept.action
+
+    def _keep_advice(self, state: Any, action: int) -> _Advised:
+        self._advised = _Advised(self.stage, np.asarray(state).tolist(), action)
+        return self._advised
 
     def _check_open(self, call: str) -> None:
         if not self._is_open:

@@ -35,7 +35,7 @@ def play_episodes(
 ) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
     threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
-    with threads, EpisodeProgress(agent.name, n_episodes, visible=progress) as bar:
+    with threads, EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
             try:
@@ -57,6 +57,7 @@ class _Mark:
     def __init__(self, agent: Agent, env: gym.Env[Any, Any]) -> None:
         self._agent, self._env = agent, env
         self._episode, self._seeded = agent.n_episodes, agent._env_is_seeded
+        self._first_state = agent._first_state
         self._planning = agent.algorithm.mark()
         self._stream = state_of(env.unwrapped.np_random) if self._seeded else None
 
@@ -67,7 +68,7 @@ class _Mark:
         for episode in self._agent.open_episodes:
             episode.abandon()
         self._agent.algorithm.rewind(self._planning)
-        self._agent._env_is_seeded = self._seeded
+        self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
         if self._stream is not None:
             restore(self._env.unwrapped.np_random, self._stream)
 

@@ -183,6 +183,11 @@ class Algorithm(Startable):
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
 
     @property
+    def has_policy_table(self) -> bool:
+        """Whether `policy_table` can be asked where the MDP is known, so that exact regret can be measured."""
+        return True
+
+    @property
     def n_replicas(self) -> int:
         """Number of replicas B."""
         return len(self.seeds)
@@ -207,11 +212,21 @@ class Algorithm(Startable):
         self.n_plans = self.n_plans + 1
         return plan
 
-    def update(self, steps: Steps) -> None:
-        """Learn from one episode in each replica."""
+    def update(self, steps: Steps, plan: Any = None) -> None:
+        """Learn from one episode in each replica.
+
+        Args:
+            steps: What was observed.
+            plan: The plan that was played, where it may not be the last one: several episodes can be open at once.
+        """
         with uninterrupted():
+            if plan is not None:
+                self.recall(plan)
             self.learn(steps)
             self.episode += 1
+
+    def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
+        """Take note of the plan that the steps to learn from were played with."""
 
     def advice(self) -> Any:
         """Return the plan that all data advise; no random stream moves, and nothing is remembered of it."""

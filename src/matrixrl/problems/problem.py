@@ -81,7 +81,11 @@ class Problem:
 
     def refuse(self, rule: str, remedy: str = "Give a finite problem.") -> NoReturn:
         """Raise an error that says which kind of problem this is."""
-        words = {"finite": "numbered states", "functional": "a FunctionalTask", "continuous": "vectors as observations"}
+        words = {
+            "finite": "numbered states",
+            "functional": "functions of states",
+            "continuous": "vectors as observations",
+        }
         fail("problem", rule, f"{self.name}, with {words[self.kind]}", remedy)
 
     @property
@@ -111,11 +115,8 @@ class Problem:
         """Return an observation as a state, or refuse it."""
         if not isinstance(self.task, Task):
             return self.task.state(name, obs)
-        remedy = "Give a state of observation_space."
-        found = index(name, obs, size=self.first_state + self.n_observed, remedy=remedy) - self.first_state
-        if found < 0:
-            fail(name, f"must be at least {self.first_state}", obs, remedy)
-        return found
+        remedy, first = "Give a state of observation_space.", self.first_state
+        return index(name, obs, size=self.n_observed, first=first, remedy=remedy) - first
 
     def inner_state(self, name: str, value: Any) -> Any:
         """Return a state of a saved episode, which may be the end state."""
@@ -125,11 +126,8 @@ class Problem:
 
     def action(self, name: str, value: Any) -> int:
         """Return an action of the environment as a number from 0, or refuse it."""
-        first, remedy = self.first_action, "Choose from action_space."
-        found = index(name, value, size=first + self.task.n_actions, remedy=remedy) - first
-        if found < 0:
-            fail(name, f"must be at least {first}", value, remedy)
-        return found
+        remedy, first = "Choose from action_space.", self.first_action
+        return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
 
     def reward(self, value: Any) -> float:
         """Return a reward if it lies in the declared range."""

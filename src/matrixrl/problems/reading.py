@@ -173,12 +173,12 @@ def _task_without_table(
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-        fail(
-            "env",
-            "must have discrete states and actions",
-            f"{states} and {actions}",
-            "Discretise it, or build a FiniteMDP.",
-        )
+        remedy = "Discretise it, or build a FiniteMDP."
+        if isinstance(actions, spaces.Box):
+            remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
+        if isinstance(states, (spaces.Dict, spaces.Tuple)):
+            remedy = "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL."
+        fail("env", "must have discrete states and actions", f"{states} and {actions}", remedy)
     shape = (int(states.n), int(actions.n))
     if reward is None and not known_reward:
         reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it

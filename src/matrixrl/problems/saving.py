@@ -14,6 +14,7 @@ from scipy import sparse
 from matrixrl.checks import fail, integer
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
+from matrixrl.features.bundle import check_sizes
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -28,6 +29,7 @@ __all__ = ["SavedProblem", "save_problem", "unpack_problem"]
 M = TypeVar("M", Phi, Psi)
 Arrays = dict[str, NDArray[Any]]
 _PROBES = 16  # states at which feature maps are compared
+_LOWEST = -(2**63)  # of numbers that Gymnasium gives to states and actions
 _OWN = "own"  # a feature map of which only answers are saved
 
 
@@ -103,8 +105,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         measures_regret=header["measures_regret"] is True,
         pseudo=header["psi_pinv"] is True,
         n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
-        first_state=integer("first_state", header["first_state"], low=0, remedy="It is damaged."),
-        first_action=integer("first_action", header["first_action"], low=0, remedy="It is damaged."),
+        first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
+        first_action=integer("first_action", header["first_action"], low=_LOWEST, remedy="It is damaged."),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
     )
@@ -113,12 +115,11 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     task = _task(header, arrays)
     if not 1 <= saved.n_observed <= task.n_states:
         raise InvalidInput("it observes more states than it has")
-    return replace(
-        saved,
-        task=task,
-        phi=_unpack_phi(header["phi"], arrays, task),
-        psi=_unpack_psi(header["psi"], arrays, task, saved.pseudo),
-    )
+    phi = _unpack_phi(header["phi"], arrays, task)
+    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo)
+    if isinstance(phi, Phi) and isinstance(psi, Psi):
+        check_sizes(phi, psi, task.n_states, task.n_actions)
+    return replace(saved, task=task, phi=phi, psi=psi)
 
 
 def _pair(value: Any) -> tuple[float, float]:
@@ -207,6 +208,7 @@ class SavedProblem:
         is_same = same_fingerprint(fingerprint(found.task), self.fingerprint)
         if self.mdp_fingerprint is not None:
             is_same &= found.mdp is not None and same_fingerprint(fingerprint(found.mdp), self.mdp_fingerprint)
+        is_same &= (found.first_state, found.first_action) == (self.first_state, self.first_action)
         if not is_same:
             _another(self.kind)
         return found
@@ -228,6 +230,8 @@ def _another(kind: str) -> NoReturn:
         "continuous": "other observations, actions, horizon or rewards",
     }[kind]
     remedy = "Make the environment with the same settings."
+    if kind == "functional":
+        remedy = "Build the FunctionalTask with the same functions and settings."
     fail("env", "must be the problem that the checkpoint was saved from", received, remedy)
 
 

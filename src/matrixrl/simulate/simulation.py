@@ -116,7 +116,8 @@ class Simulation:
         mdp = self.problem.mdp
         self.evaluator = None if mdp is None else RegretEvaluator(mdp)
         """Measures exact regret; None where P is not known."""
-        self.measure_regret = self.problem.measures_regret and measure_regret and mdp is not None
+        measures = self.problem.measures_regret and measure_regret and mdp is not None
+        self.measure_regret = measures and self.algorithm.has_policy_table
         self.world: World = self._make_world()
         self._compiled = self._compile(compiled)
         shape = (len(self.seeds), len(self.window))

@@ -57,6 +57,11 @@ class RandomPlay(Baseline):
     def _has_tables(self) -> bool:
         return self.problem.kind == "finite"
 
+    @property
+    def has_policy_table(self) -> bool:
+        """Whether actions are drawn for all states at once, which they are not on vectors."""
+        return self._has_tables
+
     def make_plan(self) -> Plan | RandomActions:
         """Return a newly drawn table for each replica, or a plan without tables on vectors."""
         if not self._has_tables:

@@ -218,8 +218,12 @@ class UCRLVTR(Baseline):
     def plan(self) -> Plan:
         """Return the plan to play now and remember its values, the targets of its episode."""
         plan: Plan = super().plan()
-        self.played = plan.values
+        self.recall(plan)
         return plan
+
+    def recall(self, plan: Plan) -> None:
+        """Take the values of the plan that was played."""
+        self.played = plan.values
 
     def learn_episode(self, steps: Steps) -> None:
         """Regress V_{h+1}(s') of the plan that was played on x, at all stages but the last, where V_{h+1} = 0."""

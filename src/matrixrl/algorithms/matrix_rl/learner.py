@@ -12,14 +12,20 @@ from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock, Confidence
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["MatrixRLLearner"]
 
 
 class MatrixRLLearner(Algorithm):
-    """Plans when det A_n has grown enough, forgets data where doubling restarts, and can certify its policy."""
+    """Plans when det A_n has grown enough, forgets data where doubling restarts, and can certify its policy.
+
+    Attributes:
+        data_names: Attributes that `forget` replaces.
+    """
+
+    data_names: ClassVar[tuple[str, ...]] = ("design", "cross_moment", "reward_moment")
 
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     settings: MatrixRLSettings
@@ -65,13 +71,25 @@ class MatrixRLLearner(Algorithm):
         self._kept_logdet = np.where(due, logdet, self._kept_logdet)
         return due
 
-    def planning_memory(self) -> tuple[Any, FloatArray]:
-        """Return the plan that is being played and the determinant it was made at."""
-        return self.kept, self._kept_logdet
+    def update(self, steps: Steps, plan: Any = None) -> None:
+        """Learn from one episode in each replica.
 
-    def restore_planning_memory(self, memory: tuple[Any, FloatArray]) -> None:
+        Data are forgotten before the first episode of an epoch that is learned from, also if no plan was made since the
+        last epoch ended, because several episodes were open.
+        """
+        if restarts(self.episode, self.settings.doubling):
+            self.forget()
+        super().update(steps, plan)
+
+    def planning_memory(self) -> tuple[Any, ...]:
+        """Return the plan that is played, the determinant it was made at, and the data, which a new epoch forgets."""
+        return self.kept, self._kept_logdet, [getattr(self, name) for name in self.data_names]
+
+    def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
         """Take back what `planning_memory` returned."""
-        self.kept, self._kept_logdet = memory
+        self.kept, self._kept_logdet, data = memory
+        for name, value in zip(self.data_names, data, strict=True):
+            setattr(self, name, value)
 
     @property
     def guarantee(self) -> Literal[True] | str:

@@ -48,6 +48,7 @@ class SampledMatrixRL(MatrixRLLearner):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties", "sampling")
+    data_names = ("designs", "cross_moment", "reward_moment")
 
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""

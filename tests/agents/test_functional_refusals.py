@@ -23,17 +23,25 @@ def test_a_checkpoint_of_functions_wants_the_same_functions(tmp_path):
 
 
 def test_a_hostile_column_is_refused(tmp_path):
-    agent = MatrixRL(make("linear-mdp", n_states=30), seed=0, columns=10)
+    agent = MatrixRL(make("linear-mdp", n_states=30), seed=0, columns=10, switch_growth=0.5)
     agent.learn(2)
+    agent.begin_episode()
     agent.save(tmp_path / "a")
     with np.load(tmp_path / "a") as archive:
         arrays = dict(archive)
     for name, value in {
-        "learned_columns": np.full(10, 10**6),
-        "learned_kept_columns": np.full(10, -1),
-        "learned_column_weights": np.full(10, -1.0),
-        "learned_kept_design": np.zeros((1, 2, 2)),
+        "learned_columns_0": np.full(10, 10**6),
+        "learned_column_weights_0": np.full(10, -1.0),
+        "learned_design": np.zeros((1, 2, 2)),
+        "learned_cross_moment": np.full((1, 2, 2), 1e200),
+        "learned_kept_0_columns": np.full(10, -1),
+        "learned_kept_0_design": np.zeros((1, 2, 2)),
+        "learned_kept_0_clock": np.array([0, 0]),
+        "learned_kept_logdet": np.zeros(2),
+        "plan_0_columns": np.full(10, -1),
+        "plan_0_rankings": np.zeros((1, 9)),
     }.items():
+        assert name in arrays
         np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
         with pytest.raises(CheckpointError, match="cannot be restored"):
             MatrixRL.load(tmp_path / "odd.npz")
@@ -82,9 +90,9 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
     agent = MatrixRL(world.mdp, phi=phi, seed=0, columns=10)
     agent.learn(3)
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="phi must be the FunctionPhi"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
         MatrixRL.load(tmp_path / "a", env=world.mdp)
-    with pytest.raises(InvalidInput, match="phi must be the FunctionPhi"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
         MatrixRL.load(tmp_path / "a", env=world.mdp, phi=FunctionPhi(lambda s: table[s], 20, 2))
     loaded = MatrixRL.load(tmp_path / "a", env=world.mdp, phi=phi)
     np.testing.assert_array_equal(loaded.learn(2).upper, agent.learn(2).upper)
@@ -98,7 +106,7 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
 )
 def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes):
     MatrixRL(line(), seed=0, columns=50).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the FunctionalTask"):
+    with pytest.raises(InvalidInput, match=r"env must be the problem.*other functions.*Build the FunctionalTask"):
         MatrixRL.load(tmp_path / "a", env=line(**changes))
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from agents.helpers import assert_same_arrays, interrupted_at
 from continuum import Line, Shifted, aims, hats, line
 from matrixrl import FiniteMDP, FunctionalTask, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.problems import low_rank
 from matrixrl.simulate import inspect_problem
 from tolerances import ALGEBRA
-from worlds import interrupted_at
 
 
 def test_a_continuum_of_states_is_learned():
@@ -95,9 +95,8 @@ def test_saved_in_the_middle_and_loaded_it_goes_on_bit_for_bit(tmp_path, growth,
             agent.end_episode()
     np.testing.assert_array_equal(loaded.history.upper, agents[1].history.upper)
     assert len(set(loaded.history.upper)) > 2  # the bounds do move
-    np.testing.assert_array_equal(loaded.engine.arrays()["columns"], agents[1].engine.arrays()["columns"])
-    assert loaded.engine.plans == agents[1].engine.plans
-    np.testing.assert_array_equal(loaded.engine.cross_moment, agents[1].engine.cross_moment)
+    assert_same_arrays(loaded.algorithm.state(), agents[1].algorithm.state())
+    assert "columns_0" in loaded.algorithm.state()
 
 
 def test_learning_goes_on_bit_for_bit_in_an_environment_of_functions(tmp_path):
@@ -105,7 +104,7 @@ def test_learning_goes_on_bit_for_bit_in_an_environment_of_functions(tmp_path):
     agent = MatrixRL(make("soft-grid", side=20), seed=2, columns=80, preset="practical")
     agent.learn(7)
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="phi must be the FunctionPhi"):
+    with pytest.raises(InvalidInput, match="phi must be the feature map that it was saved with"):
         MatrixRL.load(tmp_path / "a")
     loaded = MatrixRL.load(tmp_path / "a", env=make("soft-grid", side=20))
     np.testing.assert_array_equal(loaded.learn(5).returns, whole.returns)
@@ -160,9 +159,10 @@ def test_an_observation_that_changes_in_place_is_copied():
     agents = [MatrixRL(line(env=env), seed=1, columns=60) for env in (Line(), InPlace())]
     for agent in agents:
         agent.learn(4)
-    np.testing.assert_array_equal(agents[0].engine.cross_moment, agents[1].engine.cross_moment)
+    np.testing.assert_array_equal(agents[0].algorithm.cross_moment, agents[1].algorithm.cross_moment)
 
 
+@pytest.mark.slow
 def test_every_replica_has_the_constants_of_its_own_columns():
     settings = {"env_settings": {"side": 30}, "columns": 60, "preset": "practical", "n_episodes": 15}
     together = run_seeds("soft-grid", seeds=[0, 1, 2], **settings)
@@ -212,11 +212,12 @@ def test_blocks_of_unequal_radius_are_told_apart():
             for s, then in zip(states, following, strict=True):
                 agent.observe(s, action, world.mdp.task.reward[s, action], then)
             agent.end_episode()
-    radii = full.engine.radii()[0].reshape(2, 20)
+    algorithm = full.algorithm
+    radii = algorithm.confidence.radii(algorithm.design, algorithm.clock).models[0].reshape(2, 20)
     assert radii[0, 0] > 1.1 * radii[1, 0]
-    queried = lazy.engine.plan(break_ties_at_random=False).plans[0]._query(np.arange(20)).belief
+    queried = lazy.algorithm.advice().plans[0]._belief(np.arange(20))
     np.testing.assert_allclose(
-        queried.reaches[0].half_width, full.engine.belief().reaches[0].half_width, atol=1e-7, rtol=1e-7
+        queried.reaches[0].half_width, algorithm.belief().reaches[0].half_width, atol=1e-7, rtol=1e-7
     )
 
 
@@ -224,7 +225,7 @@ def test_an_interrupt_leaves_no_trace_with_sampled_columns():
     whole = MatrixRL(make("soft-grid", side=20), seed=3, columns=80, preset="practical").learn(6)
     agent = MatrixRL(make("soft-grid", side=20), seed=3, columns=80, preset="practical")
     agent.learn(3)
-    with interrupted_at(agent, call=4):
+    with interrupted_at(agent, step=4):
         agent.learn(1)
     np.testing.assert_array_equal(agent.learn(3).upper, whole.upper)
 
@@ -241,6 +242,7 @@ def test_next_states_of_a_mixture_follow_its_law():
     assert stats.chisquare(seen[law > 0], n * law[law > 0]).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_columns_too_few_for_psi_are_drawn_again():
     """About one draw in thirty of 40 columns misses a region of SoftGrid; 60 episodes go through."""
     found = run_seeds("soft-grid", n_episodes=60, seeds=2, env_settings={"side": 30}, preset="practical", columns=40)
@@ -255,7 +257,7 @@ def test_certificates_before_the_first_step_know_where_the_episode_starts():
 def test_an_alarm_of_sampled_columns_says_that_sampling_may_have_caused_it():
     agent = MatrixRL(make("linear-mdp", n_states=30), seed=0, columns=10)
     agent.learn(1)
-    agent.log.alarms[0] = True
+    agent._log.alarms[0] = True
     assert "sampled columns" in agent.guarantee
     assert "sampling may have caused" in agent.guarantee
 

@@ -1,0 +1,157 @@
+"""Every agent on the problems that its mathematics reaches, and random episodes told by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from continuum import line
+from matrixrl import make
+from matrixrl.agents import AGENTS
+from matrixrl.problems import FiniteMDP, MDPEnv, low_rank
+from matrixrl.seeding import stream_seed
+
+SEED = 11
+
+
+def one_step():
+    mdp = low_rank(n_states=6, n_actions=3, d=3, horizon=1, seed=4).mdp
+    start = np.full(6, 1 / 6)
+    return MDPEnv(
+        FiniteMDP(mdp.transitions, mdp.task.reward, 1, start=start, features=mdp.features, noisy_rewards=True)
+    )
+
+
+WORLDS = {
+    "river-swim": lambda: make("river-swim", n_states=4, horizon=6),
+    "frozen-lake": lambda: make("gym:FrozenLake-v1", horizon=8),
+    "one step": one_step,
+    "mountain-car": lambda: make("mountain-car", sparse=True, horizon=25),
+    "cart-pole": lambda: make("cart-pole", horizon=15),
+    "functions": line,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One agent on one problem."""
+
+    agent: str
+    world: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = ",".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.agent} on {self.world}{' ' if words else ''}{words}"
+
+    @property
+    def kind(self):
+        return AGENTS[self.agent]
+
+    def env(self):
+        return WORLDS[self.world]()
+
+    def build(self, **changes):
+        return self.kind(self.env(), **{"seed": SEED, **self.settings, **changes})
+
+
+BANDITS = ("lin-ucb", "kernel-ucb")
+TUNED = {"preset": "tuned"}
+CASES = [
+    *(Case(name, world) for name in AGENTS if name not in BANDITS for world in ("river-swim", "frozen-lake")),
+    *(Case(name, "one step") for name in AGENTS),
+    *(Case(name, world) for name in ("kernel-matrix-rl", "random") for world in ("mountain-car", "cart-pole")),
+    Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
+    Case("matrix-rl", "river-swim", {"switch_growth": 0.5}),
+    Case("matrix-rl", "river-swim", {"doubling": "restart", "radius": "theorem"}),
+    Case("matrix-rl", "river-swim", {"doubling": "keep", "known_reward": False}),
+    Case("matrix-rl", "river-swim", {"ties": "estimate", "preset": "practical"}),
+    Case("matrix-rl", "functions", {"columns": 40, "switch_growth": 0.5, "doubling": "restart"}),
+    Case("kernel-matrix-rl", "mountain-car", {"anchors": 20}),
+    Case("kernel-matrix-rl", "cart-pole", {"features": "nystroem", "budget": 4}),
+    *(Case(name, "river-swim", TUNED) for name in ("epsilon-greedy", "ucrl2", "psrl", "ucbvi", "rlsvi", "ucrl-vtr")),
+    Case("ucbvi", "river-swim", {"bonus": "bernstein", "known_reward": False}),
+]
+
+
+def random_obs(agent, rng):
+    """Return a random observation of any problem."""
+    problem = agent.problem
+    if problem.kind == "finite":
+        return int(rng.integers(problem.n_observed)) + problem.first_state
+    if problem.kind == "functional":
+        return rng.random(1)
+    return rng.uniform(-1.0, 1.0, problem.task.n_coordinates)
+
+
+def random_step(agent, episode, obs, rng):
+    """Ask, and tell a random outcome; return what was advised and the next observation."""
+    action = episode.act(obs)
+    following = random_obs(agent, rng)
+    can_end = agent.problem.kind == "continuous" or agent.problem.task.end_state is not None
+    ended = can_end and rng.random() < 0.1
+    episode.observe(obs, action, float(rng.random()), following, bool(ended))
+    return action, following
+
+
+def play_randomly(agent, episode, rng, most=1000):
+    """Go on with an open episode, at most so many steps; return the actions that were advised."""
+    actions, obs = [], random_obs(agent, rng)
+    for _ in range(most):
+        if episode.is_finished:
+            break
+        action, obs = random_step(agent, episode, obs, rng)
+        actions.append(action)
+    return actions
+
+
+def play_by_hand(agent, n_episodes):
+    """Play in the agent's environment as `learn` does, and return all actions; the two forms of a call alternate."""
+    env, actions = agent.problem.env, []
+    for i in range(n_episodes):
+        obs, _ = env.reset(seed=stream_seed(agent.seed, "env") if i == 0 else None)
+        episode = agent.begin_episode()
+        calls = episode if i % 2 else agent
+        for _ in range(agent.problem.task.horizon):
+            action = calls.act(obs)
+            obs = obs.copy() if isinstance(obs, np.ndarray) else obs
+            following, reward, terminated, _, _ = env.step(action)
+            calls.observe(obs, action, reward, following, terminated)
+            actions.append(action)
+            obs = following
+            if terminated:
+                break
+        assert (agent.end_episode() if i % 2 == 0 else episode.end()).index == i
+    return actions
+
+
+def recorded_actions(agent):
+    """Return the list to which every action that the environment is given will be added."""
+    env, actions = agent.problem.env.unwrapped, []
+    step = env.step
+
+    def recording(action):
+        actions.append(action)
+        return step(action)
+
+    env.step = recording
+    return actions
+
+
+def recorded_plans(agent):
+    """Return the list to which every plan that the algorithm makes for an episode will be added."""
+    algorithm, plans = agent.algorithm, []
+    plan = algorithm.plan
+
+    def recording():
+        plans.append(plan())
+        return plans[-1]
+
+    algorithm.plan = recording
+    return plans
+
+
+def env_stream(agent):
+    return agent.problem.env.unwrapped.np_random.bit_generator.state

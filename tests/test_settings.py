@@ -1,0 +1,184 @@
+"""Declarative settings: defaults, presets, checks, plain data and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from matrixrl import InvalidInput, MatrixRLSettings
+from matrixrl.agents import AGENTS
+from matrixrl.algorithms import ALGORITHMS, ContinuousSettings
+from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
+from matrixrl.checks import fail
+from matrixrl.core.radius import ConstantRadius
+from matrixrl.core.sets.paper import FrobeniusBall
+from matrixrl.errors import UnknownName
+from matrixrl.settings import Settings, describe_settings, flag, one_of, optional, plain_value, real, setting, whole
+
+
+@dataclass(frozen=True)
+class Example(Settings):
+    preset: str = setting("slow", "Start from here.", one_of(("slow", "fast")))
+    scale: float = setting(1.0, "A factor.", real(high=10.0))
+    share: float = setting(0.5, "A probability.", real(high=1.0, open_ends=True))
+    count: int = setting(3, "A number of things.", whole())
+    limit: int | None = setting(None, "A limit, if any.", optional(whole(low=0)))
+    is_on: bool = setting(True, "Whether it is on.", flag)
+    anything: Any = setting(None, "An object.")
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"slow": {}, "fast": {"scale": 5.0, "limit": 7}}
+
+    def check_together(self) -> None:
+        if self.limit is not None and self.limit > 100 * self.scale:
+            fail("limit", "must not exceed 100 times scale", self.limit, "Lower it.")
+
+
+@dataclass(frozen=True)
+class Plain(Settings):
+    scale: float = setting(1.0, "A factor.", real())
+
+
+def test_defaults_presets_and_explicit_values():
+    assert Example.resolve({}) == Example()
+    fast = Example.resolve({"preset": "fast"})
+    assert (fast.preset, fast.scale, fast.limit, fast.count) == ("fast", 5.0, 7, 3)
+    mixed = Example.resolve({"preset": "fast", "scale": 2})
+    assert (mixed.scale, mixed.limit) == (2.0, 7)
+    assert type(mixed.scale) is float
+    assert Plain.resolve({"scale": 4}).scale == 4.0
+
+
+def test_none_means_not_given():
+    assert Example.resolve({"preset": None, "scale": None, "anything": None}) == Example()
+    assert Example.resolve({"preset": "fast", "limit": None}).limit == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"skale": 1.0}, "agent setting must be one of preset, scale.*Did you mean 'scale'"),
+        ({"preset": "fsat"}, "preset must be one of slow, fast.*Did you mean 'fast'"),
+        ({"preset": 3}, "preset must be one of slow, fast"),
+    ],
+)
+def test_unknown_names_get_a_suggestion(given, words):
+    with pytest.raises(UnknownName, match=words):
+        Example.resolve(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scale": "big"}, "scale must be a number; got 'big'"),
+        ({"scale": True}, "scale must be a number; got True"),
+        ({"scale": float("nan")}, r"scale must be finite and in \[0, 10\]; got nan"),
+        ({"scale": float("inf")}, "scale must be finite"),
+        ({"scale": -0.1}, r"scale must be finite and in \[0, 10\]; got -0.1"),
+        ({"scale": 10.1}, "scale must be finite and in"),
+        ({"share": 0.0}, r"share must be finite and in \(0, 1\); got 0"),
+        ({"share": 1}, r"share must be finite and in \(0, 1\)"),
+        ({"count": 0}, "count must be at least 1; got 0"),
+        ({"count": 2.0}, "count must be a whole number; got 2.0"),
+        ({"count": True}, "count must be a whole number"),
+        ({"limit": -1}, "limit must be at least 0"),
+        ({"is_on": 1}, "is_on must be true or false; got 1"),
+        ({"is_on": "yes"}, "is_on must be true or false"),
+        ({"limit": 500}, "limit must not exceed 100 times scale; got 500. Lower it."),
+    ],
+)
+def test_every_check_names_the_setting_and_what_came(given, words):
+    with pytest.raises(InvalidInput, match=words):
+        Example.resolve(given)
+    with pytest.raises(InvalidInput, match=words):
+        Example(**given)  # built directly it is checked as well
+
+
+def test_numpy_numbers_become_plain_ones():
+    found = Example.resolve({"scale": np.float32(0.5), "count": np.int64(4)})
+    assert (type(found.scale), type(found.count)) == (float, int)
+    assert json.loads(json.dumps(found.as_dict()))["count"] == 4
+
+
+def test_settings_are_frozen_and_compare():
+    found = Example.resolve({"scale": 2.0})
+    with pytest.raises(FrozenInstanceError):
+        found.scale = 3.0
+    assert found == Example(scale=2.0) != Example(scale=3.0)
+
+
+def test_plain_data_and_back():
+    found = Example.resolve({"preset": "fast", "count": 9})
+    data = json.loads(json.dumps(found.as_dict()))
+    assert Example.from_dict(data) == found
+    for odd in ({**data, "extra": 1}, {k: v for k, v in data.items() if k != "count"}, {}):
+        with pytest.raises(InvalidInput, match="settings must be those of this version; got a difference in"):
+            Example.from_dict(odd)
+    with pytest.raises(InvalidInput, match="count must be at least 1"):
+        Example.from_dict({**data, "count": 0})
+
+
+class Silent:
+    """An object whose representation is an address."""
+
+
+@dataclass
+class Speaking:
+    size: int = 3
+
+
+def test_objects_become_words():
+    assert plain_value(Silent()) == f"{Silent.__module__}:Silent"
+    assert plain_value(Speaking()) == "Speaking(size=3)"
+    assert plain_value(Silent) == f"{Silent.__module__}:Silent"
+    assert plain_value(lambda: 0) == "function"
+    for value in ("text", 1, 1.5, True, None, [1, 2], (1, 2)):
+        assert plain_value(value) is value
+    assert Example(anything=Speaking()).as_dict()["anything"] == "Speaking(size=3)"
+
+
+def test_sets_and_radii_are_names_or_objects():
+    found = MatrixRLSettings.resolve({"set": FrobeniusBall(), "radius": ConstantRadius(beta=0.2)})
+    assert found.make_set() is found.set
+    assert found.make_radius().beta == 0.2
+    assert found.as_dict()["radius"] == "matrixrl.core.radius:ConstantRadius"
+    assert MatrixRLSettings.resolve({"radius": "constant", "beta": 0.3}).make_radius().beta == 0.3
+    for name, value in (("set", FrobeniusBall), ("radius", 3.0), ("radius", ConstantRadius)):
+        with pytest.raises(UnknownName, match=f"{name} must be one of"):
+            MatrixRLSettings.resolve({name: value})
+
+
+def test_presets_of_the_library():
+    assert MatrixRLSettings.resolve({}).preset == "guaranteed"
+    assert MatrixRLSettings.resolve({"preset": "practical"}).exploration == 0.05
+    assert MatrixRLSettings.resolve({"preset": "practical", "exploration": 0.1}).exploration == 0.1
+    assert ContinuousSettings.resolve({"preset": "practical"}) == ContinuousSettings()
+    with pytest.raises(InvalidInput, match="preset must be 'practical' for vectors as states, where nothing is proven"):
+        ContinuousSettings.resolve({"preset": "guaranteed"})
+    with pytest.raises(UnknownName, match="preset must be one of"):
+        ContinuousSettings.resolve({"preset": "tuned"})
+
+
+CLASSES = [
+    MatrixRLSettings,
+    KernelSettings,
+    ContinuousSettings,
+    *(kind.settings_class for name, kind in ALGORITHMS.items() if name in AGENTS and hasattr(kind, "settings_class")),
+]
+
+
+@pytest.mark.parametrize("kind", list(dict.fromkeys(CLASSES)), ids=lambda kind: kind.__name__)
+def test_every_class_of_settings_describes_itself_and_survives_the_round_trip(kind):
+    rows = describe_settings(kind)
+    assert [name for name, _, _ in rows] == kind.names()
+    assert all(words.endswith(".") for _, _, words in rows), [n for n, _, w in rows if not w.endswith(".")]
+    for preset in kind.PRESETS:
+        if (kind, preset) == (ContinuousSettings, "guaranteed"):
+            continue
+        found = kind.resolve({"preset": preset})
+        assert found.preset == preset
+        assert kind.from_dict(json.loads(json.dumps(found.as_dict()))) == found

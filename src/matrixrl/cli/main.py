@@ -106,13 +106,14 @@ def run_command(
 ) -> None:
     """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
     allow_imports(trust_code)
-    if record is not None:
-        from matrixrl.simulate.recording import require_recorder
-
-        require_recorder()
     env_settings = parse_settings("--set", set_ or [])
     settings = parse_settings("--agent-set", agent_set or [])
     is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
+    if record is not None:
+        from matrixrl.simulate.recording import make_rendered, require_recorder
+
+        require_recorder()
+        make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
     agent = agent or ("kernel-matrix-rl" if is_continuous else "matrix-rl")
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds

@@ -85,9 +85,11 @@ def inspect_problem(
         trust_code=trust_code,
     )
     algorithm, mdp, features = simulation.algorithm, simulation.problem.mdp, simulation.problem.features
+    if mdp is None:
+        rule = "must have a transition table to be inspected"
+        fail("env", rule, simulation.problem.name, f"Try matrixrl run {simulation.problem.name}.")
     if not isinstance(algorithm, MatrixRLLearner):
         fail("agent", "must be one of ours (its constants are what is inspected)", agent, "Try matrix-rl.")
-    assert mdp is not None
     assert simulation.evaluator is not None
     assert features is not None
     k, blocks = algorithm.confidence.regularity, algorithm.confidence.blocks

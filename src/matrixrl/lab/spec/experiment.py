@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from matrixrl.algorithms import make_algorithm
+from matrixrl.algorithms import Startable, make_algorithm
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
@@ -134,7 +134,10 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     for (env, problem), (j, agent_id, agent, settings) in itertools.product(zip(envs, problems, strict=True), agents):
         _, env_id, env_name, env_settings = env
         try:
-            resolved, certifies = _resolved(agent, settings, spec.episodes, problem, trust_code)
+            unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+            if problem.mdp is None and unstarted.known_reward:  # check that there are rewards to know
+                open_problem(env_name, env_settings, trust_code=trust_code)
+            resolved, certifies = _resolved(unstarted, settings, spec.episodes, problem)
             json.dumps(resolved, allow_nan=False)
         except MatrixRLError as error:
             file.fail(_key_of_error("agent", j, spec.agent[j], str(error)), f"{error}")
@@ -194,10 +197,9 @@ def _checked_env(file: SpecFile, index: int, name: str, settings: dict[str, Any]
 
 
 def _resolved(
-    agent: str, settings: dict[str, Any], episodes: int, problem: Problem, trust_code: bool
+    unstarted: Startable, settings: dict[str, Any], episodes: int, problem: Problem
 ) -> tuple[dict[str, Any], bool]:
     """Check that an agent can play a problem; return its resolved settings and whether it has certificates."""
-    unstarted = make_algorithm(agent, settings, trust_code=trust_code)
     unstarted.announce(episodes)
     algorithm = unstarted.form_for(problem)
     algorithm.check_problem(problem)

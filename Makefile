@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 OUT ?= out/demo
 
-.PHONY: help demo test check format bench figures docs clean
+.PHONY: help demo test test-fast check format bench figures docs clean
 help:
-	@echo "make demo    install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
-	@echo "make test    install, then run the tests"
-	@echo "make check   lint, formatting, types, layers"
-	@echo "make bench   speed ratios (minutes; close other programs)"
-	@echo "make docs    build the documentation site into out/docs"
-	@echo "make figures regenerate the picture of the README"
+	@echo "make demo      install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
+	@echo "make test      install, then run the tests"
+	@echo "make test-fast install, then run the tests that are not marked slow"
+	@echo "make check     lint, formatting, types, layers"
+	@echo "make bench     speed ratios (minutes; close other programs)"
+	@echo "make docs      build the documentation site into out/docs"
+	@echo "make figures   regenerate the picture of the README"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +31,9 @@ demo: $(VENV)/.run
 
 test: $(VENV)/.dev $(VENV)/.browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+test-fast: $(VENV)/.dev $(VENV)/.browser
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 # The tests of pages use a real Chromium: the one of this machine, else one is installed.
 $(VENV)/.browser: $(VENV)/.dev

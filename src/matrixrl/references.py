@@ -30,8 +30,8 @@ def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
     """
     if not trust_code:
         raise UntrustedCode(
-            f"{what} {value!r} would import and run code; got no permission to. Pass --trust-code "
-            "(trust_code=True in Python) if you trust where it comes from."
+            f"{what} {value!r} would import and run code, which is not allowed by default. Pass --trust-code "
+            "(trust_code=True in Python) if you trust its source."
         )
 
 
@@ -53,9 +53,10 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
         found: Any = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # a user's module may raise anything while it is imported
+        reason = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
         raise InvalidInput(
-            f"{what} must name something that can be imported; got {value!r} ({error}). Check the spelling, and that "
+            f"{what} must name something that can be imported; got {value!r} ({reason}). Check the spelling, and that "
             "the package is installed or on PYTHONPATH."
         ) from error
     except Exception as error:  # whatever the user's own module raises

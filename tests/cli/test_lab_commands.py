@@ -67,7 +67,7 @@ def test_a_finished_experiment_is_shown(folder):
 def test_it_is_not_run_twice_but_may_be_resumed(folder):
     again = run("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
     assert again.returncode == 2
-    assert again.stderr == f"error: {folder} already holds this experiment; go on with matrixrl resume {folder}\n"
+    assert again.stderr == f"error: {folder} already holds this experiment; continue with matrixrl resume {folder}\n"
     other = run("compare", "quick", "--out", str(folder))
     assert "holds another experiment" in other.stderr
     before = json.loads(run("show", str(folder), "--json").stdout)["rows"]
@@ -84,7 +84,7 @@ def test_resuming_with_other_versions_is_said(folder, tmp_path):
         database.execute("UPDATE meta SET value = ? WHERE key = 'versions'", [other])
     done = run("resume", str(copied), "--on", "serial")
     assert done.returncode == 0
-    assert done.stderr == f"note: begun with numba absent, now {version('numba')}: last digits may differ\n"
+    assert done.stderr == f"note: started with numba absent, now {version('numba')}: last digits may differ\n"
 
 
 def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):
@@ -124,6 +124,24 @@ def test_an_executor_that_does_not_exist_leaves_no_store(tmp_path):
     run("compare", "quick", "--on", "cloud", "--out", "s", cwd=tmp_path)
     run("compare", "quick", "--workers", "0", "--out", "s", cwd=tmp_path)
     assert not (tmp_path / "s").exists()
+
+
+def test_the_spec_chooses_the_executor_and_the_option_wins(tmp_path):
+    """A spec for Ray with an address where no cluster listens is refused, unless --on says otherwise."""
+    (tmp_path / "ray.toml").write_text('executor = "ray"\n' + SPEC.replace("episodes = 30", "episodes = 3"))
+    (tmp_path / "serial.toml").write_text('executor = "serial"\n' + SPEC.replace("episodes = 30", "episodes = 3"))
+    unreachable = run("compare", "ray.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
+    assert "no Ray cluster answers at 127.0.0.1:9" in unreachable.stderr
+    misplaced = run("compare", "serial.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
+    assert "--address must be left out for serial" in misplaced.stderr
+    assert not (tmp_path / "r").exists()
+    done = run("compare", "ray.toml", "--on", "serial", "--out", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "(serial)" in done.stdout
+    resumed = run("resume", "r", "--address", "127.0.0.1:9", cwd=tmp_path)
+    assert "no Ray cluster answers at 127.0.0.1:9" in resumed.stderr, "the store keeps what its spec says"
+    plain = run("compare", "serial.toml", "--out", "s", cwd=tmp_path)
+    assert "(serial)" in plain.stdout
 
 
 def test_where_everything_fails_the_reason_is_shown(tmp_path):
@@ -170,7 +188,7 @@ def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said == "stopped; go on with: matrixrl resume s\n"
+    assert said == "stopped; continue with: matrixrl resume s\n"
     assert errors == ""
     held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
     assert any(cell["episodes"] for cell in held["cells"])

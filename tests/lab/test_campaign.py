@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,16 +13,18 @@ import numpy as np
 import pytest
 from experiments import SMALL, experiment, finished
 
+from matrixrl.algorithms import ALGORITHMS
+from matrixrl.envs import CONTROL as ENVIRONMENTS_OF_CONTROL
 from matrixrl.errors import MatrixRLError, ProtocolError, UnknownName
+from matrixrl.lab import experiments, play, run_experiment
 from matrixrl.lab.analysis import summarise
-from matrixrl.lab.execution import Campaign, make_executor
+from matrixrl.lab.execution import Campaign, blocks, make_executor
 from matrixrl.lab.execution.blocks import play_block
 from matrixrl.lab.execution.executors import ProcessExecutor, RayExecutor, SerialExecutor
 from matrixrl.lab.export import export
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.players import agent_names
+from matrixrl.simulate import Simulation, run_seeds
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 
@@ -34,7 +38,7 @@ class Stopped(Exception):
     """What stops a campaign in these tests."""
 
 
-def stop_after(blocks):
+def stop_after(count):
     """Return an observer that stops the campaign after some blocks."""
 
     class Observer:
@@ -42,17 +46,17 @@ def stop_after(blocks):
 
         def block(self, order, result):
             self.seen += 1
-            if self.seen == blocks:
+            if self.seen == count:
                 raise Stopped
 
     return Observer()
 
 
-@pytest.mark.parametrize("blocks", range(1, 18))
-def test_stopped_after_any_block_and_resumed_is_bit_for_bit_the_same(tmp_path, reference, blocks):
+@pytest.mark.parametrize("count", range(1, 18))
+def test_stopped_after_any_block_and_resumed_is_bit_for_bit_the_same(tmp_path, reference, count):
     folder = tmp_path / "s"
     with Store.create(folder, experiment(tmp_path)) as store, pytest.raises(Stopped):
-        Campaign(store, make_executor("serial"), [stop_after(blocks)]).run()
+        Campaign(store, make_executor("serial"), [stop_after(count)]).run()
     with Store.open_to_write(folder) as store:
         again = Campaign(store, make_executor("serial"))
         assert 0 < again.stored < again.total
@@ -65,7 +69,7 @@ def test_processes_and_ray_give_the_same_rows_as_this_process(tmp_path, referenc
     assert finished(tmp_path / "ray", executor=make_executor("ray", 2)) == reference
 
 
-def dying(folder, times):
+def dying(folder, times, first=20):
     """Return a player whose worker kills itself, as the system does when memory runs out."""
     from matrixrl.lab.execution.blocks import play_block as play
 
@@ -74,7 +78,7 @@ def dying(folder, times):
         import signal
 
         deaths = len(list(folder.iterdir()))
-        if order.first == 20 and order.key == (0, 0) and deaths < times:
+        if order.first == first and order.key == (0, 0) and deaths < times:
             (folder / str(deaths)).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return play(order)
@@ -201,7 +205,7 @@ def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, 
         assert store.digest() == reference
 
 
-@pytest.mark.parametrize("agent", agent_names())
+@pytest.mark.parametrize("agent", sorted(ALGORITHMS))
 def test_every_agent_goes_on_from_its_saved_state_bit_for_bit(agent):
     horizon = 1 if agent in ("lin-ucb", "kernel-ucb") else 8
     given = {
@@ -220,7 +224,7 @@ def test_every_agent_goes_on_from_its_saved_state_bit_for_bit(agent):
     assert np.array_equal(np.hstack([first.regret, rest.regret]), whole.regret)
     assert np.array_equal(np.hstack([first.returns, rest.returns]), whole.returns)
     assert np.array_equal(np.hstack([first.upper, rest.upper]), whole.upper)
-    assert rest.plans == whole.plans
+    assert rest.n_plans == whole.n_plans
 
 
 def test_certificates_are_kept_where_there_are_any(tmp_path):
@@ -236,24 +240,116 @@ def test_certificates_are_kept_where_there_are_any(tmp_path):
         assert all(end["lower"] <= value <= end["upper"] + 1e-9 for end in ends)
 
 
-def test_control_tasks_and_sampled_columns_run_too(tmp_path):
-    text = """
-name = "mixed"
-episodes = 3
+CONTROL = """\
+name = "control"
+episodes = 6
 seeds = 2
+block = 2
 [[env]]
 name = "cart-pole"
-settings = { horizon = 30 }
+settings = { horizon = 25, noise = 0.2 }
+[[env]]
+name = "pendulum"
+settings = { horizon = 10, sparse = true, torques = 3 }
 [[agent]]
 name = "kernel-matrix-rl"
+settings = { budget = 40 }
 [[agent]]
 name = "random"
 """
-    finished(tmp_path / "control", text)
-    with Store.open_to_read(tmp_path / "control") as store:
-        assert store.read(0, "return").shape == (2, 3)
-        assert store.read(0, "regret").shape == (2, 0)
-        assert ((store.read(1, "return") > 0) & (store.read(1, "return") <= 30)).all()
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory):
+    """A finished experiment on control tasks, played without interruption."""
+    folder = tmp_path_factory.mktemp("control") / "s"
+    return folder, finished(folder, CONTROL)
+
+
+def test_control_tasks_are_measured_by_returns(control):
+    with Store.open_to_read(control[0]) as store:
+        assert store.read(0, "return").shape == (2, 6)
+        assert store.read(0, "regret").shape == store.read(0, "optimistic").shape == (2, 0)
+        assert ((store.read(1, "return") > 0) & (store.read(1, "return") <= 25)).all()
+        assert "optimal_value" not in store.facts(0)
+        assert isinstance(store.facts(0)["guarantee"], str)
+        settings = {"horizon": 25, "noise": 0.2}
+        for seed in (0, 1):
+            alone = run_seeds(
+                "cart-pole", n_episodes=6, seeds=[seed], env_settings=settings, agent="kernel-matrix-rl", budget=40
+            )
+            assert np.array_equal(store.read(0, "return", [seed]), alone.returns), "as in one piece"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 14])
+def test_a_control_task_stopped_in_the_middle_of_a_seed_goes_on_bit_for_bit(tmp_path, control, count):
+    with Store.create(tmp_path / "s", experiment(tmp_path, CONTROL)) as store, pytest.raises(Stopped):
+        Campaign(store, make_executor("serial"), [stop_after(count)]).run()
+    with Store.open_to_write(tmp_path / "s") as store:
+        assert [row.episodes for row in store.runs() if row.status == "running"] in ([2], [4])
+        again = Campaign(store, make_executor("serial"))
+        assert again.stored == 2 * count, "a stop costs no block that was stored"
+        again.run()
+        assert store.digest() == control[1]
+
+
+@pytest.mark.slow
+def test_a_control_task_whose_workers_are_killed_goes_on_bit_for_bit(tmp_path, control):
+    graves = tmp_path / "graves"
+    graves.mkdir()
+    executor = ProcessExecutor(2, play=dying(graves, 1, first=2))
+    assert finished(tmp_path / "s", CONTROL, executor) == control[1]
+    assert len(list(graves.iterdir())) == 1, "a worker did die"
+
+
+@pytest.mark.parametrize("env", sorted(ENVIRONMENTS_OF_CONTROL))
+def test_every_control_task_goes_on_from_its_saved_state_bit_for_bit(env):
+    given = {"agent": "random", "seeds": [3], "n_episodes": 6, "env_settings": {"horizon": 12, "noise": 0.3}}
+    whole = Simulation(env, **given).run()
+    first = Simulation(env, **given, window=range(4))
+    first.run()
+    second = Simulation(env, **given, window=range(4, 6))
+    restore_simulation(second, save_simulation(first))
+    assert np.array_equal(np.hstack([first.returns, second.run().returns]), whole.returns)
+    assert np.array_equal(first.last.states[0], whole_states(env, given, 4)[-1])
+
+
+def whole_states(env, given, n):
+    """Return the states of each episode of one whole run."""
+    simulation, found = Simulation(env, **given), []
+    for _ in range(n):
+        simulation.advance()
+        found.append(simulation.last.states[0])
+    return found
+
+
+def test_a_state_that_was_not_stored_costs_the_seed_and_nothing_else(tmp_path, reference):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store, pytest.raises(Stopped):
+        Campaign(store, make_executor("serial"), [stop_after(5)]).run()
+    with contextlib.closing(sqlite3.connect(tmp_path / "s" / "results.sqlite")) as database, database:
+        assert database.execute("DELETE FROM states").rowcount == 1
+    with Store.open_to_write(tmp_path / "s") as store:
+        again = Campaign(store, make_executor("serial"))
+        assert again.stored == 120, "two seeds were finished, one begins anew"
+        again.run()
+        assert store.digest() == reference
+
+
+def test_a_state_too_large_to_store_is_played_in_one_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "_LARGEST_STATE", 0)
+    seen = []
+
+    class Observer:
+        def block(self, order, result):
+            seen.append((order.first, result.columns["return"].shape[1], result.state))
+
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        Campaign(store, make_executor("serial"), [Observer()]).run()
+        assert [row.episodes for row in store.runs()] == [60] * 9
+    assert (0, 60, None) in seen
+
+
+def test_sampled_columns_go_on_bit_for_bit(tmp_path):
     sampled = SMALL.replace("river-swim", "soft-grid").replace("n_states = 4", "side = 8, horizon = 6")
     sampled = sampled.replace('preset = "practical"', 'preset = "practical", columns = 20').replace("psrl", "random")
     sampled = sampled.replace('[[agent]]\nname = "random"\n', "", 1)
@@ -263,6 +359,39 @@ name = "random"
     with Store.open_to_write(tmp_path / "parts") as store:
         Campaign(store, make_executor("serial")).run()
         assert store.digest() == whole
+
+
+class Named(Exception):
+    """What ends a run in these tests, with the name of the executor that it would have used."""
+
+
+@pytest.fixture
+def named_executor(monkeypatch):
+    """Let the lab raise the name of the executor that it would make."""
+
+    def raise_name(on, workers=None, address=None):
+        raise Named(on)
+
+    monkeypatch.setattr(experiments, "make_executor", raise_name)
+
+
+@pytest.mark.parametrize("name", ["serial", "ray", None])
+def test_the_spec_chooses_the_executor_and_the_caller_wins(tmp_path, named_executor, name):
+    text = SMALL if name is None else f'executor = "{name}"\n{SMALL}'
+    expected = name or "processes"
+    (tmp_path / "small.toml").write_text(text)
+    with pytest.raises(Named, match=expected):
+        run_experiment(tmp_path / "small.toml", tmp_path / "s")
+    with pytest.raises(Named, match="processes"):
+        run_experiment(tmp_path / "small.toml", tmp_path / "s", on="processes")
+    with Store.open_to_write(tmp_path / "s") as store:
+        with pytest.raises(Named, match=expected):
+            play(store)
+        with pytest.raises(Named, match="serial"):
+            play(store, on="serial")
+    (tmp_path / "small.toml").write_text(f'executor = "serial"\n{SMALL}')
+    with pytest.raises(Named, match="serial"):
+        run_experiment(tmp_path / "small.toml", tmp_path / "s")  # the same experiment: only the executor is another
 
 
 def test_executors_are_refused_by_name(tmp_path):

@@ -1,31 +1,58 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import matrixrl.lab
 from matrixrl import run_seeds
+from matrixrl.cli.main import app
 from matrixrl.errors import MissingExtra
-from matrixrl.lab import DEMO, Contender, compare_settings, draw_regret, require_matplotlib
+from matrixrl.lab import draw_regret, draw_returns
+from matrixrl.lab.demo import DEMO
+from matrixrl.lab.palette import COLOURS
+from matrixrl.lab.plots import require_matplotlib
+from matrixrl.simulate import SeedRuns, Simulation
+
+
+def pixels(path, colour):
+    """Return how many pixels of a picture are near a colour such as #0072B2."""
+    from matplotlib.image import imread
+
+    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return int((np.abs(imread(path)[:, :, :3] - wanted).max(axis=2) < 0.03).sum())
+
+
+def test_every_public_name_of_the_lab_exists():
+    for name in matrixrl.lab.__all__:
+        assert getattr(matrixrl.lab, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'compare_settings'"):
+        _ = matrixrl.lab.compare_settings
 
 
 def test_the_picture_shows_the_curves(tmp_path):
+    results = {
+        "paper": run_seeds("river-swim", n_episodes=20, seeds=[0, 1], set="frobenius"),
+        "ours": run_seeds("river-swim", n_episodes=20, seeds=[0, 1], preset="practical"),
+    }
+    draw_regret(results, tmp_path / "a.png", title="test")
+    assert all(pixels(tmp_path / "a.png", colour) > 100 for colour in COLOURS[:2]), "both curves are there"
+
+
+@pytest.mark.parametrize(("env", "is_plane"), [("mountain-car", True), ("cart-pole", False)])
+def test_the_picture_of_returns_shows_the_plane_where_there_is_one(tmp_path, env, is_plane):
     from matplotlib.image import imread
 
-    results = dict(
-        compare_settings(
-            "river-swim",
-            [Contender("paper", {"set": "frobenius"}), Contender("ours", {"preset": "practical"})],
-            n_episodes=20,
-            seeds=[0, 1],
-        )
+    runs = SeedRuns(
+        env, n_episodes=3, seeds=[0, 1], agent="kernel-matrix-rl", settings={"budget": 30}, env_settings={"horizon": 15}
     )
-    draw_regret(results, tmp_path / "a.png", title="test")
-    image = imread(tmp_path / "a.png")[:, :, :3]
-    for colour in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):  # both curves are there, by their colours
-        near = np.abs(image - np.array(colour) / 255).max(axis=2) < 0.03
-        assert near.sum() > 100
+    draw_returns(runs.run(), runs.first.algorithm, tmp_path / "a.png")
+    height, width, _ = imread(tmp_path / "a.png").shape
+    assert (width > 2 * height) == is_plane
+    assert pixels(tmp_path / "a.png", COLOURS[1]) > 50, "the mean"
 
 
 def test_without_matplotlib_the_way_out_is_said(monkeypatch):
@@ -35,14 +62,14 @@ def test_without_matplotlib_the_way_out_is_said(monkeypatch):
 
 
 def test_the_demo_compares_the_paper_and_us_on_the_same_seeds():
-    settings = [c.settings for c in DEMO.contenders]
+    settings = list(DEMO.settings.values())
     assert {"set": "frobenius", "radius": "theorem"} in settings
     assert {"set": "normalised", "radius": "theorem"} in settings
+    for chosen in settings:  # every one of them can be played
+        assert run_seeds(DEMO.env, env_settings=DEMO.env_settings, n_episodes=1, seeds=1, **chosen).n_episodes == 1
 
 
-def test_an_interrupted_comparison_yields_what_there_is(monkeypatch):
-    from matrixrl.simulate import Simulation
-
+def test_an_interrupted_demo_writes_what_there_is(monkeypatch, tmp_path):
     whole = Simulation.advance
     calls = {"n": 0}
 
@@ -53,11 +80,13 @@ def test_an_interrupted_comparison_yields_what_there_is(monkeypatch):
         whole(self, count)
 
     monkeypatch.setattr(Simulation, "advance", advance)
-    seen = {}
-    with pytest.raises(KeyboardInterrupt):
-        for label, result in compare_settings("river-swim", [Contender("a"), Contender("b")], n_episodes=6, seeds=[0]):
-            seen[label] = result.n_episodes
-    assert seen == {"a": 6, "b": 2}
+    done = CliRunner().invoke(app, ["demo", "-n", "6", "-k", "1", "--out", str(tmp_path / "demo")])
+    assert done.exit_code == 130
+    summary = json.loads((tmp_path / "demo" / "result.json").read_text())
+    assert [(label, one["n_episodes"]) for label, one in summary.items()] == [
+        ("paper's set, theorem radius", 6),
+        ("normalised set, theorem radius", 2),
+    ]
 
 
 def test_a_single_episode_can_be_drawn(tmp_path):

@@ -89,6 +89,30 @@ def test_the_hash_sees_what_changes_rows_and_nothing_else(tmp_path):
     assert len(hashes | {first.hash}) == len(changes) + 1
 
 
+def test_the_executor_is_kept_and_does_not_change_the_hash(tmp_path):
+    plain = work_out(read_spec(written(tmp_path, GOOD)))
+    assert plain.executor == "processes"
+    for name in ("serial", "processes", "ray"):
+        chosen = work_out(read_spec(written(tmp_path, f'executor = "{name}"\n{GOOD}')))
+        assert chosen.executor == name
+        assert chosen.hash == plain.hash
+        assert Experiment.from_json(chosen.to_json()).executor == name
+    assert {**json.loads(plain.to_json()), "executor": "ray"} == json.loads(chosen.to_json())
+
+
+def test_what_a_cell_is_measured_by_follows_from_its_environment(tmp_path):
+    text = GOOD.replace("sweep = { n_states = [4, 6] }", '[[env]]\nname = "cart-pole"')
+    experiment = work_out(read_spec(written(tmp_path, text.replace('"matrix-rl"', '"kernel-matrix-rl"'))))
+    seen = [(cell.env, cell.agent, cell.measure, cell.batched, cell.certifies) for cell in experiment.cells]
+    assert seen == [
+        ("river-swim", "kernel-matrix-rl", "regret", True, True),
+        ("river-swim", "random", "regret", True, False),
+        ("cart-pole", "kernel-matrix-rl", "return", False, False),
+        ("cart-pole", "random", "return", False, False),
+    ]
+    assert all(cell.references == [] for cell in experiment.cells)
+
+
 def test_an_experiment_survives_json():
     experiment = work_out(read_spec("quick"))
     again = Experiment.from_json(experiment.to_json())
@@ -133,12 +157,12 @@ BAD = {
     "empty sweep": (GOOD.replace("[4, 6]", "[]"), "spec.toml:7: env 1, sweep, n_states: list must have at least"),
     "same value twice": (
         GOOD.replace("[4, 6]", "[4, 4]"),
-        "spec.toml:5: env 1: id 'river-swim n_states=4' stands twice",
+        "spec.toml:5: env 1: id 'river-swim n_states=4' appears twice",
     ),
-    "duplicate id": (GOOD + '\n[[agent]]\nname = "random"\n', "spec.toml:16: agent 3: id 'random' stands twice"),
+    "duplicate id": (GOOD + '\n[[agent]]\nname = "random"\n', "spec.toml:16: agent 3: id 'random' appears twice"),
     "set and swept": (
         GOOD.replace('"river-swim"', '"river-swim"\nsettings = { n_states = 5 }'),
-        "spec.toml:8: env 1, sweep, n_states: stands in settings too",
+        "spec.toml:8: env 1, sweep, n_states: is in settings too",
     ),
     "fewer planned than played": (
         GOOD.replace('preset = "practical"', "n_episodes = 5"),
@@ -156,11 +180,26 @@ BAD = {
     "no agents": (GOOD.partition("[[agent]]")[0], "spec.toml: agent: must be given"),
     "syntax": (GOOD.replace("seeds = 2", "seeds = = 2"), "spec.toml is not valid TOML: Invalid value (at line 3"),
     "name with a slash": (GOOD.replace('"mine"', '"../mine"'), "spec.toml:1: name: string must match pattern"),
-    "control agent": (
+    "a tabular agent on a control task": (
+        GOOD.replace('"river-swim"', '"cart-pole"')
+        .replace("sweep = { n_states = [4, 6] }", "")
+        .replace('"matrix-rl"', '"kernel-matrix-rl"')
+        .replace('"random"', '"psrl"'),
+        "spec.toml:14: agent 2, name: problem must have numbered states for psrl; got cart-pole, with vectors",
+    ),
+    "a control task and an agent for finite problems": (
         GOOD.replace('"river-swim"', '"cart-pole"')
         .replace("sweep = { n_states = [4, 6] }", "")
         .replace('"random"', '"psrl"'),
-        "agent 1, name: agent of a control task must be one of",
+        "spec.toml:10: agent 1, name: problem must have numbered states or functions of states for matrix-rl; got",
+    ),
+    "unknown executor": (
+        GOOD.replace("seeds = 2", 'seeds = 2\nexecutor = "cloud"'),
+        "spec.toml:4: executor: must be 'serial', 'processes' or 'ray'; got 'cloud'",
+    ),
+    "executor that is no name": (
+        GOOD.replace("seeds = 2", "seeds = 2\nexecutor = 3"),
+        "spec.toml:4: executor: must be 'serial', 'processes' or 'ray'; got 3",
     ),
 }
 
@@ -175,11 +214,11 @@ def test_a_bad_spec_is_refused_with_its_line_and_key(case, tmp_path):
     assert "\n" not in str(refusal.value)
 
 
-def test_yaml_complaints_have_lines_too(tmp_path):
+def test_yaml_errors_have_lines_too(tmp_path):
     cases = [
         (AS_YAML.replace("preset: practical", "preset: fast"), "spec.yaml:10: agent 1, settings, preset"),
         (AS_YAML.replace("episodes: 10", "episodes: 0"), "spec.yaml:2: episodes"),
-        (AS_YAML + "seeds: 3\n", "spec.yaml:12: seeds stands twice"),
+        (AS_YAML + "seeds: 3\n", "spec.yaml:12: seeds appears twice"),
         (AS_YAML.replace("name: mine", "name: [mine"), "is not valid YAML"),
         ("- 1\n", "must be a table of keys"),
         ("!!python/object/apply:os.system ['true']", "is not valid YAML"),

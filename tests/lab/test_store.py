@@ -106,7 +106,7 @@ def test_two_writers_are_one_too_many(tmp_path):
 def test_experiments_are_never_mixed(tmp_path):
     with Store.create(tmp_path / "s", experiment(tmp_path)):
         pass
-    with pytest.raises(StoreError, match="already holds this experiment; go on with matrixrl resume"):
+    with pytest.raises(StoreError, match="already holds this experiment; continue with matrixrl resume"):
         Store.create(tmp_path / "s", experiment(tmp_path))
     with pytest.raises(StoreError, match="holds another experiment"):
         Store.create(tmp_path / "s", experiment(tmp_path, episodes=61))
@@ -159,14 +159,18 @@ def test_what_is_no_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 1 .* upgrade"),
+        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 2 .* upgrade"),
+        (
+            "UPDATE meta SET value = '1' WHERE key = 'format'",
+            "has format 1, older than the 2 that this matrixrl reads; run the experiment again",
+        ),
         ("UPDATE meta SET value = 'x' WHERE key = 'format'", "has format x"),
         ("UPDATE meta SET value = '{' WHERE key = 'experiment'", "is damaged"),
         ("UPDATE meta SET value = 'abc' WHERE key = 'hash'", "does not have the hash"),
         ("DELETE FROM meta WHERE key = 'experiment'", "has no experiment"),
     ],
 )
-def test_a_store_that_is_newer_or_damaged_is_refused(tmp_path, change, message):
+def test_a_store_that_is_older_newer_or_damaged_is_refused(tmp_path, change, message):
     with Store.create(tmp_path / "s", experiment(tmp_path)):
         pass
     with sqlite3.connect(tmp_path / "s" / FILE) as changed:

@@ -54,7 +54,7 @@ main()
 
 
 def test_every_public_name_exists_and_is_documented():
-    assert 15 <= len(matrixrl.__all__) <= 25
+    assert 15 <= len(matrixrl.__all__) <= 30
     for name in matrixrl.__all__:
         assert getattr(matrixrl, name).__doc__, name
     assert set(matrixrl.__all__) <= set(dir(matrixrl))
@@ -76,7 +76,7 @@ def test_the_wheel_holds_the_package_and_its_types(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "matrixrl/py.typed" in names
-    kinds = ("*.py", "*.toml", "*.html", "*.css", "*.js")
+    kinds = ("*.py", "*.toml", "*.html", "*.css", "*.js", "*.j2")
     sources = {p.relative_to(ROOT / "src").as_posix() for kind in kinds for p in (ROOT / "src").rglob(kind)}
     assert "matrixrl/lab/shipped/quick.toml" in sources
     assert sources <= set(names)

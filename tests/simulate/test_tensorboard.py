@@ -217,10 +217,18 @@ def test_the_mean_goes_on_without_seeds_that_failed(tmp_path):
 
 
 def test_control_tasks_write_returns(tmp_path):
-    text = 'name = "control"\nepisodes = 3\nseeds = 2\nenv = [{{ name = "pendulum" }}]\nagent = [{{ name = "random" }}]'
-    with Store.create(tmp_path / "store", experiment(tmp_path, text=text)) as store:
+    text = """
+name = "control"
+episodes = {episodes}
+seeds = 2
+block = {block}
+env = [{{ name = "pendulum", settings = {{ horizon = 20 }} }}]
+agent = [{{ name = "random" }}]
+"""
+    with Store.create(tmp_path / "store", experiment(tmp_path, episodes=5, block=2, text=text)) as store:
         with TensorBoardObserver(tmp_path / "board", store) as observer:
             Campaign(store, make_executor("serial"), [observer]).run()
         assert store.experiment.cells[0].measure == "return"
         written = curves(*files(tmp_path / "board"))
-        assert same(written["return/pendulum"], expected_means(store, 0))
+        assert list(written) == ["return/pendulum_horizon_20"]
+        assert same(written["return/pendulum_horizon_20"], expected_means(store, 0))

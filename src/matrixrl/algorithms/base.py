@@ -77,7 +77,7 @@ class Algorithm(Startable):
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
 
-    settings: Any
+    settings: Any = None
     problem: Problem
     seeds: list[int]
     streams: Streams

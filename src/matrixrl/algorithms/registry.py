@@ -12,6 +12,7 @@ from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL, KernelStarter
 from matrixrl.checks import choice, fail
+from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
 from matrixrl.references import is_reference, load_reference
 
@@ -24,6 +25,7 @@ ALGORITHMS: dict[str, type[Startable]] = {
 }
 """Every algorithm by the name used on the command line and in specs."""
 
+_OBJECT_CLASSES: dict[str, type[Any]] = {"set": ConfidenceSet, "radius": Radius}
 _OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi")
 
 
@@ -89,5 +91,17 @@ def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, 
         value = made.get(name)
         if is_reference(value):
             found = load_reference(name, str(value), trust_code=trust_code)
-            made[name] = found() if isinstance(found, type) else found
+            made[name] = _instance(name, str(value), found) if isinstance(found, type) else found
     return made
+
+
+def _instance(name: str, reference: str, found: type[Any]) -> Any:
+    """Return an object of a class that a setting refers to."""
+    wanted = _OBJECT_CLASSES.get(name, object)
+    if not issubclass(found, wanted):
+        fail(name, f"must be a subclass of {wanted.__name__}, or an object of one", repr(reference), "Subclass it.")
+    try:
+        return found()
+    except TypeError as error:
+        remedy = "Refer to an object instead, such as one made at the end of its module."
+        raise InvalidInput(f"{name} {reference!r} cannot be made without arguments ({error}). {remedy}") from error

@@ -1,1 +1,1 @@
-"""The command line: parse and call."""
+"""The command line ``matrixrl``."""

@@ -1,4 +1,4 @@
-"""``matrixrl compare, resume, show, export, report, watch, reproduce``: parse and call."""
+"""The commands ``matrixrl compare``, ``resume``, ``show``, ``export``, ``report``, ``watch`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from matrixrl.lab.requirements import require_lab
 
 __all__ = ["add_lab_commands"]
 
-OnOption = Annotated[str, typer.Option("--on", help="serial, processes (this machine's cores) or ray.")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", help="How many at once; all cores by default.")]
-AddressOption = Annotated[str | None, typer.Option("--address", help="Of a running Ray cluster.")]
-TensorBoardOption = Annotated[Path | None, typer.Option("--tensorboard", help="Write event files there as it runs.")]
+OnOption = Annotated[str | None, typer.Option("--on", help="serial, processes or ray; the spec's executor by default.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Number of workers; all cores by default.")]
+AddressOption = Annotated[str | None, typer.Option("--address", help="Address of a running Ray cluster.")]
+TensorBoardOption = Annotated[Path | None, typer.Option("--tensorboard", help="Directory for event files.")]
 FolderArgument = Annotated[Path, typer.Argument(help="Directory of an experiment.")]
 
 
@@ -35,16 +35,18 @@ def add_lab_commands(app: typer.Typer) -> None:
 
 def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Directory of results; out/NAME by default.")] = None,
-    episodes: Annotated[int | None, typer.Option("--episodes", "-n", help="Instead of the spec's.")] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="Instead of the spec's.")] = None,
-    on: OnOption = "processes",
+    out: Annotated[Path | None, typer.Option("--out", help="Directory of the results; out/NAME by default.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", "-n", help="Number of episodes, in place of the spec's.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="Number of seeds, in place of the spec's.")] = None,
+    on: OnOption = None,
     workers: WorkersOption = None,
     address: AddressOption = None,
     tensorboard: TensorBoardOption = None,
     trust_code: TrustOption = False,
 ) -> None:
-    """Run agents × environments × seeds of a spec: stored, resumable, ending in a table, a report and a figure."""
+    """Run all agents, environments and seeds of a spec, store the results, and write a table, a report and a figure."""
     require_lab()
     from matrixrl.lab.execution.executors import check_executor
     from matrixrl.lab.spec import read_spec, work_out
@@ -52,38 +54,43 @@ def compare_command(
 
     given = {"episodes": episodes, "seeds": seeds}
     allow_imports(trust_code)
-    check_executor(on, workers, address)  # before a store is made
     file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
+    check_executor(on or file.spec.executor, workers, address)  # before a store is created
     experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
     with Store.create(folder, experiment, file.text, file.command) as store:
-        _run(store, on, workers, address, tensorboard, trust_code)
+        _run(store, on or experiment.executor, workers, address, tensorboard, trust_code)
 
 
 def resume_command(
     folder: FolderArgument,
-    on: OnOption = "processes",
+    on: OnOption = None,
     workers: WorkersOption = None,
     address: AddressOption = None,
     tensorboard: TensorBoardOption = None,
     trust_code: TrustOption = False,
 ) -> None:
-    """Go on with an experiment that was interrupted, killed, or had failures, as if nothing had happened."""
+    """Continue an experiment that was interrupted or killed, or that had failures; the results are the same."""
     require_lab()
+    from matrixrl.lab.execution.executors import check_executor
+    from matrixrl.lab.experiments import check_trust
     from matrixrl.lab.store import Store
 
     allow_imports(trust_code)
     with Store.open_to_write(folder) as store:
+        chosen = on or store.experiment.executor
+        check_executor(chosen, workers, address)
+        check_trust(store.experiment, trust_code=trust_code)  # before event files are created
         for name, (then, now) in store.changed_versions().items():
-            typer.echo(f"note: begun with {name} {then}, now {now}: last digits may differ", err=True)
-        _run(store, on, workers, address, tensorboard, trust_code)
+            typer.echo(f"note: started with {name} {then}, now {now}: last digits may differ", err=True)
+        _run(store, chosen, workers, address, tensorboard, trust_code)
 
 
 def show_command(
     folder: FolderArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """List what an experiment holds: every cell with its state, and the table of results so far."""
+    """Print the status of every cell of an experiment, and the results so far."""
     require_lab()
     from matrixrl.lab.analysis import summarise
     from matrixrl.lab.listing import listing
@@ -100,10 +107,10 @@ def show_command(
 
 def export_command(
     folder: FolderArgument,
-    out: Annotated[Path, typer.Option("--out", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--out", help="File to write.")],
     form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
 ) -> None:
-    """Write every episode of an experiment as one flat table."""
+    """Write all episodes of an experiment as one flat table."""
     require_lab()
     from matrixrl.lab.export import export
     from matrixrl.lab.store import Store
@@ -115,14 +122,14 @@ def export_command(
 
 def report_command(
     folder: FolderArgument,
-    out: Annotated[Path | None, typer.Option("--out", help="The HTML file; DIR/report.html by default.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="HTML file; DIR/report.html by default.")] = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="Also draw a figure for a paper there (.pdf or .png).")
+        Path | None, typer.Option("--figure", help="Also write a figure for a paper to this file (.pdf or .png).")
     ] = None,
     columns: Annotated[int, typer.Option("--columns", help="Width of the figure: 1 or 2 columns of a page.")] = 1,
-    env: Annotated[str | None, typer.Option("--env", help="Only this environment in the figure.")] = None,
+    env: Annotated[str | None, typer.Option("--env", help="Draw only this environment.")] = None,
 ) -> None:
-    """Write the report of an experiment as one HTML file that needs no network."""
+    """Write the report of an experiment as one HTML file that works offline."""
     require_lab()
     from matrixrl.lab.report import draw_paper_figure, write_report
     from matrixrl.lab.store import Store
@@ -135,29 +142,32 @@ def report_command(
 
 def watch_command(
     folder: FolderArgument,
-    port: Annotated[int, typer.Option("--port", help="On this machine only.")] = 8787,
+    port: Annotated[int, typer.Option("--port", help="Port of the page, which only this machine can open.")] = 8787,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Watch an experiment while it runs, on a page of this machine."""
+    """Serve a web page on this machine that shows an experiment while it runs."""
     require_lab()
     from matrixrl.lab.live import serve
     from matrixrl.lab.store import Store
 
     if not Store.is_there(folder):
-        typer.echo(f"{folder} holds no results yet; the page waits for them", err=True)
+        typer.echo(f"{folder} holds no results yet; the page shows them when they appear", err=True)
     serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {folder} on {url}"))
 
 
 def reproduce_command(
-    out: Annotated[Path | None, typer.Option("--out", help="Directory; out/study-SIZE by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory of the results; out/study-SIZE by default.")
+    ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="All of it (within an hour on 2 cores), or a small form (5 minutes).")
+        bool,
+        typer.Option("--full/--quick", help="The whole study (within an hour on 2 cores), or a small one (5 minutes)."),
     ] = False,
-    on: OnOption = "processes",
+    on: Annotated[str, typer.Option("--on", help="serial, processes or ray.")] = "processes",
     workers: WorkersOption = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Some questions, by id; all by default.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Ids of questions; all by default.")] = None,
 ) -> None:
-    """Measure every claim of the paper, and ours: claim, experiment, numbers, verdict. Interrupted, it goes on."""
+    """Test every claim of the paper and of the library by an experiment. The same command continues after a stop."""
     require_lab()
     from matrixrl.lab.execution.executors import check_executor
     from matrixrl.lab.study import run_study, write_pages
@@ -177,7 +187,7 @@ def reproduce_command(
             only=only,
         )
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on", highlight=False)
+        console.print("stopped; run the same command to continue", highlight=False)
         raise typer.Exit(130) from None
     print_verdicts(console, sections)
     command = f"matrixrl reproduce {'--full' if full else '--quick'}"
@@ -188,7 +198,7 @@ def reproduce_command(
 def _run(
     store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None, trust_code: bool
 ) -> None:
-    """Play what the store lacks, then write table, report and figure."""
+    """Play the missing episodes, then print the results and write the report and the figure."""
     from matrixrl.lab.analysis import summarise
     from matrixrl.lab.experiments import play
     from matrixrl.lab.report import draw_paper_figure, write_report
@@ -210,7 +220,7 @@ def _run(
             trust_code=trust_code,
         )
     except KeyboardInterrupt:
-        console.print(f"stopped; go on with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
+        console.print(f"stopped; continue with: matrixrl resume {folder}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         for observer in observers:

@@ -1,4 +1,4 @@
-"""Tables of the lab for the terminal."""
+"""Tables of the lab commands for the terminal."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
         console.print(
             "regret: mean total of V*(s0) − V^π(s0), exact, with a 95 % bootstrap interval over seeds; at end: per "
             "episode over the last tenth; growth: exponent of regret over the last decade (1 linear, 0.5 the "
-            "theorems' rate, 0 stopped); to best: mean difference on the same seeds; s/1k: seconds per 1,000 episodes "
-            "of one seed.",
+            "theorems' rate, 0 no growth); to best: mean difference on the same seeds; s/1k: seconds per 1,000 "
+            "episodes of one seed.",
             style="dim",
             highlight=False,
         )
@@ -98,7 +98,7 @@ def _amount(value: float) -> str:
 
 
 def print_show(console: Console, held: dict[str, Any]) -> None:
-    """Print what a store holds."""
+    """Print the contents of a store."""
     console.print(f"[bold]{escape(held['title'])}[/]", highlight=False)
     versions = ", ".join(f"{name} {number}" for name, number in held["versions"].items())
     console.print(
@@ -122,14 +122,14 @@ def print_show(console: Console, held: dict[str, Any]) -> None:
 def print_failures(
     console: Console, experiment: Experiment, failed: Sequence[tuple[int, tuple[int, ...], str]]
 ) -> None:
-    """Say which tasks failed and why."""
+    """Print which tasks failed and why."""
     for number, seeds, reason in failed:
         some = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} … {seeds[-1]}"
         console.print(f"[red]failed:[/] {escape(experiment.cells[number].id)}, {some}: {escape(reason)}")
 
 
 def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
-    """Print what the study found, one line for each question."""
+    """Print the verdict of each question of the study."""
     for section in sections:
         mark = "[green]✓[/]" if section.answer.holds else "[red]✗[/]"
         words = f"{mark} [bold]{escape(section.question.title)}[/]: {escape(section.answer.verdict)}"

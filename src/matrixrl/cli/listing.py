@@ -1,4 +1,4 @@
-"""``matrixrl list``: what there is, by the names that every command takes."""
+"""Tables of ``matrixrl list``: names that the other commands accept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_listing(console: Console, topics: Iterable[str]) -> None:
     for topic in topics:
         table = Table(title=topic, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("name", style="bold cyan", no_wrap=True)
-        table.add_column("what it is")
+        table.add_column("description")
         for name, text in _rows(topic):
             table.add_row(name, text)
         console.print(table)

@@ -1,4 +1,4 @@
-"""``matrixrl``: run, inspect, list, demo; the commands of the lab are beside."""
+"""The commands ``matrixrl run``, ``inspect``, ``list`` and ``demo``; `matrixrl.cli.lab` has those of the lab."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 add_lab_commands(app)
 
-OutOption = Annotated[Path | None, typer.Option("--out", help="Write result.json, episodes.csv and regret.png there.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Directory for result.json, episodes.csv and a figure.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Environment setting key=value (see matrixrl list envs).")
 ]
@@ -56,7 +56,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     del version
@@ -66,7 +66,7 @@ def _root(
 def list_command(
     topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets, specs")] = None,
 ) -> None:
-    """List what there is: environments, agents, their settings, sets, radii, presets, shipped specs."""
+    """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
     topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
     print_listing(Console(), topics)
 
@@ -77,45 +77,50 @@ def run_command(
     set_: SetOption = None,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", help="See matrixrl list agents; matrix-rl, or kernel-matrix-rl for vectors."),
+        typer.Option(
+            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-matrix-rl for vectors as states."
+        ),
     ] = None,
     agent_set: AgentSetOption = None,
     episodes: Annotated[
-        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 for vectors.")
+        int | None, typer.Option("--episodes", "-n", help="Episodes of each seed; 1000, or 25 for vectors as states.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="How many seeds; 8, or 1 for vectors.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", "-k", help="Number of seeds; 8, or 1 for vectors as states.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
-    record: Annotated[
-        Path | None, typer.Option("--record", help="Write a video of one more episode there, where it can be drawn.")
-    ] = None,
+    record: Annotated[Path | None, typer.Option("--record", help="Directory for a video of one more episode.")] = None,
     certify: Annotated[
-        bool, typer.Option("--certify", help="Certify every episode: a band in the picture, columns in the CSV.")
+        bool, typer.Option("--certify", help="Certify every episode: a band in the figure, columns in the CSV.")
     ] = False,
     compiled: Annotated[
         bool | None,
-        typer.Option("--compiled/--no-compiled", help="Compiled loops (numba); by default where they pay off."),
+        typer.Option(
+            "--compiled/--no-compiled", help="Use compiled loops (numba); chosen by the length of the run by default."
+        ),
     ] = None,
     trust_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an agent: exact regret where the optimum is known, returns elsewhere."""
+    """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
     allow_imports(trust_code)
-    if record is not None:
-        from matrixrl.simulate.recording import require_recorder
-
-        require_recorder()
     env_settings = parse_settings("--set", set_ or [])
     settings = parse_settings("--agent-set", agent_set or [])
     is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
+    if record is not None:
+        from matrixrl.simulate.recording import make_rendered, require_recorder
+
+        require_recorder()
+        make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
     agent = agent or ("kernel-matrix-rl" if is_continuous else "matrix-rl")
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
     runs = SeedRuns(
         env,
-        n_episodes=integer("--episodes", n_episodes, low=1, remedy="Ask for at least one episode."),
-        seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Ask for at least one seed.")),
+        n_episodes=integer("--episodes", n_episodes, low=1, remedy="Play at least one episode."),
+        seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Use at least one seed.")),
         agent=agent,
         settings=settings,
         env_settings=env_settings,
@@ -149,7 +154,7 @@ def inspect_command(
     trust_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what can be known of a problem before running it: constants, bounds, cost, warnings."""
+    """Print constants, regret bounds, cost and warnings for a problem."""
     allow_imports(trust_code)
     found = inspect_problem(
         env,
@@ -166,12 +171,12 @@ def inspect_command(
 
 @app.command("demo")
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", help="Where table and picture go.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option("--out", help="Directory of the results.")] = Path("out/demo"),
     episodes: Annotated[int, typer.Option("--episodes", "-n")] = DEMO.n_episodes,
     seeds: Annotated[int, typer.Option("--seeds", "-k")] = DEMO.n_seeds,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Watch MatrixRL learn RiverSwim with the paper's confidence set and with the normalised one."""
+    """Run MatrixRL on RiverSwim with the confidence set of the paper and with the normalised set."""
     directory = _directory(out, overwrite)
     results: dict[str, RunResult] = {}
     interrupted = False
@@ -194,7 +199,7 @@ def demo_command(
 
 
 def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
-    """Refuse early, before an hour of work, what cannot be written at the end."""
+    """Return the output directory; raise before anything is played if results cannot be written."""
     if out is None:
         return None
     require_matplotlib()
@@ -204,7 +209,7 @@ def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
 def _write(
     results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
 ) -> list[Path]:
-    """Write summary, episodes and picture of results that have any episode; return the files."""
+    """Write summary, episodes and figure, if any episode was played; return the files."""
     if directory is None or not any(r.n_episodes for r in results.values()):
         return []
     files = directory.write_results(results)
@@ -218,7 +223,7 @@ def _write(
 
 
 def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -> None:
-    """Print one JSON object, or tables and the files that were written."""
+    """Print one JSON object, or tables and the names of the written files."""
     if as_json:
         typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
         return
@@ -229,14 +234,14 @@ def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user ends in one line on standard error."""
+    """Run the command line; an error of the user is printed as one line on standard error."""
     try:
         app()
     except MatrixRLError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
     except MemoryError:
-        typer.echo("error: this problem does not fit in memory; ask for fewer states, episodes or seeds", err=True)
+        typer.echo("error: the problem does not fit in memory; use fewer states, episodes or seeds", err=True)
         sys.exit(2)
     except OSError as error:
         typer.echo(f"error: {error.strerror or error}", err=True)

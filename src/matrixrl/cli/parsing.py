@@ -1,4 +1,4 @@
-"""``key=value`` settings."""
+"""Parse ``key=value`` settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ __all__ = ["parse_settings"]
 
 
 def parse_settings(option: str, items: Sequence[str]) -> dict[str, Any]:
-    """Return {key: value}: numbers, true, false and null are read as such, "a,b" as a list, the rest as text.
+    """Parse settings: numbers, true, false and null as such, "a,b" as a list, anything else as text.
+
+    Args:
+        option: Name of the option, for error messages.
+        items: Texts of the form key=value.
 
     >>> parse_settings("--set", ["n_states=6", "slip=0.1", "name=abc", "reward_range=-1,0"])
     {'n_states': 6, 'slip': 0.1, 'name': 'abc', 'reward_range': [-1, 0]}
@@ -24,7 +28,7 @@ def parse_settings(option: str, items: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise InvalidInput(f"{option} must be key=value; got {item!r}. Write for example n_states=6.")
         if key in settings:
-            raise InvalidInput(f"{option} {key} must be given once; got it twice. Remove one of them.")
+            raise InvalidInput(f"{option} {key} must be given once; got two values. Remove one of them.")
         settings[key] = _value(value.strip())
     return settings
 

@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables of ``matrixrl run``, ``demo`` and ``inspect`` for the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
-    """Print a table of regret where the optimum is known, else one of returns, and what the columns mean."""
+    """Print a table of regret if the optimal value is known, else of returns, with notes on its columns."""
     first = next(iter(results.values()))
     if first.optimal_value is None:
         console.print(return_table(first))
@@ -30,7 +30,7 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
 
 
 def return_table(result: RunResult) -> Table:
-    """Return one row for each seed of a run without a known optimum."""
+    """Return a table of returns with one row for each seed."""
     title = f"{result.env}  H={result.horizon}  {result.agent}"
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     for heading in ("seed", "returns", "best", "second half", "features", "s/episode"):
@@ -45,7 +45,7 @@ def return_table(result: RunResult) -> Table:
 
 
 def sparkline(values: FloatArray) -> str:
-    """Return a curve of one line; the newest 40 values.
+    """Return the last 40 values as a line of block characters.
 
     >>> sparkline(np.array([0.0, 1.0, 2.0]))
     '▁▅█'
@@ -58,7 +58,7 @@ def sparkline(values: FloatArray) -> str:
 
 
 def result_table(results: Mapping[str, RunResult]) -> Table:
-    """Return one row for each labelled result."""
+    """Return a table of regret with one row for each result."""
     first = next(iter(results.values()))
     short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"}
     sizes = " ".join(f"{short[k]}={v}" for k, v in first.sizes.items())
@@ -80,12 +80,12 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
 
 
 def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
-    """Say in words why a guarantee is off, and what the columns mean."""
-    said: dict[str, list[str]] = {}
+    """Print why a guarantee does not hold, and the meaning of the columns."""
+    labels_of: dict[str, list[str]] = {}
     for label, result in results.items():
         if result.guarantee is not True:
-            said.setdefault(result.guarantee, []).append(label)
-    for reason, labels in said.items():
+            labels_of.setdefault(result.guarantee, []).append(label)
+    for reason, labels in labels_of.items():
         console.print(f"[yellow]no proof:[/] {reason}.", highlight=False)
         for name in labels:
             console.print(f"  · {name}", highlight=False)
@@ -93,7 +93,8 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
     certified = "certified" if all(shown) else "certified (where a proof holds, else estimated)"
     console.print(
         "regret: total of V*(s0) − V^π(s0), exact, mean ± std over seeds; at end: per episode over the last "
-        f"10 %; gap: the final policy is {certified} to be within this of V*(s0); proof: is the regret bound proven.",
+        f"10 %; gap: the final policy is {certified} to be within this of V*(s0); proof: whether the regret "
+        "bound is proven.",
         style="dim",
         highlight=False,
     )
@@ -128,7 +129,7 @@ def _short(guarantee: Literal[True] | str) -> str:
 
 
 def print_inspection(console: Console, found: Inspection) -> None:
-    """Print what ``matrixrl inspect`` found."""
+    """Print the result of ``matrixrl inspect``."""
     sizes = "  ".join(f"{name}={value:,}" for name, value in found.sizes.items())
     console.print(f"[bold]{found.env}[/]  {sizes}  V*(s0) = {found.optimal_value:.4g}", highlight=False)
     if found.embedding is not None:
@@ -136,7 +137,7 @@ def print_inspection(console: Console, found: Inspection) -> None:
         console.print(f"features explain {100 * share:.4g} % of P, largest error {worst:.2g}", highlight=False)
     if found.effective_dimension is not None:
         chosen, visited = found.effective_dimension["chosen"], found.effective_dimension["visited"]
-        words = f"effective dimension: {chosen:.3g} on well chosen pairs, {visited:.3g} on those of a few episodes"
+        words = f"effective dimension: {chosen:.3g} on well chosen pairs, {visited:.3g} on the pairs of a few episodes"
         console.print(words, highlight=False)
     table = Table(title="constants", title_justify="left")
     for heading in ("constant", "value", "known"):
@@ -144,7 +145,7 @@ def print_inspection(console: Console, found: Inspection) -> None:
     for name, constant in found.constants.items():
         table.add_row(name, f"{constant['value']:.4g}", constant["known"])
     console.print(table)
-    bounds = Table(title="regret after N episodes, at most", title_justify="left")
+    bounds = Table(title="upper bounds on the regret after N episodes", title_justify="left")
     headings = {
         "theorem_1": "Theorem 1, c=1",
         "theorem_2": "Theorem 2, c=1",
@@ -161,7 +162,7 @@ def print_inspection(console: Console, found: Inspection) -> None:
     cost = found.cost
     console.print(
         f"about {cost['seconds_per_1000_episodes']:.2g} s for 1,000 episodes of one seed, "
-        f"{cost['megabytes_shared']:.3g} MB shared, {cost['megabytes_per_seed']:.3g} MB a seed",
+        f"{cost['megabytes_shared']:.3g} MB shared, {cost['megabytes_per_seed']:.3g} MB for each seed",
         highlight=False,
     )
     for warning in found.warnings:

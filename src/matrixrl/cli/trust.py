@@ -1,4 +1,4 @@
-"""``--trust-code``: permission to import code that a spec, a store or a name refers to."""
+"""The option ``--trust-code``: permission to import code that a spec, a store or a name refers to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Allow names like package.module:Name to import code, also from this directory. Only if you trust it.",
+        help="Allow names like package.module:Name to import code, also from the current directory.",
     ),
 ]
 
 
 def allow_imports(trust_code: bool) -> None:
-    """Make modules of the current directory importable, if code is trusted."""
+    """Add the current directory to the import path if code is trusted."""
     here = str(Path.cwd())
     if trust_code and here not in sys.path:
         sys.path.insert(0, here)

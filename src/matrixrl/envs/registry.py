@@ -162,6 +162,8 @@ def _gym_hint(name: str) -> list[str]:
 
 def _from_reference(name: str, settings: dict[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
     made = load_reference("environment", name, trust_code=trust_code)
+    if isinstance(made, type) and not issubclass(made, gym.Env):
+        fail("environment", "must name a Gymnasium environment", f"{name}, a class", "Subclass gymnasium.Env.")
     try:
         env = made(**settings)
     except TypeError as error:

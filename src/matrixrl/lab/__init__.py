@@ -1,4 +1,4 @@
-"""The regret lab: experiments as specs, run on all cores or a cluster, stored, analysed and reported."""
+"""The lab: run experiments that are described by specs, store their results, analyse and report them."""
 
 from __future__ import annotations
 

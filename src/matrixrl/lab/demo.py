@@ -1,4 +1,4 @@
-"""The demonstration: the paper's set against the normalised one, on the same RiverSwim and the same seeds."""
+"""Settings of ``matrixrl demo``: the confidence set of the paper and the normalised set on RiverSwim, same seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DEMO", "Demo"]
 
 @dataclass(frozen=True)
 class Demo:
-    """An environment, and the settings of MatrixRL that are compared on it.
+    """An environment and the settings of MatrixRL that are compared on it.
 
     Attributes:
         env: Name of the environment.
@@ -18,7 +18,7 @@ class Demo:
         n_episodes: Number of episodes.
         n_seeds: Number of seeds.
         settings: Settings of MatrixRL by the label of the curve.
-        title: Title of table and picture.
+        title: Title of the table and of the figure.
     """
 
     env: str

@@ -1,4 +1,4 @@
-"""A whole experiment from Python: the same as ``matrixrl compare`` and ``matrixrl resume``."""
+"""Run experiments from Python, as ``matrixrl compare`` and ``matrixrl resume`` do."""
 
 from __future__ import annotations
 
@@ -9,35 +9,42 @@ from typing import Any
 
 from matrixrl.lab.analysis import EnvSummary, summarise
 from matrixrl.lab.execution import Campaign, CampaignProgress, Observer, Outcome, make_executor
-from matrixrl.lab.spec import read_spec, work_out
+from matrixrl.lab.spec import Experiment, read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.references import refuse_untrusted
 
-__all__ = ["play", "run_experiment"]
+__all__ = ["check_trust", "play", "run_experiment"]
 
 
 def run_experiment(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     folder: str | os.PathLike[str],
     *,
-    on: str = "processes",
+    on: str | None = None,
     workers: int | None = None,
     address: str | None = None,
     observers: Sequence[Observer] = (),
     progress: bool = False,
     trust_code: bool = False,
 ) -> list[EnvSummary]:
-    """Run an experiment into a directory, or go on with it if it is there already, and return what it says.
+    """Run an experiment, or continue it if the directory holds it already, and return a summary.
 
     Args:
-        spec: a TOML or YAML file, the name of a shipped spec, or the same as a dictionary.
-        folder: of the results; one that holds another experiment is refused.
-        on: serial, processes or ray.
-        workers: how many at once; all cores by default.
-        address: of a running Ray cluster.
-        observers: told of every block, after it is stored.
-        progress: Draw a live bar on standard error.
+        spec: A TOML or YAML file, the name of a shipped spec, or a dictionary with the same keys.
+        folder: Directory of the results.
+        on: Executor: serial, processes or ray; the spec's key `executor` by default.
+        workers: Number of blocks that are played at the same time; the number of cores by default.
+        address: Address of a running Ray cluster.
+        observers: Objects that receive every block after it was stored.
+        progress: Whether to draw a progress bar on standard error.
         trust_code: Whether the spec may import code (``package.module:Name``).
+
+    Returns:
+        One summary for each environment.
+
+    Raises:
+        SpecError: The spec is not valid.
+        StoreError: The directory holds another experiment, or cannot be written.
 
     >>> import tempfile
     >>> spec = {"name": "tiny", "episodes": 5, "seeds": 2}
@@ -53,7 +60,7 @@ def run_experiment(
     with Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command) as store:
         play(
             store,
-            on=on,
+            on=on or experiment.executor,
             workers=workers,
             address=address,
             observers=observers,
@@ -63,24 +70,39 @@ def run_experiment(
         return summarise(store)
 
 
+def check_trust(experiment: Experiment, *, trust_code: bool) -> None:
+    """Raise `UntrustedCode` if an experiment imports code and `trust_code` is False."""
+    for cell in experiment.cells:
+        for reference in cell.references:
+            refuse_untrusted("the reference", reference, trust_code=trust_code)
+
+
 def play(
     store: Store,
     *,
-    on: str = "processes",
+    on: str | None = None,
     workers: int | None = None,
     address: str | None = None,
     observers: Sequence[Observer] = (),
     progress: bool = False,
     trust_code: bool = False,
 ) -> Outcome:
-    """Play what a store still lacks; arguments as in `run_experiment`. An interrupt costs the blocks under way.
+    """Play all episodes that a store does not have; a KeyboardInterrupt loses only the blocks in progress.
+
+    Args:
+        store: Store, opened for writing.
+        on: Executor; that of the spec the store was created with by default.
+        workers: As in `run_experiment`.
+        address: As in `run_experiment`.
+        observers: As in `run_experiment`.
+        progress: As in `run_experiment`.
+        trust_code: As in `run_experiment`.
 
     Raises:
         UntrustedCode: A cell imports code, and `trust_code` is False.
     """
-    for cell in store.experiment.cells:
-        for reference in cell.references:
-            refuse_untrusted(f"the experiment names {cell.id}, and", reference, trust_code=trust_code)
-    campaign = Campaign(store, make_executor(on, workers, address), observers, trust_code=trust_code)
+    check_trust(store.experiment, trust_code=trust_code)
+    executor = make_executor(on or store.experiment.executor, workers, address)
+    campaign = Campaign(store, executor, observers, trust_code=trust_code)
     with CampaignProgress(store.experiment.name, visible=progress) as bar:
         return campaign.run(bar.tick)

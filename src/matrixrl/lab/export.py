@@ -1,4 +1,4 @@
-"""A store as one flat table, CSV or Parquet: one row for each episode."""
+"""Export a store as one flat table in CSV or Parquet, with one row for each episode."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KEYS = ("env", "agent", "seed", "episode")
 
 
 def export(store: Store, path: Path, form: str) -> int:
-    """Write every stored episode, and return how many; the file is there whole or not at all.
+    """Write all stored episodes to a file and return their number; the file is written completely or not at all.
 
     Args:
-        store: open to read.
-        path: of the new file; an older one of that name is replaced.
-        form: csv or parquet. Numbers are exact in both; what an agent does not have is empty.
+        store: Store, opened for reading.
+        path: File to write; an existing file is replaced.
+        form: csv or parquet. Numbers are exact in both; a series that an agent does not have is empty.
     """
     choice("--format", form, FORMATS)
     writers: dict[str, Callable[[Store, Path], int]] = {"csv": _write_csv, "parquet": _write_parquet}
@@ -36,7 +36,7 @@ def export(store: Store, path: Path, form: str) -> int:
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str, int, dict[str, FloatArray]]]:
-    """Yield environment, agent, seed and the columns of every run that has episodes."""
+    """Yield environment, agent, seed and series of every run with at least one episode."""
     for row in store.runs():
         if row.episodes:
             cell = store.experiment.cells[row.cell]

@@ -1,4 +1,4 @@
-"""What a store holds, as plain data."""
+"""Contents of a store as plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["listing"]
 
 
 def listing(store: Store) -> dict[str, Any]:
-    """Return name, hash, versions, size, and for each cell its state and its total regret so far."""
+    """Return name, hash, versions and size of a store, and the status and total regret of each cell."""
     with store.reading():
         return _listing(store)
 

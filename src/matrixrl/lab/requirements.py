@@ -1,4 +1,4 @@
-"""What the lab needs beside the library itself."""
+"""Check of the optional packages that the lab needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEEDED = ("pydantic", "yaml", "loky", "plotly", "matplotlib", "fastapi", "jinja
 
 
 def require_lab() -> None:
-    """Refuse in one line where an optional package is missing, before any work is done."""
+    """Raise an error that names the extra to install if an optional package is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"the lab needs {', '.join(missing)}; pip install 'matrixrl[lab]'")

@@ -1,4 +1,4 @@
-"""Matplotlib figures of runs without a known optimum: returns against episodes, value and width over a plane."""
+"""Matplotlib figures of runs without a known optimal value: returns, and value and width over two coordinates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _draw_plane(figure: Any, axes: Any, algorithm: ContinuousMatrixRL, names: tu
     points = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
     value, width = algorithm.value(algorithm.advice(), 0, points)
     seen = algorithm.models[0].data.obs
-    panels = ((value, "optimistic value at the first step"), (width, "width: what is not known"))
+    panels = ((value, "optimistic value at the first step"), (width, "width: uncertainty of the estimate"))
     for panel, (shown, title) in zip(axes, panels, strict=True):
         mesh = panel.pcolormesh(x, y, shown.reshape(_GRID, _GRID), cmap="viridis", shading="nearest")
         panel.scatter(seen[:, 0], seen[:, 1], s=0.4, color="white", alpha=0.25)

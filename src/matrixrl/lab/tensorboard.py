@@ -1,4 +1,4 @@
-"""A running experiment as TensorBoard curves: one run for each agent, one curve for each environment."""
+"""TensorBoard curves of a running experiment: one run for each agent, one curve for each environment."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LONGEST_NAME = 100
 
 @dataclass
 class _Curve:
-    """A cell whose mean is not all written yet.
+    """Curve of a cell that is not completely written.
 
     Attributes:
-        values: (K, m) cumulative regret, or return, of each seed at the steps; NaN where it is not there yet.
-        carried: (K,) cumulative regret so far.
-        episodes: (K,) how many of each seed are in `values`.
-        written: how many of the m steps are written.
+        values: (K, m) cumulative regret, or return, of each seed at the m steps; NaN if it is not known yet.
+        carried: (K,) cumulative regret of the episodes in `values`.
+        episodes: (K,) number of episodes of each seed in `values`.
+        written: Number of steps that are written.
     """
 
     values: FloatArray
@@ -42,7 +42,14 @@ class _Curve:
     written: int = 0
 
     def add(self, places: list[int], series: FloatArray, steps: IntArray, *, cumulate: bool) -> None:
-        """Add the next episodes (K', n) of the seeds at some places."""
+        """Add the next n episodes of the seeds at given rows.
+
+        Args:
+            places: Rows of the K' seeds in `values`.
+            series: (K', n) regret or return of each episode.
+            steps: (m,) episodes at which the curve is written.
+            cumulate: Whether to write cumulative sums.
+        """
         for k, row in zip(places, series, strict=True):
             first = int(self.episodes[k])
             values = self.carried[k] + np.cumsum(row) if cumulate else row
@@ -53,7 +60,7 @@ class _Curve:
                 self.carried[k] = values[-1]
 
     def ready(self, places: list[int] | None = None) -> list[tuple[int, float]]:
-        """Return (index of the step, mean over the seeds) of what is new and known for all of those seeds."""
+        """Return index and mean over seeds of the steps that are not written and known for all given seeds."""
         values = self.values if places is None else self.values[places]
         found = []
         if len(values):
@@ -67,14 +74,15 @@ class _Curve:
 
 
 class TensorBoardObserver:
-    """Writes the mean over seeds of cumulative regret (or of the return, on control tasks) as blocks are stored.
+    """Write the mean over seeds of cumulative regret, or of returns, while blocks are stored.
 
-    A step is written when every seed of the cell has it; at the end, every seed that has not failed. The past comes
-    from the store: a resumed campaign writes whole curves, which take the place of those of its earlier sittings.
+    A step is written when all seeds of the cell have played it. Curves of cells with failed seeds are completed by
+    `close` from the other seeds. Earlier episodes are read from the store, so a resumed campaign writes complete
+    curves, which replace those of earlier runs.
 
     Args:
-        folder: directory to give to TensorBoard.
-        store: of the campaign, open until `close`.
+        folder: Log directory of TensorBoard.
+        store: Store of the campaign, which must stay open until `close`.
 
     Raises:
         MissingExtra: tensorboardX is not installed.
@@ -98,23 +106,23 @@ class TensorBoardObserver:
             self._write(number)
 
     def block(self, order: Order, result: BlockResult) -> None:
-        """Take note of a block that was stored."""
+        """Add a stored block to the curve of its cell and write the steps that are complete."""
         number, places = order.key[0], [self._place[seed] for seed in order.seeds]
         curve = self._curves.get(number)
         if curve is None or (curve.episodes[places] != order.first).any():
-            self._load(number)  # with this block: it is stored already
+            self._load(number)  # includes this block, which is stored already
         else:
             series = result.columns[order.cell.measure]
             curve.add(places, series, self._steps, cumulate=order.cell.measure == "regret")
         self._write(number)
 
     def _load(self, number: int) -> None:
-        """Take everything that the store has of a cell."""
+        """Read all episodes of a cell from the store."""
         cell, seeds = self._store.experiment.cells[number], self._store.experiment.seeds
         written = self._curves[number].written if number in self._curves else 0
         shape = len(seeds), len(self._steps)
         curve = _Curve(np.full(shape, np.nan), np.zeros(len(seeds)), np.zeros(len(seeds), dtype=int), written)
-        for k, seed in enumerate(seeds):  # one by one: they may have got differently far
+        for k, seed in enumerate(seeds):  # one by one, because seeds may have different numbers of episodes
             series = self._store.read(number, cell.measure, [seed])
             curve.add([k], series, self._steps, cumulate=cell.measure == "regret")
         self._curves[number] = curve
@@ -129,7 +137,7 @@ class TensorBoardObserver:
             del self._curves[number]
 
     def close(self) -> None:
-        """Write the curves of cells in which seeds failed, from the others, and close the files."""
+        """Complete the curves of cells with failed seeds from the other seeds, and close the files."""
         try:
             rows = self._store.runs() if self._left else []
             failed = {row.cell for row in rows if row.status == "failed"}
@@ -153,7 +161,7 @@ class TensorBoardObserver:
 
 
 def _safe_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return a name for each id that is good for files and tags, no two alike.
+    """Return a distinct name for each id that is valid in file names and tags.
 
     >>> _safe_names(["psrl a=1", "psrl a_1", "../x", "é"])
     {'psrl a=1': 'psrl_a_1', 'psrl a_1': 'psrl_a_1-2', '../x': '_x', 'é': '_'}
@@ -163,7 +171,7 @@ def _safe_names(ids: Iterable[str]) -> dict[str, str]:
     for text in dict.fromkeys(ids):
         base = _UNSAFE.sub("_", text)[:_LONGEST_NAME].lstrip(".") or "_"
         name, again = base, 1
-        while name.lower() in taken:  # some file systems do not tell upper from lower case
+        while name.lower() in taken:  # some file systems ignore case
             again += 1
             name = f"{base}-{again}"
         taken.add(name.lower())

@@ -99,9 +99,11 @@ def inspect_problem(
         trust_code=trust_code,
     )
     algorithm, mdp, features = simulation.algorithm, simulation.problem.mdp, simulation.problem.features
+    if mdp is None:
+        rule = "must have a transition table to be inspected"
+        fail("env", rule, simulation.problem.name, f"Try matrixrl run {simulation.problem.name}.")
     if not isinstance(algorithm, MatrixRLLearner):
         fail("agent", "must be a MatrixRL agent (its constants are inspected)", agent, "Pass agent='matrix-rl'.")
-    assert mdp is not None
     assert simulation.evaluator is not None
     assert features is not None
     k, blocks = algorithm.confidence.regularity, algorithm.confidence.blocks

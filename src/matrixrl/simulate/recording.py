@@ -10,9 +10,10 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
-from matrixrl.errors import MissingExtra
+from matrixrl.errors import InvalidInput, MissingExtra
+from matrixrl.problems import MDPEnv
 
-__all__ = ["record_episode", "require_recorder"]
+__all__ = ["make_rendered", "record_episode", "require_recorder"]
 
 
 def require_recorder() -> None:
@@ -24,6 +25,35 @@ def require_recorder() -> None:
         raise MissingExtra(
             f"videos need {error.name}, which is not installed; pip install 'matrixrl[video]'"
         ) from error
+
+
+def make_rendered(env: str, env_settings: dict[str, Any], *, trust_code: bool = False) -> gym.Env[Any, Any]:
+    """Return an environment that renders images.
+
+    Args:
+        env: Name of the environment.
+        env_settings: Settings of the environment.
+        trust_code: Whether the name may import code.
+
+    Raises:
+        InvalidInput: The environment cannot be rendered as images.
+    """
+    options = {**env_settings, "render_mode": "rgb_array"}
+    try:
+        made = make(env, trust_code=trust_code, **options)
+        if isinstance(made, MDPEnv) and env.startswith("gym:"):  # a table cannot be rendered: use the original
+            horizon, _ = options.pop("horizon", None), options.pop("reward_range", None)
+            made = gym.make(env.removeprefix("gym:"), max_episode_steps=horizon, **options)
+    except (InvalidInput, gym.error.Error) as error:
+        raise InvalidInput(_cannot_render(env)) from error
+    if made.render_mode != "rgb_array":
+        made.close()
+        raise InvalidInput(_cannot_render(env))
+    return made
+
+
+def _cannot_render(env: str) -> str:
+    return f"--record must be left out for {env}, which cannot be rendered as images; got a directory. Leave it out."
 
 
 def record_episode(
@@ -42,7 +72,7 @@ def record_episode(
         MissingExtra: A package that writes videos is not installed.
     """
     require_recorder()
-    world = make(env, trust_code=trust_code, **{**env_settings, "render_mode": "rgb_array"})
+    world = make_rendered(env, env_settings, trust_code=trust_code)
     problem, plan = algorithm.problem, algorithm.advice()
     prefix = env.removeprefix("gym:").replace("/", "-")
     recorder = gym.wrappers.RecordVideo(

@@ -1,4 +1,4 @@
-"""Playing experiments: units of work, where they are played, and who hands them out."""
+"""Play experiments: blocks of episodes, executors that play them, and the campaign that submits them."""
 
 from matrixrl.lab.execution.campaign import Campaign, Observer, Outcome
 from matrixrl.lab.execution.executors import EXECUTORS, make_executor

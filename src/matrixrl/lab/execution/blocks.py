@@ -1,4 +1,4 @@
-"""The unit of work: some episodes of some seeds of one cell. A pure function, so that doing it twice does no harm."""
+"""Blocks, the units of work: some episodes of some seeds of one cell, played by a pure function."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from matrixrl.simulate.simulation import Simulation
 
 __all__ = ["BlockResult", "Order", "play_block"]
 
-_LARGEST_STATE = 256 << 20  # bytes; beyond it writing the state costs more than playing the block again
+_LARGEST_STATE = 256 << 20  # bytes; writing a larger state takes longer than playing the run again
 _BOUND_POINTS = 60
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to play.
+    """Description of one block.
 
     Attributes:
-        key: (number of the cell, first seed): which task it belongs to.
-        cell: agent and environment.
-        seeds: played side by side.
-        episodes: N of the whole run.
-        first: the first episode of the block, counted from 0.
-        count: episodes in it; all that are left are played where no state can be kept.
-        certify: whether to certify every episode.
-        state: State to go on from; None at the beginning.
+        key: Index of the cell and first seed, which identify the task that the block belongs to.
+        cell: Agent and environment.
+        seeds: Seeds that are played together.
+        episodes: Number of episodes N of the whole run.
+        first: First episode of the block, counted from 0.
+        count: Number of episodes; if the state is too large to store, all remaining episodes are played.
+        certify: Whether to certify every episode.
+        state: State of the simulation after the previous block; None for the first block.
         trust_code: Whether the cell may import code.
     """
 
@@ -50,14 +50,14 @@ class Order:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """What was played.
+    """Result of one block.
 
     Attributes:
-        columns: (K, n) each; those that the agent has.
-        state: where to go on from, or None if it was the last block.
-        alarms: for each seed, in how many of the episodes the misspecification alarm was on.
-        facts: of the cell; only with the first block.
-        outcomes: of each seed; only with the last block.
+        columns: Series by name, shape (K, n) each, for K seeds and n episodes.
+        state: State of the simulation after the block; None after the last block.
+        alarms: For each seed, the number of episodes with a misspecification alarm.
+        facts: Properties of the cell (horizon, sizes, V*, guarantee); only for the first block.
+        outcomes: For each seed, the final certificate and the number of plans; only for the last block.
     """
 
     columns: dict[str, FloatArray]
@@ -68,7 +68,7 @@ class BlockResult:
 
 
 def play_block(order: Order) -> BlockResult:
-    """Play the episodes of an order, on one thread."""
+    """Play the episodes of an order with one thread of linear algebra."""
     with threadpool_limits(1):
         return _play(order)
 
@@ -76,8 +76,8 @@ def play_block(order: Order) -> BlockResult:
 def _play(order: Order) -> BlockResult:
     last = order.first + order.count
     simulation = _simulation(order, last)
-    if last < order.episodes and not _keeps_state(simulation):
-        last = order.episodes  # a later block could not go on from the middle
+    if last < order.episodes and _state_bytes(simulation) > _LARGEST_STATE:
+        last = order.episodes  # without a stored state, another block could not continue
         simulation = _simulation(order, last)
     if order.state is not None:
         restore_simulation(simulation, order.state)
@@ -113,12 +113,9 @@ def _simulation(order: Order, last: int) -> Simulation:
     )
 
 
-def _kept_bytes(simulation: Simulation) -> int:
+def _state_bytes(simulation: Simulation) -> int:
+    """Return the size of what the algorithm has learned, in bytes."""
     return sum(array.nbytes for array in simulation.algorithm.learned().values())
-
-
-def _keeps_state(simulation: Simulation) -> bool:
-    return _kept_bytes(simulation) <= _LARGEST_STATE
 
 
 def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
@@ -127,7 +124,7 @@ def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
         "horizon": problem.task.horizon,
         "sizes": simulation.sizes() if problem.kind == "finite" else {},
         "guarantee": algorithm.guarantee,
-        "kept_bytes_per_seed": _kept_bytes(simulation) / len(order.seeds),
+        "kept_bytes_per_seed": _state_bytes(simulation) / len(order.seeds),
     }
     if simulation.optimal_value is not None:
         low, _ = problem.task.reward_range or (-1.0, 0.0)
@@ -137,7 +134,7 @@ def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
 
 
 def _bounds(simulation: Simulation) -> dict[str, list[float]] | None:
-    """Return at some N the bound of Theorem 2 (c = 1) and the explicit one behind it; None for a baseline."""
+    """Return the bounds of Theorem 2 (c = 1) and of its explicit form at some N; None for other algorithms."""
     algorithm = simulation.algorithm
     if not isinstance(algorithm, MatrixRLLearner) or algorithm.settings.columns is not None:
         return None

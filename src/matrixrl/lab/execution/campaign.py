@@ -1,4 +1,4 @@
-"""Running an experiment: from what a store still lacks to a store that lacks nothing."""
+"""Campaigns: play all episodes that a store does not have yet."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Campaign", "Observer", "Outcome"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a campaign ended.
+    """Result of a campaign.
 
     Attributes:
-        seconds: wall time of this sitting.
-        episodes: played in this sitting, over all seeds.
-        failed: (cell, seeds, reason) of every task that failed.
+        seconds: Wall time of the campaign, in seconds.
+        episodes: Number of episodes that the campaign played, over all seeds.
+        failed: Index of the cell, seeds and reason of every task that failed.
     """
 
     seconds: float
@@ -31,24 +31,30 @@ class Outcome:
 
 
 class Observer(Protocol):
-    """Somebody who is told of every block, after it is stored."""
+    """Object that receives every block after it was stored."""
 
-    def block(self, order: Order, result: BlockResult) -> None: ...
+    def block(self, order: Order, result: BlockResult) -> None:
+        """Process one stored block."""
+        ...
 
 
 class Campaign:
-    """Everything that a store still lacks, as orders.
+    """Play the missing episodes of a store, block by block.
+
+    A task is one batch of seeds of one cell; its blocks are played one after the other.
 
     Args:
-        store: open to write.
-        executor: where to play.
-        observers: Told of every block, after it is stored.
+        store: Store, opened for writing.
+        executor: Executor that plays the blocks.
+        observers: Objects that receive every block after it was stored.
         trust_code: Whether cells may import code.
 
     Attributes:
-        total: episodes of all runs.
-        stored: episodes that are in the store.
-        tasks, tasks_done, failures: batches of seeds of a cell: all, finished, failed.
+        total: Number of episodes of all runs.
+        stored: Number of episodes in the store.
+        tasks: Number of tasks.
+        tasks_done: Number of finished tasks.
+        failures: Number of failed tasks.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class Campaign:
         self._find_work()
 
     def _find_work(self) -> None:
+        """Count what is stored and prepare the next order of every unfinished task."""
         experiment = self._store.experiment
         rows = {(row.cell, row.seed): row for row in self._store.runs()}
         for number, cell in enumerate(experiment.cells):
@@ -95,29 +102,29 @@ class Campaign:
         )
 
     def run(self, tick: Callable[[Campaign], None] | None = None) -> Outcome:
-        """Play everything that is left; an interrupt passes through and costs the blocks under way.
+        """Play all missing episodes; a KeyboardInterrupt is raised again and loses the blocks in progress.
 
         Args:
-            tick: called after each look at the executor, for progress.
+            tick: Function that is called with the campaign after each poll of the executor, to show progress.
         """
         started, before = time.perf_counter(), self.stored
         failed: list[tuple[int, tuple[int, ...], str]] = []
-        under_way = 0
+        in_progress = 0
         try:
-            while self._waiting or under_way:
-                while self._waiting and under_way < self._executor.slots:
+            while self._waiting or in_progress:
+                while self._waiting and in_progress < self._executor.slots:
                     self._executor.submit(self._waiting.popleft())
-                    under_way += 1
+                    in_progress += 1
                 for answer in self._executor.collect():
-                    under_way -= 1
-                    self._take(answer, failed)
+                    in_progress -= 1
+                    self._store_answer(answer, failed)
                 if tick is not None:
                     tick(self)
         finally:
             self._executor.close()
         return Outcome(time.perf_counter() - started, self.stored - before, failed)
 
-    def _take(self, answer: Answer, failed: list[tuple[int, tuple[int, ...], str]]) -> None:
+    def _store_answer(self, answer: Answer, failed: list[tuple[int, tuple[int, ...], str]]) -> None:
         order, result = answer.order, answer.result
         if result is None:
             reason = answer.reason or "unknown"
@@ -141,7 +148,7 @@ class Campaign:
             observer.block(order, result)
         after = order.first + count
         if after < order.episodes:
-            # ahead of new tasks: a cell that is finished can be looked at
+            # before tasks that have not started, so that cells finish early and can be inspected
             self._waiting.appendleft(self._order(order.key[0], order.seeds, after, result.state))
         else:
             self.tasks_done += 1

@@ -1,4 +1,4 @@
-"""Where blocks are played: here, in processes of this machine, or on a Ray cluster. The rows are the same."""
+"""Executors of blocks: this process, processes of this machine, or a Ray cluster. All give the same rows."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.interrupts import ignoring_interrupts
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
+from matrixrl.lab.spec.models import ExecutorName
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
 
-_ATTEMPTS = 3  # of one block, each with a new worker
-_POLL = 0.2  # seconds between two looks at the screen while nothing is ready
+_ATTEMPTS = 3  # largest number of workers that one block may lose
+_POLL = 0.2  # seconds to wait for results before progress is redrawn
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of an order: a result, or the reason why there is none."""
+    """Result of an order, or the reason why it failed."""
 
     order: Order
     result: BlockResult | None
@@ -33,26 +34,26 @@ class Answer:
 
 
 class Executor(Protocol):
-    """Plays orders, in any order."""
+    """Object that plays orders, in any sequence."""
 
     slots: int
-    """How many orders it is worth to have under way."""
+    """Number of orders that can be played at the same time."""
 
     def submit(self, order: Order) -> None:
-        """Take an order."""
+        """Add an order."""
         ...
 
     def collect(self) -> list[Answer]:
-        """Wait a moment and return what is ready, which may be nothing."""
+        """Wait a moment and return the finished orders, if any."""
         ...
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop unfinished orders and release all workers."""
         ...
 
 
-def _said(error: BaseException) -> str:
-    """Return an error in one line, with the place in our code where it arose unless it is a refusal of ours."""
+def _error_line(error: BaseException) -> str:
+    """Return an error as one line of text, with file and line unless it is a `MatrixRLError`."""
     if isinstance(error, MatrixRLError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -61,7 +62,7 @@ def _said(error: BaseException) -> str:
 
 
 class SerialExecutor:
-    """Plays each order when it is asked for, in this process."""
+    """Play orders in this process, one in each call of `collect`."""
 
     slots = 1
 
@@ -70,33 +71,33 @@ class SerialExecutor:
         self._waiting: deque[Order] = deque()
 
     def submit(self, order: Order) -> None:
-        """Take an order."""
+        """Add an order."""
         self._waiting.append(order)
 
     def collect(self) -> list[Answer]:
-        """Play one order."""
+        """Play one order and return its answer."""
         if not self._waiting:
             return []
         order = self._waiting.popleft()
         try:
             return [Answer(order, self._play(order))]
-        except Exception as error:  # noqa: BLE001  # whatever an agent does, the other cells go on
-            return [Answer(order, None, _said(error))]
+        except Exception as error:  # noqa: BLE001  # an error of one agent must not stop the other cells
+            return [Answer(order, None, _error_line(error))]
 
     def close(self) -> None:
-        """Drop what is waiting."""
+        """Drop waiting orders."""
         self._waiting.clear()
 
 
 class ProcessExecutor:
-    """Worker processes of this machine (loky), one BLAS thread each; workers that die are replaced.
+    """Play orders in worker processes of this machine (loky), with one BLAS thread each.
 
-    A worker that dies takes the whole pool with it, and nobody knows whose block killed it. So the blocks that were
-    under way are played again one at a time, and only one that dies alone is to blame.
+    If a worker dies, the whole pool is lost, and it is not known which block caused it. The blocks in progress are
+    then played again one at a time, and a block fails if its worker dies repeatedly while it is played alone.
 
     Args:
-        workers: how many; the cores of this machine by default.
-        play: what is called for each order.
+        workers: Number of workers; the number of cores by default.
+        play: Function that plays an order.
     """
 
     def __init__(self, workers: int | None = None, play: Callable[[Order], BlockResult] = play_block) -> None:
@@ -112,46 +113,46 @@ class ProcessExecutor:
         self._play = play
         self._waiting: deque[Order] = deque()
         self._suspects: deque[Order] = deque()
-        self._under_way: dict[Future[BlockResult], Order] = {}
+        self._in_progress: dict[Future[BlockResult], Order] = {}
         self._deaths: dict[tuple[tuple[int, int], int], int] = {}
 
     def submit(self, order: Order) -> None:
-        """Take an order."""
+        """Add an order."""
         self._waiting.append(order)
         self._start()
 
     def _start(self) -> None:
-        """Hand out what may be played now: a suspect by itself, else everything that waits."""
+        """Submit the orders that may be played now: one suspect alone, or else all waiting orders."""
         if self._suspects:
-            if not self._under_way:
+            if not self._in_progress:
                 self._launch(self._suspects.popleft())
             return
         while self._waiting:
             self._launch(self._waiting.popleft())
 
     def _launch(self, order: Order) -> None:
-        with ignoring_interrupts():  # workers are born ignoring_interrupts to Ctrl-C: it is ours to stop them
-            self._under_way[self._make().submit(self._play, order)] = order
+        with ignoring_interrupts():  # workers inherit this: on Ctrl-C the main process stops them
+            self._in_progress[self._make().submit(self._play, order)] = order
 
     def collect(self) -> list[Answer]:
-        """Wait a moment and return what is ready."""
-        done, _ = wait(self._under_way, timeout=_POLL, return_when=FIRST_COMPLETED)
-        is_alone = len(self._under_way) == 1
+        """Wait a moment and return the finished orders."""
+        done, _ = wait(self._in_progress, timeout=_POLL, return_when=FIRST_COMPLETED)
+        is_alone = len(self._in_progress) == 1
         answers = []
         for future in done:
-            order = self._under_way.pop(future)
+            order = self._in_progress.pop(future)
             error = future.exception()
             if error is None:
                 answers.append(Answer(order, future.result()))
             elif isinstance(error, BrokenProcessPool):
-                answers += self._suspect(order, is_alone)
+                answers += self._retry(order, is_alone)
             else:
-                answers.append(Answer(order, None, _said(error)))
+                answers.append(Answer(order, None, _error_line(error)))
         self._start()
         return answers
 
-    def _suspect(self, order: Order, is_alone: bool) -> list[Answer]:
-        """Play a block again whose worker died, unless it died alone too often."""
+    def _retry(self, order: Order, is_alone: bool) -> list[Answer]:
+        """Schedule an order whose worker died to be played alone, or fail it after too many attempts."""
         key = order.key, order.first
         self._deaths[key] = self._deaths.get(key, 0) + is_alone
         if self._deaths[key] >= _ATTEMPTS:
@@ -165,12 +166,12 @@ class ProcessExecutor:
 
 
 class RayExecutor:
-    """Tasks on a Ray cluster, local or at an address; Ray starts a task again when its worker dies.
+    """Play orders as tasks on a Ray cluster; Ray repeats a task whose worker died.
 
     Args:
-        workers: cores to use of a local cluster; all by default.
-        address: of a running cluster; a local one is started if it is None.
-        play: what is called for each order.
+        workers: Number of cores of a local cluster; all by default.
+        address: Address of a running cluster; a local cluster is started by default.
+        play: Function that plays an order.
     """
 
     def __init__(
@@ -196,38 +197,38 @@ class RayExecutor:
             raise MatrixRLError(f"cannot reach Ray at {address or 'this machine'}: {error}") from error
         self.slots = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._task: Any = ray.remote(num_cpus=1, max_retries=_ATTEMPTS - 1)(play)
-        self._under_way: dict[Any, Order] = {}
+        self._in_progress: dict[Any, Order] = {}
 
     def submit(self, order: Order) -> None:
-        """Take an order."""
-        self._under_way[self._task.remote(order)] = order
+        """Add an order."""
+        self._in_progress[self._task.remote(order)] = order
 
     def collect(self) -> list[Answer]:
-        """Wait a moment and return what is ready."""
-        if not self._under_way:
+        """Wait a moment and return the finished orders."""
+        if not self._in_progress:
             return []
-        ready, _ = self._ray.wait(list(self._under_way), timeout=_POLL)
+        ready, _ = self._ray.wait(list(self._in_progress), timeout=_POLL)
         answers = []
         for reference in ready:
-            order = self._under_way.pop(reference)
+            order = self._in_progress.pop(reference)
             try:
                 answers.append(Answer(order, self._ray.get(reference)))
             except self._ray.exceptions.RayTaskError as error:
-                answers.append(Answer(order, None, _said(error.cause or error)))
+                answers.append(Answer(order, None, _error_line(error.cause or error)))
             except self._ray.exceptions.RayError as error:
                 answers.append(Answer(order, None, f"its worker died {_ATTEMPTS} times ({type(error).__name__})"))
         return answers
 
     def close(self) -> None:
-        """Leave the cluster; a local one ends."""
+        """Disconnect from the cluster; a local cluster is shut down."""
         self._ray.shutdown()
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    """Raise if no process listens at the address; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        return  # "auto" and the like: Ray knows where to look
+        return  # such as "auto", which Ray resolves
     try:
         socket.create_connection((host, int(port)), timeout=5.0).close()
     except (OSError, OverflowError) as error:
@@ -236,11 +237,12 @@ def _check_reachable(address: str) -> None:
         ) from error
 
 
-EXECUTORS = ("serial", "processes", "ray")
+EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
+"""Names of all executors."""
 
 
 def check_executor(on: str, workers: int | None, address: str | None) -> None:
-    """Refuse what `make_executor` could not make, before anything is begun."""
+    """Raise if `make_executor` would not accept the arguments."""
     choice("--on", on, EXECUTORS)
     if workers is not None:
         integer("--workers", workers, low=1, remedy="Leave it out for all cores.")
@@ -255,8 +257,8 @@ def make_executor(on: str, workers: int | None = None, address: str | None = Non
 
     Args:
         on: serial, processes or ray.
-        workers: how many blocks at once; as many as there are cores by default.
-        address: of a running Ray cluster.
+        workers: Number of blocks that are played at the same time; the number of cores by default.
+        address: Address of a running Ray cluster.
     """
     check_executor(on, workers, address)
     if on == "serial":

@@ -1,4 +1,4 @@
-"""How far a campaign is, drawn on standard error."""
+"""Progress bar of a campaign, on standard error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["CampaignProgress"]
 
 
 class CampaignProgress:
-    """A bar over all episodes of all runs, with what was stored last; nothing is drawn where there is no terminal.
+    """Draw a bar over all episodes of all runs; nothing is drawn if the console is not a terminal.
 
     Args:
-        label: what is running.
-        console: where to draw; standard error by default.
-        visible: False draws nothing at all.
+        label: Text before the bar.
+        console: Console to draw on; standard error by default.
+        visible: Whether to draw the bar.
     """
 
     def __init__(self, label: str, *, console: Console | None = None, visible: bool = True) -> None:
@@ -50,7 +50,7 @@ class CampaignProgress:
         self._progress.stop()
 
     def tick(self, campaign: Campaign) -> None:
-        """Show where the campaign stands."""
+        """Show the current progress of a campaign."""
         note = f"{campaign.tasks_done}/{campaign.tasks} tasks"
         if campaign.failures:
             note += f", [red]{campaign.failures} failed[/]"

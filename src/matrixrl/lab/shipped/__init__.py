@@ -1,4 +1,4 @@
-"""The specs that come with the library, by name."""
+"""Specs that are included in the library, by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORDER = ("quick", "riverswim", "linear", "control", "large")
 
 
 def shipped_specs() -> list[str]:
-    """Return the names, the shortest experiment first.
+    """Return the names of all shipped specs, ordered by running time.
 
     >>> shipped_specs()[0]
     'quick'
@@ -20,10 +20,10 @@ def shipped_specs() -> list[str]:
 
 
 def shipped_text(name: str) -> str:
-    """Return the text of a spec."""
+    """Return the text of a shipped spec."""
     return (resources.files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def shipped_titles() -> dict[str, str]:
-    """Return name and title of every spec."""
+    """Return the title of every shipped spec by name."""
     return {name: str(tomllib.loads(shipped_text(name))["title"]) for name in shipped_specs()}

@@ -1,4 +1,4 @@
-"""Experiments as files: what they may say, how they are read, what they mean."""
+"""Specs: the files that describe experiments, how they are read and validated, and the cells they define."""
 
 from matrixrl.lab.spec.experiment import Cell, Experiment, work_out
 from matrixrl.lab.spec.files import SpecFile, read_spec

@@ -1,4 +1,4 @@
-"""A spec worked out: every cell (one agent on one environment) with all its settings, and a hash of the whole."""
+"""Experiments: all cells of a spec (one agent on one environment each) with resolved settings, and their hash."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from matrixrl.algorithms import make_algorithm
+from matrixrl.algorithms import Startable, make_algorithm
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
-from matrixrl.lab.spec.models import Entry
+from matrixrl.lab.spec.models import Entry, ExecutorName
 from matrixrl.problems import Problem
 from matrixrl.references import is_reference
 from matrixrl.settings import Settings
@@ -23,7 +23,7 @@ from matrixrl.simulate.simulation import plays_in_batches
 __all__ = ["Cell", "Experiment", "work_out"]
 
 _HASH_LENGTH = 16
-_SMALL = 10**7  # numbers in a table of features: above it an agent is not started only to check that it can play
+_SMALL = 10**7  # size of the table of features up to which an agent is started to check that it can play
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Cell:
         env_settings: Settings of the environment, as given.
         agent: Name of the agent, or ``package.module:Name``.
         settings: Settings of the agent, resolved: nothing is left to a default that may change.
-        measure: The series that tells how well it learns: regret, or returns where the optimum is not known.
-        batched: Whether seeds are simulated side by side.
+        measure: Series that measures learning: regret, or return if the optimal value is unknown.
+        batched: Whether several seeds are simulated together.
         certifies: Whether the agent has certificates.
     """
 
@@ -54,33 +54,34 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """A readable name of the cell."""
+        """Name of the cell in messages."""
         return f"{self.env_id} / {self.agent_id}"
 
     @property
     def references(self) -> list[str]:
-        """The references to code that running the cell imports."""
-        named = (self.env, self.agent, *self.settings.values())
-        return [*(str(value) for value in named if is_reference(value)), *([self.env] if self._is_foreign else [])]
+        """References to code that is imported when the cell is played."""
+        found = [str(value) for value in (self.env, self.agent, *self.settings.values()) if is_reference(value)]
+        return [*found, self.env] if self._imports_gym_module else found
 
     @property
-    def _is_foreign(self) -> bool:
+    def _imports_gym_module(self) -> bool:
         return self.env.startswith("gym:") and ":" in self.env.removeprefix("gym:")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that decides the rows of a store; nothing that does not.
+    """An experiment with all settings resolved.
 
     Attributes:
-        name: short.
-        title: for the report.
-        episodes: N.
-        seeds: of every cell.
-        block: episodes between two writes.
-        batch: seeds that are played side by side.
-        certify: whether every episode is certified, where the agent can.
-        cells: in the order of the spec.
+        name: Short name.
+        title: Title of the report.
+        episodes: Number of episodes N of every run.
+        seeds: Seeds of every cell.
+        block: Number of episodes between two writes to the store.
+        batch: Largest number of seeds that one task plays together.
+        certify: Whether every episode is certified, for agents that have certificates.
+        cells: The cells, in the order of the spec.
+        executor: Where blocks are played by default.
     """
 
     name: str
@@ -91,31 +92,35 @@ class Experiment:
     batch: int
     certify: bool
     cells: list[Cell]
+    executor: ExecutorName = "processes"
 
     @property
     def hash(self) -> str:
-        """A short name for the whole: the same rows have the same hash; title and name do not count."""
-        counted = {k: v for k, v in asdict(self).items() if k not in ("name", "title")}
+        """Hash of everything that determines the rows of a store; name, title and executor do not."""
+        counted = {k: v for k, v in asdict(self).items() if k not in ("name", "title", "executor")}
         text = json.dumps(counted, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
     def to_json(self) -> str:
-        """Return everything as JSON."""
+        """Return the experiment as JSON."""
         return json.dumps(asdict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:
-        """Return what `to_json` wrote."""
+        """Return the experiment that `to_json` wrote."""
         data = json.loads(text)
         return cls(**{**data, "cells": [Cell(**cell) for cell in data["cells"]]})
 
 
 def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
-    """Return the experiment of a spec; unknown names and settings are refused with their line.
+    """Resolve all cells of a spec and check that every agent can play its environment.
 
     Args:
         file: The spec.
         trust_code: Whether the spec may import code (``package.module:Name``).
+
+    Raises:
+        SpecError: A name or a setting is not valid; the message names its line.
 
     >>> from matrixrl.lab.spec.files import read_spec
     >>> work_out(read_spec("quick")).cells[0].env
@@ -124,19 +129,22 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     spec = file.spec
     envs = list(_variants(file, "env", spec.env))
     agents = list(_variants(file, "agent", spec.agent))
-    worlds = [_checked_env(file, index, name, settings, trust_code) for index, _, name, settings in envs]
+    problems = [_checked_env(file, index, name, settings, trust_code) for index, _, name, settings in envs]
     cells = []
-    for (env, world), (j, agent_id, agent, settings) in itertools.product(zip(envs, worlds, strict=True), agents):
+    for (env, problem), (j, agent_id, agent, settings) in itertools.product(zip(envs, problems, strict=True), agents):
         _, env_id, env_name, env_settings = env
         try:
-            resolved, certifies = _resolved(agent, settings, spec.episodes, world, trust_code)
+            unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+            if problem.mdp is None and unstarted.known_reward:  # check that there are rewards to know
+                open_problem(env_name, env_settings, trust_code=trust_code)
+            resolved, certifies = _resolved(unstarted, settings, spec.episodes, problem)
             json.dumps(resolved, allow_nan=False)
         except MatrixRLError as error:
-            file.complain(_blamed("agent", j, spec.agent[j], str(error)), f"{error}")
+            file.fail(_key_of_error("agent", j, spec.agent[j], str(error)), f"{error}")
         except (TypeError, ValueError) as error:
-            file.complain(("agent", j, "settings"), f"cannot be used ({error}).")
-        measure: Literal["regret", "return"] = "return" if world.mdp is None else "regret"
-        batched = plays_in_batches(world)
+            file.fail(("agent", j, "settings"), f"cannot be used ({error}).")
+        measure: Literal["regret", "return"] = "return" if problem.mdp is None else "regret"
+        batched = plays_in_batches(problem)
         cells.append(Cell(env_id, agent_id, env_name, env_settings, agent, resolved, measure, batched, certifies))
     return Experiment(
         name=spec.name,
@@ -147,28 +155,29 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
         batch=spec.batch,
         certify=spec.certify,
         cells=cells,
+        executor=spec.executor,
     )
 
 
 def _variants(file: SpecFile, kind: str, entries: list[Entry]) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
-    """Yield (entry, id, name, settings) of every combination of an entry's sweep."""
+    """Yield (index of the entry, id, name, settings) for every combination of values of an entry's sweep."""
     taken: set[str] = set()
     for i, entry in enumerate(entries):
         for key in entry.sweep:
             if key in entry.settings:
-                file.complain((kind, i, "sweep", key), "stands in settings too. Keep one of them.")
+                file.fail((kind, i, "sweep", key), "is in settings too. Keep one of them.")
         for values in itertools.product(*entry.sweep.values()):
             swept = dict(zip(entry.sweep, values, strict=True))
             base = entry.id if entry.id is not None else _labelled(entry.name, entry.settings)
             label = _labelled(base, swept)
             if label in taken:
-                file.complain((kind, i), f"id {label!r} stands twice. Give one of them another id.")
+                file.fail((kind, i), f"id {label!r} appears twice. Give one of them another id.")
             taken.add(label)
             yield i, label, entry.name, {**entry.settings, **swept}
 
 
 def _labelled(name: str, settings: dict[str, Any]) -> str:
-    """Return a name with settings behind it: river-swim n_states=6."""
+    """Return a name followed by settings: river-swim n_states=6."""
     return " ".join([name, *(f"{key}={_shown(value)}" for key, value in settings.items())])
 
 
@@ -177,36 +186,37 @@ def _shown(value: Any) -> str:
 
 
 def _checked_env(file: SpecFile, index: int, name: str, settings: dict[str, Any], trust_code: bool) -> Problem:
-    """Return the problem of an environment; rewards may be unknown until an agent is chosen."""
+    """Return the problem of an environment, or raise a `SpecError` if it cannot be made."""
     try:
         json.dumps(settings, allow_nan=False)
         return open_problem(name, settings, trust_code=trust_code, known_reward=False)
     except MatrixRLError as error:
-        file.complain(_blamed("env", index, file.spec.env[index], str(error)), f"{error}")
+        file.fail(_key_of_error("env", index, file.spec.env[index], str(error)), f"{error}")
     except (TypeError, ValueError, MemoryError) as error:
-        file.complain(("env", index, "settings"), f"cannot be used ({error}).")
+        file.fail(("env", index, "settings"), f"cannot be used ({error}).")
 
 
 def _resolved(
-    agent: str, settings: dict[str, Any], episodes: int, world: Problem, trust_code: bool
+    unstarted: Startable, settings: dict[str, Any], episodes: int, problem: Problem
 ) -> tuple[dict[str, Any], bool]:
-    """Return every setting of an agent on a problem, and whether it certifies, after checking that it can play."""
-    unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+    """Check that an agent can play a problem; return its resolved settings and whether it has certificates."""
     unstarted.announce(episodes)
-    algorithm = unstarted.form_for(world)
-    algorithm.check_problem(world)
+    algorithm = unstarted.form_for(problem)
+    algorithm.check_problem(problem)
     planned = getattr(algorithm.settings, "n_episodes", None)
     if planned is not None and planned < episodes:
         fail("n_episodes", f"must not be below the {episodes} episodes that are played", planned, "Leave it out.")
-    features = world.features
+    features = problem.features
     if features is None or features.phi.n_states * features.phi.n_actions * features.phi.d <= _SMALL:
-        unstarted.start(world, [0])
-    own = algorithm.settings
-    return own.as_dict() if isinstance(own, Settings) else dict(settings), algorithm.certifies
+        unstarted.start(problem, [0])
+    own = algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
+    references = {key: value for key, value in settings.items() if is_reference(value)}
+    # Arguments of a user's own constructor are kept as given, and so are references: a worker imports them again.
+    return {**settings, **own, **references}, algorithm.certifies
 
 
-def _blamed(kind: str, index: int, entry: Entry, message: str) -> tuple[str | int, ...]:
-    """Return the key that a complaint is about: the setting that it names, else the name."""
+def _key_of_error(kind: str, index: int, entry: Entry, message: str) -> tuple[str | int, ...]:
+    """Return the path of the key that an error message is about: the setting that it names, else the name."""
     for part in ("sweep", "settings"):
         for key in getattr(entry, part):
             if message.startswith(f"{key} ") or repr(key) in message:

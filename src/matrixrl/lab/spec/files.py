@@ -1,4 +1,4 @@
-"""Reading a spec from TOML or YAML, with complaints that name file, line and key."""
+"""Read specs from TOML, YAML or dictionaries; error messages name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _SUFFIXES = (".toml", ".yaml", ".yml")
 
 @dataclass(frozen=True)
 class SpecFile:
-    """A spec with the places of its keys.
+    """A validated spec and the file it was read from.
 
     Attributes:
-        source: what complaints call the file.
-        spec: what it says.
-        lines: the line of each key.
-        text: of the file.
-        options: of the command line that replace what the file says.
-        suffix: .toml or .yaml; JSON is YAML too.
+        source: Name of the file in error messages.
+        spec: The validated spec.
+        lines: Line number of each key.
+        text: Text of the file.
+        options: Options of the command line that override keys of the file.
+        suffix: .toml or .yaml (JSON is YAML too).
     """
 
     source: str
@@ -47,22 +47,25 @@ class SpecFile:
 
     @property
     def command(self) -> str:
-        """What to type after ``matrixrl compare`` to run it again: the file to save the text as, and options."""
+        """Arguments of ``matrixrl compare`` that run the spec again: the name to save the text under, and options."""
         return f"{self.spec.name}{self.suffix} {self.options}".strip()
 
-    def complain(self, path: tuple[Any, ...], message: str) -> NoReturn:
-        """Raise a complaint about one key."""
+    def fail(self, path: tuple[Any, ...], message: str) -> NoReturn:
+        """Raise a `SpecError` about the key at `path`."""
         raise _error(self.source, self.lines, path, message)
 
 
 def read_spec(
     given: str | os.PathLike[str] | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
 ) -> SpecFile:
-    """Return the spec of a file, of a name of `shipped_specs`, or of a dictionary.
+    """Read and validate a spec.
 
     Args:
-        given: path of a .toml, .yaml or .yml file, a name, or what such a file would say.
-        overrides: top-level keys that replace those of the file, such as episodes.
+        given: Path of a .toml, .yaml or .yml file, a name of `shipped_specs`, or a dictionary with the same keys.
+        overrides: Top-level keys that replace those of the file, such as episodes.
+
+    Raises:
+        SpecError: The file cannot be read, or a key or a value is not allowed.
 
     >>> read_spec("quick").spec.name
     'quick'
@@ -81,12 +84,12 @@ def read_spec(
 
 
 def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, Any, dict[KeyPath, int]]:
-    """Return what complaints call it, its text, what it says, and the lines of its keys."""
+    """Return the name in error messages, the text, the parsed data, and the line numbers of the keys."""
     if isinstance(given, Mapping):
         try:
             text = json.dumps(given, indent=1, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise SpecError(f"spec must hold plain numbers and text only ({error})") from error
+            raise SpecError(f"spec must contain plain numbers and text only ({error})") from error
         return "spec", text, json.loads(text), {}
     path = Path(given)
     if path.suffix not in _SUFFIXES:
@@ -101,8 +104,8 @@ def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, 
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, which no spec is")
-        return path.read_text(encoding="utf-8-sig")  # editors may begin a file with a mark
+            raise SpecError(f"{path} is larger than {_LARGEST_FILE} bytes, the limit for a spec")
+        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         raise SpecError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from error
     except OSError as error:
@@ -127,13 +130,14 @@ def _parse_yaml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
         raise SpecError(f"{source}{where} is not valid YAML: {problem}") from error
     if twice:
         path, line = twice[0]
-        raise SpecError(f"{source}:{line}: {_dotted(path)} stands twice. Keep one of them.")
+        raise SpecError(f"{source}:{line}: {_dotted(path)} appears twice. Keep one of them.")
     return data, lines
 
 
 def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationError) -> SpecError:
-    """Return the first of pydantic's complaints in our one voice."""
-    first = sorted(error.errors(), key=lambda e: e["type"] == "missing")[0]  # a misspelt key, before what it leaves out
+    """Return the first error of pydantic as a `SpecError` in the form of `matrixrl.checks`."""
+    # A misspelt key is reported before the key that is missing because of it.
+    first = sorted(error.errors(), key=lambda e: e["type"] == "missing")[0]
     path = tuple(first["loc"])
     received = repr(first.get("input"))
     short = received if len(received) <= 60 else received[:57] + "…"
@@ -158,7 +162,7 @@ def _error(source: str, lines: dict[KeyPath, int], path: tuple[Any, ...], messag
 
 
 def _dotted(path: tuple[Any, ...]) -> str:
-    """Return a path as people write it, entries counted from 1.
+    """Return a path as text, with entries counted from 1.
 
     >>> _dotted(("agent", 1, "name"))
     'agent 2, name'

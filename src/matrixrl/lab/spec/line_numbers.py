@@ -1,4 +1,4 @@
-"""Where in a file of settings each key stands, so that a complaint can point at its line."""
+"""Line numbers of the keys of TOML and YAML files, for error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
 
 
 def toml_lines(text: str) -> dict[KeyPath, int]:
-    r"""Return the line, counted from 1, of every table and every key that begins a line.
+    r"""Return the line number, counted from 1, of every table and of every key at the start of a line.
 
     >>> toml_lines('episodes = 5\n[[agent]]\nname = "psrl"')[("agent", 0, "name")]
     3
@@ -27,7 +27,7 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
     table: KeyPath = ()
 
     def full(dotted: str) -> KeyPath:
-        """Return the path of a header, each array of tables at its latest entry."""
+        """Return the path of a table header, in which arrays of tables refer to their latest entry."""
         path: KeyPath = ()
         for part in _parts(dotted):
             path = (*path, part)
@@ -57,7 +57,7 @@ def _parts(dotted: str) -> list[str]:
 
 
 def yaml_lines(root: yaml.Node | None) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int]]]:
-    """Return the line of every key and entry of a YAML document, and the keys that stand twice."""
+    """Return the line number of every key and entry of a YAML document, and the keys that appear twice."""
     found: dict[KeyPath, int] = {}
     twice: list[tuple[KeyPath, int]] = []
 
@@ -79,7 +79,7 @@ def yaml_lines(root: yaml.Node | None) -> tuple[dict[KeyPath, int], list[tuple[K
 
 
 def line_of(lines: dict[KeyPath, int], path: tuple[Any, ...]) -> int | None:
-    """Return the line of the longest beginning of `path` that has one."""
+    """Return the line number of the longest prefix of `path` that has one."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]

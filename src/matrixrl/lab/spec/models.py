@@ -1,16 +1,18 @@
-"""What a spec may say, as pydantic models: environments × agents × settings × seeds × episodes."""
+"""The keys of a spec as pydantic models: environments × agents × settings × seeds × episodes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, field_validator
 
-__all__ = ["Entry", "Spec"]
+__all__ = ["Entry", "ExecutorName", "Spec"]
 
 Values = Annotated[list[Any], Field(min_length=1)]
 LARGEST_EPISODES = 10**9
 LARGEST_SEEDS = 100_000
+ExecutorName = Literal["serial", "processes", "ray"]
+"""Name of the executor that plays the blocks of an experiment."""
 
 
 class _Strict(BaseModel):
@@ -18,13 +20,13 @@ class _Strict(BaseModel):
 
 
 class Entry(_Strict):
-    """An environment or an agent, with settings, and settings to sweep over.
+    """An environment or an agent with its settings, fixed and swept.
 
     Attributes:
-        name: of the environment or agent (`matrixrl list`).
-        id: what it is called in tables; made of name and settings if it is left out.
-        settings: fixed ones.
-        sweep: lists of values; every combination is one more environment or agent.
+        name: Name of the environment or agent (`matrixrl list`), or ``package.module:Name``.
+        id: Name in tables; made of the name and the settings by default.
+        settings: Settings with one value each.
+        sweep: Settings with a list of values each; every combination defines one environment or agent.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -34,18 +36,19 @@ class Entry(_Strict):
 
 
 class Spec(_Strict):
-    """One experiment.
+    """All keys of a spec.
 
     Attributes:
-        name: short, for directories.
-        title: for the report.
-        episodes: N of every run.
-        seeds: how many (0, 1, 2, …), or the list of them.
-        block: episodes between two writes to the store; what a kill can cost.
-        batch: seeds that one task plays side by side.
-        certify: keep a certificate of every episode, for agents that have them.
-        env: the environments.
-        agent: the agents.
+        name: Short name, used for directories.
+        title: Title of the report; the name by default.
+        episodes: Number of episodes N of every run.
+        seeds: Number of seeds (they are 0, 1, 2, …), or the list of seeds.
+        block: Number of episodes between two writes to the store; a kill loses at most this many of each run.
+        batch: Largest number of seeds that one task plays together.
+        certify: Whether to store a certificate of every episode, for agents that have certificates.
+        executor: Where blocks are played, unless the command line or the caller says otherwise.
+        env: The environments.
+        agent: The agents.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -55,12 +58,13 @@ class Spec(_Strict):
     block: Annotated[StrictInt, Field(ge=1)] = 1000
     batch: Annotated[StrictInt, Field(ge=1, le=1024)] = 32
     certify: StrictBool = False
+    executor: ExecutorName = "processes"
     env: Annotated[list[Entry], Field(min_length=1)]
     agent: Annotated[list[Entry], Field(min_length=1)]
 
     @field_validator("seeds")
     @classmethod
-    def _some_and_different(cls, seeds: Any) -> int | list[int]:
+    def _check_seeds(cls, seeds: Any) -> int | list[int]:
         if type(seeds) is int and 1 <= seeds <= LARGEST_SEEDS:
             return seeds
         whole = isinstance(seeds, list) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
@@ -74,5 +78,5 @@ class Spec(_Strict):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds themselves."""
+        """The list of seeds."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)

@@ -1,4 +1,4 @@
-"""Results on disk."""
+"""Stores of results: one SQLite file for each experiment."""
 
 from matrixrl.lab.store.schema import COLUMNS
 from matrixrl.lab.store.store import RunRow, Store

@@ -1,4 +1,4 @@
-"""Opening the file of a store, and what SQLite and the system say in words of ours."""
+"""Connections to the file of a store, and translation of errors of SQLite and of the operating system."""
 
 from __future__ import annotations
 
@@ -12,28 +12,34 @@ from matrixrl.errors import StoreError
 from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import FILE
 
-__all__ = ["complaining", "connect", "releasing"]
+__all__ = ["connect", "release_on_error", "store_errors"]
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Return a connection to the file of a store."""
+    """Open the file of a store.
+
+    Args:
+        path: File of the store.
+        read_only: Whether to open it for reading only.
+    """
     if read_only:
-        # Reading in WAL mode needs helper files beside the store: where they are missing and cannot be made, nobody is
-        # writing, and it can be read as it is.
-        helped = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
-        frozen = "" if helped else "&immutable=1"
-        uri = f"{path.absolute().as_uri()}?mode=ro{frozen}"
+        # Reading in WAL mode needs two auxiliary files in the directory. If they are missing and cannot be created, no
+        # process is writing, and the file can be opened as immutable.
+        has_wal = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
+        uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_wal else '&immutable=1'}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
     else:
         connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut at most the last blocks
+        connection.execute(
+            "PRAGMA synchronous = NORMAL"
+        )  # a kill loses nothing; a power failure loses at most the last blocks
     return connection
 
 
 @contextmanager
-def complaining(folder: Path) -> Iterator[None]:
-    """Turn what SQLite and the system say into one clear line."""
+def store_errors(folder: Path) -> Iterator[None]:
+    """Raise errors of SQLite and of the operating system as a `StoreError` that names the directory."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -50,8 +56,8 @@ def complaining(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def releasing(lock: WriterLock) -> Iterator[None]:
-    """Let others write if the block does not end well."""
+def release_on_error(lock: WriterLock) -> Iterator[None]:
+    """Release a lock if the body raises."""
     try:
         yield
     except BaseException:

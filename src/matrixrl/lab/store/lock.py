@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the operating system drops when its holder dies, however it dies."""
+"""Lock for the only writer of a store; the operating system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["WriterLock"]
 
 
 class WriterLock:
-    """The right to write to a store, held until `release` or the end of the process.
+    """Exclusive permission to write to a store, until `release` or the end of the process.
 
-    It is an exclusive transaction on an empty SQLite file beside the store: the same on every system, with nothing to
-    clean up after a kill.
+    The lock is an exclusive transaction on an empty SQLite file in the same directory. It works on every operating
+    system, and nothing has to be removed after a kill.
 
     Args:
-        folder: of the store.
+        folder: Directory of the store.
 
     Raises:
-        StoreError: somebody else is writing.
+        StoreError: Another process has the lock, or the directory cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,5 +37,5 @@ class WriterLock:
             raise StoreError(f"cannot write to {folder}: {error}") from error
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         self._connection.close()

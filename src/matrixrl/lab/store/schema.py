@@ -1,4 +1,4 @@
-"""The tables of a store."""
+"""Tables of a store."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ FILE = "results.sqlite"
 LOCK = "writer.lock"
 
 COLUMNS = ("regret", "return", "optimistic", "lower", "upper", "seconds")
-"""What may be kept of each episode, as float64: exact regret, realised return, the plan's own value of the start, the
-certificate's bounds, wall time divided by the seeds that were played side by side."""
+"""Series with one float64 number for each episode: exact regret, realised return, optimistic value of the start, lower
+and upper bound of the certificate, and wall time in seconds divided by the number of seeds played together."""
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

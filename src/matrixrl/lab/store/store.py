@@ -1,4 +1,4 @@
-"""Results in one SQLite file (WAL): every block of episodes is there whole or not at all, whatever dies when."""
+"""Store of the results of one experiment: an SQLite file in WAL mode, written in one transaction for each block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.spec import Experiment
-from matrixrl.lab.store.connection import complaining, connect, releasing
+from matrixrl.lab.store.connection import connect, release_on_error, store_errors
 from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, SCHEMA
 from matrixrl.records import FloatArray
@@ -26,8 +26,8 @@ from matrixrl.records import FloatArray
 __all__ = ["RunRow", "Store"]
 
 _PACKAGES = ("matrixrl", "numpy", "scipy", "gymnasium", "numba")
-_PAGE = 16_384  # blocks are tens of kilobytes: fewer, larger pages
-_NOT_COMPARED = "seconds"  # wall time is never the same twice
+_PAGE = 16_384  # bytes; blocks have tens of kilobytes, so large pages are faster
+_NOT_COMPARED = "seconds"  # wall time differs between equal runs
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class RunRow:
     """One seed of one cell.
 
     Attributes:
-        cell: number of the cell, in the order of the spec.
-        seed: its seed.
+        cell: Index of the cell, in the order of the spec.
+        seed: Seed of the run.
         status: pending, running, done or failed.
-        episodes: how many are stored.
-        reason: why it failed, else None.
-        alarms: episodes in which the misspecification alarm was on.
-        outcome: what is known at the end (final certificate, plans made), else {}.
+        episodes: Number of stored episodes.
+        reason: Reason of a failure, else None.
+        alarms: Number of episodes with a misspecification alarm.
+        outcome: Final certificate and number of plans of a finished run, else {}.
     """
 
     cell: int
@@ -54,9 +54,13 @@ class RunRow:
 
 
 class Store:
-    """The results of one experiment, in a directory.
+    """Results of one experiment, in a directory.
 
-    Use `create`, `open_to_write` or `open_to_read`; a store is a context manager.
+    Open a store with `create`, `open_to_write` or `open_to_read`, and use it as a context manager.
+
+    Attributes:
+        folder: Directory of the store.
+        experiment: The experiment.
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
@@ -73,21 +77,21 @@ class Store:
 
     @classmethod
     def create(cls, folder: Path, experiment: Experiment, source: str = "", command: str = "") -> Self:
-        """Return a new store for an experiment.
+        """Create a store for an experiment and open it for writing.
 
         Args:
-            folder: made if it is missing.
-            experiment: what will be run.
-            source: how to run it again: the text of the spec.
-            command: the same, of the command line: the file to save the text as, and options.
+            folder: Directory; it is created if it is missing.
+            experiment: The experiment.
+            source: Text of the spec.
+            command: Arguments of ``matrixrl compare`` that run the spec again.
 
         Raises:
-            StoreError: the directory holds a store already, or cannot be written.
+            StoreError: The directory holds a store already, or cannot be written.
         """
         path = folder / FILE
         if cls.is_there(folder):
             if cls.is_at(folder, experiment):
-                raise StoreError(f"{folder} already holds this experiment; go on with matrixrl resume {folder}")
+                raise StoreError(f"{folder} already holds this experiment; continue with matrixrl resume {folder}")
             with cls.open_to_read(folder) as held:
                 other = held.experiment
             raise StoreError(
@@ -99,11 +103,15 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
         lock = WriterLock(folder)
-        fresh = folder / f".{FILE}"  # built aside and renamed, so that a store is never half made
-        with complaining(folder), releasing(lock):
-            if cls.is_there(folder):  # made while we waited for the lock
-                raise StoreError(f"{folder} was given results by another process just now; choose another directory")
-            for stale in (fresh, folder / f"{FILE}-wal", folder / f"{FILE}-shm"):  # of a store that was removed
+        fresh = folder / f".{FILE}"  # written under another name and renamed, so that a store is always complete
+        with store_errors(folder), release_on_error(lock):
+            if cls.is_there(folder):  # created by another process just before this one had the lock
+                raise StoreError(f"another process created a store in {folder}; choose another directory")
+            for stale in (
+                fresh,
+                folder / f"{FILE}-wal",
+                folder / f"{FILE}-shm",
+            ):  # left over from a store that was removed
                 stale.unlink(missing_ok=True)
             building = sqlite3.connect(fresh, isolation_level=None)
             building.execute(f"PRAGMA page_size = {_PAGE}")
@@ -128,12 +136,12 @@ class Store:
 
     @staticmethod
     def is_there(folder: Path) -> bool:
-        """Say whether a directory holds a store."""
+        """Return whether a directory holds a store."""
         return (folder / FILE).is_file()
 
     @classmethod
     def is_at(cls, folder: Path, experiment: Experiment) -> bool:
-        """Say whether a directory holds the store of just this experiment."""
+        """Return whether a directory holds a store of this experiment."""
         if not cls.is_there(folder):
             return False
         with cls.open_to_read(folder) as held:
@@ -141,17 +149,17 @@ class Store:
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Self:
-        """Return the store of a directory, to go on with."""
+        """Open the store of a directory for writing; only one process can."""
         _must_exist(folder)
         lock = WriterLock(folder)
-        with complaining(folder), releasing(lock):
+        with store_errors(folder), release_on_error(lock):
             return cls(folder, connect(folder / FILE), lock)
 
     @classmethod
     def open_to_read(cls, folder: Path) -> Self:
-        """Return the store of a directory; others may be writing to it."""
+        """Open the store of a directory for reading, which is possible while another process writes."""
         _must_exist(folder)
-        with complaining(folder):
+        with store_errors(folder):
             return cls(folder, connect(folder / FILE, read_only=True), None)
 
     def __enter__(self) -> Self:
@@ -163,39 +171,39 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file and let others write."""
+        """Close the file and release the lock."""
         self._db.close()
         if self._lock is not None:
             self._lock.release()
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """File of the store."""
         return self.folder / FILE
 
     def changed_versions(self) -> dict[str, tuple[str, str]]:
-        """Return what is another version now: then and now. Numbers may differ in their last digits."""
+        """Return the packages whose version changed since the store was created, with the old and the new version."""
         now = _versions()
         return {name: (then, now[name]) for name, then in self.versions.items() if now.get(name, then) != then}
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of what the store was made with."""
+        """Versions of Python and of packages when the store was created."""
         found: dict[str, str] = json.loads(self._meta("versions"))
         return found
 
     @property
     def source(self) -> str:
-        """The text of the spec."""
+        """Text of the spec."""
         return self._meta("source")
 
     @property
     def command(self) -> str:
-        """The file to save the text of the spec as, and options of the command line."""
+        """Arguments of ``matrixrl compare`` that run the spec again."""
         return self._meta("command")
 
     def runs(self) -> list[RunRow]:
-        """Return every run, by cell and seed."""
+        """Return all runs, ordered by cell and seed."""
         rows = self._query(
             "SELECT cell, seed, status, episodes, reason, "
             "(SELECT coalesce(sum(count), 0) FROM alarms WHERE alarms.run = runs.run), outcome "
@@ -204,17 +212,21 @@ class Store:
         return [RunRow(c, s, t, n, why, k, json.loads(end) if end else {}) for c, s, t, n, why, k, end in rows]
 
     def facts(self, cell: int) -> dict[str, Any]:
-        """Return what is known of a cell since its first block: horizon, sizes, V*, guarantee; {} before it."""
+        """Return properties of a cell (horizon, sizes, V*, guarantee); {} before its first block is stored."""
         (text,) = self._query("SELECT facts FROM cells WHERE cell = ?", (cell,))[0]
         return {} if text is None else dict(json.loads(text))
 
     def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
-        """Return one column of a cell: (K, n), n the episodes that all its seeds have; (K, 0) if it is not kept.
+        """Return a series of a cell.
 
         Args:
-            cell: number of the cell.
-            series: one of `COLUMNS`.
-            seeds: some of the seeds; all by default.
+            cell: Index of the cell.
+            series: A name of `COLUMNS`.
+            seeds: The K seeds to read; all by default.
+
+        Returns:
+            Array of shape (K, n), where n is the number of episodes that all K seeds have; n is 0 if the series is not
+            stored.
         """
         if series not in COLUMNS:
             raise InvalidInput(f"series must be one of {', '.join(COLUMNS)}; got {series!r}. Pick one of those names.")
@@ -226,12 +238,13 @@ class Store:
         return found
 
     def _count(self, run: int, series: str) -> int:
-        """Return how many episodes of a run have this column, from the index alone."""
+        """Return the number of episodes of a run that have a series; only the index is read."""
         text = "SELECT first + count FROM blocks WHERE run = ? AND series = ? ORDER BY first DESC LIMIT 1"
         rows = self._query(text, (run, series))
         return int(rows[0][0]) if rows else 0
 
     def _fill(self, row: FloatArray, run: int, series: str) -> None:
+        """Copy the first episodes of a series into `row`."""
         text = "SELECT first, data FROM blocks WHERE run = ? AND series = ? AND first < ? ORDER BY first"
         filled = 0
         for first, data in self._query(text, (run, series, len(row))):
@@ -244,7 +257,7 @@ class Store:
             raise StoreError(f"{self.path} is damaged: {series} has a gap after episode {filled}")
 
     def state(self, cell: int, first_seed: int) -> tuple[int, bytes] | None:
-        """Return (episodes, state) where a task stands, or None if it must begin anew."""
+        """Return the number of episodes of a task and the state of its simulation, or None if none is stored."""
         rows = self._query("SELECT episodes, data FROM states WHERE cell = ? AND first_seed = ?", (cell, first_seed))
         return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
 
@@ -260,17 +273,17 @@ class Store:
         facts: Mapping[str, Any] | None = None,
         outcomes: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Add a block of episodes of some seeds in one transaction; writing the same block again changes nothing.
+        """Write a block in one transaction; writing the same block twice has no further effect.
 
         Args:
-            cell: number of the cell.
-            seeds: K seeds that were played side by side.
-            first: the first episode, counted from 0.
-            columns: (K, n) each.
-            state: where to go on from; None where it was the last block, or where no state can be kept.
-            alarms: for each seed, in how many of these episodes the misspecification alarm was on; none by default.
-            facts: of the cell, with its first block.
-            outcomes: of each seed, with its last block.
+            cell: Index of the cell.
+            seeds: The K seeds that were played together.
+            first: First episode of the block, counted from 0.
+            columns: Series by name, shape (K, n) each.
+            state: State of the simulation after the block; None after the last block.
+            alarms: For each seed, the number of episodes with a misspecification alarm; zero by default.
+            facts: Properties of the cell, with its first block.
+            outcomes: Final certificate and number of plans of each seed, with its last block.
         """
         count = next(iter(columns.values())).shape[1]
         after = first + count
@@ -294,7 +307,7 @@ class Store:
                 self._db.execute("UPDATE cells SET facts = ? WHERE cell = ?", (json.dumps(facts), cell))
 
     def restart(self, cell: int, seeds: Sequence[int]) -> None:
-        """Forget the blocks of some seeds: their state was not kept, so they begin anew."""
+        """Delete the blocks of some seeds, which have to be played again because their state was not stored."""
         with self._transaction():
             for seed in seeds:
                 run = self._runs[cell, seed]
@@ -304,7 +317,7 @@ class Store:
             self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
 
     def fail(self, cell: int, seeds: Sequence[int], reason: str) -> None:
-        """Note that some seeds failed, and why; their blocks stay."""
+        """Mark runs as failed with a reason; their blocks are kept."""
         with self._transaction():
             for seed in seeds:
                 self._db.execute(
@@ -312,7 +325,7 @@ class Store:
                 )
 
     def digest(self) -> str:
-        """Return a hash of every number in the store but wall times: equal for equal results."""
+        """Return a hash of all numbers in the store except wall times."""
         total = hashlib.sha256(self.experiment.hash.encode())
         rows = self._db.execute(
             "SELECT cell, seed, series, first, count, data FROM runs JOIN blocks USING (run) WHERE series <> ? "
@@ -349,16 +362,16 @@ class Store:
         return experiment
 
     def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with complaining(self.folder):
+        with store_errors(self.folder):
             return self._db.execute(text, values).fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See one moment of a store that others write to, for as long as the block lasts."""
+        """Read from one snapshot of the store inside a ``with`` statement, while another process may write."""
         if self._db.in_transaction:
             yield
             return
-        with complaining(self.folder):
+        with store_errors(self.folder):
             self._db.execute("BEGIN")
         try:
             yield
@@ -367,9 +380,10 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Commit all changes of the body, or none if it raises."""
         if self._lock is None:
             raise StoreError(f"{self.folder} was opened to read only")
-        with complaining(self.folder):
+        with store_errors(self.folder):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -392,7 +406,7 @@ def _bytes(row: FloatArray) -> bytes:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # an extra
+    except PackageNotFoundError:  # optional
         return "absent"
 
 

@@ -53,13 +53,12 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
         found: Any = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # a user's module may raise anything while it is imported
-        reason = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
+    except (ImportError, AttributeError) as error:
         raise InvalidInput(
-            f"{what} must name something that can be imported; got {value!r} ({reason}). Check the spelling, and that "
+            f"{what} must name something that can be imported; got {value!r} ({error}). Check the spelling, and that "
             "the package is installed or on PYTHONPATH."
         ) from error
-    except Exception as error:  # whatever the user's own module raises
+    except (Exception, SystemExit) as error:  # a user's module may raise anything while it is imported
         raise InvalidInput(
             f"{what} must name something that can be imported; got {value!r}, whose import raised "
             f"{type(error).__name__}: {error}. Correct the module."

@@ -1,4 +1,4 @@
-"""A user's own set or radius: the same bound in NumPy, in compiled plans and in compiled episodes, and no borrowed proof."""
+"""A user's own set or radius: one bound in NumPy, compiled plans and compiled episodes, and no borrowed proof."""
 
 from __future__ import annotations
 

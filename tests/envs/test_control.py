@@ -106,10 +106,10 @@ def test_the_exact_regret_of_a_continuous_agent_is_measured():
     assert history.regret[0] > 0.9 * optimum
     again = KernelMatrixRL(PointObservations(make("double-integrator", positions=21, speeds=15)), seed=0)
     again.begin_episode()
-    obs, _ = again.env.reset(seed=1)
+    obs, _ = again.problem.env.reset(seed=1)
     for _ in range(30):
         action = (again.act(obs) + 1) % 3
-        following, reward, *_ = again.env.step(action)
+        following, reward, *_ = again.problem.env.step(action)
         again.observe(obs, action, reward, following)
         obs = following
     assert again.end_episode().regret is None  # the actions were not those of the agent

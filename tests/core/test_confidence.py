@@ -1,0 +1,162 @@
+"""Where set, radius, shares of δ and exploration meet: every number against its formula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from matrixrl.core import SETS, Clock, Confidence, HalfWidthTable
+from matrixrl.core.confidence import TIE_EXPLORATION
+from matrixrl.core.radius import RADII, ConstantRadius
+from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
+from tolerances import EXACT
+
+DELTA, RIDGE, HORIZON = 0.08, 0.5, 5
+N_STATES, N_ACTIONS = 4, 2
+N_PAIRS = N_STATES * N_ACTIONS
+VISITS = np.array([0, 0, 0, 1, 1, 4, 6, 6, 6, 6])
+CLOCK = Clock(episode=3, n_episodes=None)
+
+
+def confidence(features=None, *, kind="normalised", radius="block", exploration=1.0, known_reward=True):
+    return Confidence.of(
+        one_hot(N_STATES, N_ACTIONS) if features is None else features,
+        SETS[kind](),
+        RADII[radius](),
+        ridge=RIDGE,
+        exploration=exploration,
+        delta=DELTA,
+        known_reward=known_reward,
+        horizon=HORIZON,
+    )
+
+
+def design_of(features=None):
+    phi = (one_hot(N_STATES, N_ACTIONS) if features is None else features).phi
+    design = phi.design(1, RIDGE)
+    design.update(VISITS[None], np.ones((1, len(VISITS))))
+    return design
+
+
+def by_visits(delta, *, bias, noise):
+    """√β of every one-hot pair: λ·bias/√(λ + n) + noise·√(2 ln(K/δ) + ln(1 + n/λ)), without noise at n = 0."""
+    found = []
+    for pair in range(N_PAIRS):
+        n = int((pair == VISITS).sum())
+        spread = noise * math.sqrt(2.0 * math.log(N_PAIRS / delta) + math.log(1.0 + n / RIDGE)) if n else 0.0
+        found.append(RIDGE * bias / math.sqrt(RIDGE + n) + spread)
+    return np.array([found])
+
+
+MODELS = {"bias": 1.0, "noise": math.sqrt(1.0 - 1.0 / N_STATES)}  # C_ψ' = 1 and L of one-hot ψ
+REWARDS = {"bias": 1.0, "noise": 0.5}  # |φᵀθ*| <= 1, and rewards in [0, 1] are ½-sub-Gaussian
+
+
+@pytest.mark.parametrize(
+    ("kind", "known_reward", "parts"),
+    [("normalised", True, 1), ("normalised", False, 2), ("intersection", True, 2), ("intersection", False, 4)],
+)
+def test_every_radius_has_its_share_of_delta(kind, known_reward, parts):
+    """One share for each member of the set; as many again for rewards that are learned."""
+    ours = confidence(kind=kind, known_reward=known_reward)
+    design = design_of()
+    assert ours.shares == parts
+    assert ours.inputs(design, CLOCK).delta == pytest.approx(DELTA / parts, rel=EXACT)
+    radii = ours.radii(design, CLOCK)
+    np.testing.assert_allclose(radii.models, by_visits(DELTA / parts, **MODELS), rtol=EXACT)
+    np.testing.assert_allclose(radii.alarm, radii.models, rtol=EXACT)
+    if known_reward:
+        assert radii.rewards is None
+    else:
+        np.testing.assert_allclose(radii.rewards, by_visits(DELTA / parts, **REWARDS), rtol=EXACT)
+
+
+@pytest.mark.parametrize("known_reward", [True, False])
+@pytest.mark.parametrize("exploration", [0.2, 1.0, 3.0])
+def test_exploration_scales_the_agents_radii_and_nothing_else(exploration, known_reward):
+    ours, design = confidence(exploration=exploration, known_reward=known_reward), design_of()
+    delta = DELTA / (1 if known_reward else 2)
+    full, paid = by_visits(delta, **MODELS), by_visits(delta, **REWARDS)
+    agent, ties, proven = (ours.radii(design, CLOCK, level=level) for level in ("agent", "ties", "proven"))
+    assert TIE_EXPLORATION == 0.05
+    np.testing.assert_allclose(agent.models, exploration * full, rtol=EXACT)
+    np.testing.assert_allclose(ties.models, 0.05 * exploration * full, rtol=EXACT)
+    np.testing.assert_allclose(proven.models, full, rtol=EXACT)
+    for radii in (agent, ties):  # an alarm needs a proof, whatever the agent explores with
+        np.testing.assert_allclose(radii.alarm, max(exploration, 1.0) * full, rtol=EXACT)
+    np.testing.assert_allclose(proven.alarm, full, rtol=EXACT)
+    for radii in (agent, ties, proven):
+        assert (radii.alarm >= proven.models - EXACT).all()
+        assert (radii.alarm >= radii.models - EXACT).all()
+    if not known_reward:
+        np.testing.assert_allclose(agent.rewards, exploration * paid, rtol=EXACT)
+        np.testing.assert_allclose(ties.rewards, 0.05 * exploration * paid, rtol=EXACT)
+        np.testing.assert_allclose(proven.rewards, paid, rtol=EXACT)
+
+
+def test_the_proven_radius_does_not_depend_on_the_agents():
+    design = design_of()
+    for radius in RADII:
+        ours = confidence(radius=radius, exploration=0.3)
+        np.testing.assert_allclose(
+            ours.radii(design, CLOCK, level="proven").models, by_visits(DELTA, **MODELS), rtol=EXACT
+        )
+        agent = ours.radii(design, CLOCK)
+        full = np.broadcast_to(0.3 * RADII[radius]()(ours.inputs(design, CLOCK)), (1, N_PAIRS))
+        np.testing.assert_allclose(np.broadcast_to(agent.models, (1, N_PAIRS)), full, rtol=EXACT)
+        np.testing.assert_allclose(agent.alarm, np.maximum(full, by_visits(DELTA, **MODELS)), rtol=EXACT)
+
+
+def test_dense_features_have_the_self_normalised_radius():
+    """One block: √λ‖M*‖ + L√(2 ln(1/δ) + ln det(A/λ)), with ‖M*‖ bounded by C_ψ'/√λ_min of the features."""
+    rng = np.random.default_rng(0)
+    features = Features(TablePhi(rng.random((N_STATES, N_ACTIONS, 3)) + 0.1), OneHotPsi(N_STATES))
+    ours, design = confidence(features, known_reward=False), design_of(features)
+    rows = features.phi.table.transpose(1, 0, 2).reshape(N_PAIRS, 3)
+    matrix = RIDGE * np.eye(3) + rows[VISITS].T @ rows[VISITS]
+    spread = math.sqrt(2.0 * math.log(2.0 / DELTA) + np.linalg.slogdet(matrix / RIDGE)[1])
+    length = math.sqrt(RIDGE / features.phi.smallest_design_eigenvalue())
+    radii = ours.radii(design, CLOCK)
+    np.testing.assert_allclose(radii.models, [[length + MODELS["noise"] * spread]], rtol=1e-10)
+    np.testing.assert_allclose(radii.rewards, [[length + REWARDS["noise"] * spread]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("level", ["agent", "ties", "proven"])
+def test_the_table_by_visits_is_what_every_pair_has(kind, level):
+    ours, design = confidence(kind=kind, exploration=0.4, known_reward=False), design_of()
+    table = HalfWidthTable.of(ours, 9, ridge=RIDGE, clock=CLOCK, level=level)
+    visits = np.bincount(VISITS, minlength=N_PAIRS)
+    radii = ours.radii(design, CLOCK, level=level)
+    slack = RIDGE / (RIDGE + visits)[None]
+    for row, reach in zip(table.half_width, ours.reaches(design, slack, radii), strict=True):
+        np.testing.assert_allclose(row[visits], reach.half_width[0], rtol=EXACT, atol=EXACT)
+    by_hand = radii.rewards[0] / np.sqrt(RIDGE + visits)
+    np.testing.assert_allclose(table.reward_half_width[visits], by_hand, rtol=EXACT)
+    assert table.size == 9
+
+
+def test_what_is_proven_and_what_is_not():
+    assert confidence().guarantee is True
+    assert confidence(exploration=0.5).guarantee == "exploration 0.5 is below 1: the confidence set was shrunk"
+    assert confidence(exploration=0.5).certificate_guarantee is True  # certificates ignore exploration
+    assert confidence(radius="constant").guarantee == ConstantRadius().guarantee
+    assert confidence(radius="constant").certificate_guarantee is True
+    printed = SETS["column-printed"].guarantee
+    assert confidence(kind="column-printed").guarantee == confidence(kind="column-printed").certificate_guarantee
+    assert confidence(kind="column-printed").guarantee == printed
+    given = Confidence.of(
+        one_hot(N_STATES, N_ACTIONS),
+        SETS["normalised"](),
+        RADII["block"](),
+        ridge=RIDGE,
+        exploration=1.0,
+        delta=DELTA,
+        known_reward=True,
+        horizon=HORIZON,
+        c_core=2.0,
+    )
+    words = "proven only if ‖M*‖_F² <= c_core·d, as given (c_core = 2)"
+    assert given.guarantee == given.certificate_guarantee == words

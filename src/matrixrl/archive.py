@@ -64,8 +64,10 @@ def write_archive(
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the bytes of an archive with a header and named arrays; `kind` is the name of its type of content."""
-    text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False)
-    members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+    text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False).encode()
+    if len(text) > _HEADER_LIMIT:  # never write what cannot be read
+        raise CheckpointError(f"the header would have {len(text):,} bytes, more than the {_HEADER_LIMIT:,} of a file")
+    members = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
     np.savez(buffer, **members)  # type: ignore[arg-type]
     return buffer.getvalue()

@@ -62,6 +62,16 @@ def test_a_save_in_the_middle_of_an_episode_goes_on_there(tmp_path):
     np.testing.assert_array_equal(steady.algorithm.cross_moment, nightly.algorithm.cross_moment)
 
 
+def test_an_episode_that_left_its_plan_has_no_regret_after_a_save_either(tmp_path):
+    agent = MatrixRL(make("river-swim", n_states=4, horizon=3), seed=0)
+    for override in (True, False):
+        episode = agent.begin_episode()
+        episode.observe(0, 1 - episode.act(0) if override else episode.act(0), 0.0, 1)
+        agent.save(tmp_path / "a")
+        loaded = MatrixRL.load(tmp_path / "a", make("river-swim", n_states=4, horizon=3))
+        assert (loaded.end_episode().regret is None) == (episode.end().regret is None) == override
+
+
 def test_a_loaded_agent_predicts_without_an_environment(tmp_path):
     agent = MatrixRL(make("river-swim"), seed=0, preset="practical")
     agent.learn(50)
@@ -184,6 +194,13 @@ def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path
     with_header(saved, tmp_path / "old", version=2)
     with pytest.raises(CheckpointError, match="format 2, older than the 3 that this matrixrl reads"):
         MatrixRL.load(tmp_path / "old")
+
+
+def test_a_header_that_could_not_be_read_is_not_written():
+    from matrixrl.archive import pack
+
+    with pytest.raises(CheckpointError, match="the header would have"):
+        pack("matrixrl-agent", {"long": "x" * (1 << 20)}, {})
 
 
 @pytest.mark.parametrize("words", [np.zeros(6, dtype=np.uint64), np.ones(5, dtype=np.uint64), np.ones(6)])

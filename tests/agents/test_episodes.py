@@ -6,9 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.helpers import Hidden, assert_same_agent, assert_same_arrays
+from agents.contract import recorded_plans
+from agents.helpers import Hidden, RaiseOnce, assert_same_agent, assert_same_arrays
+from continuum import Line, line
 from matrixrl import FiniteMDP, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make, run_seeds
-from matrixrl.agents import OpenEpisode, PSRLAgent, QLearningAgent, RandomPlayAgent
+from matrixrl.agents import OpenEpisode, PSRLAgent, QLearningAgent, RandomPlayAgent, UCRLVTRAgent
 from matrixrl.envs import GridWorld, PointObservations
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import tabular
@@ -114,6 +116,12 @@ def test_advice_does_not_change_when_it_is_asked_for_twice():
         episode.observe(obs, action, -1.0, obs)
         seen.add(action)
     assert seen == {0, 1, 2}
+
+
+def test_advice_is_kept_for_the_state_that_was_asked_about():
+    agent = MatrixRL(Task(np.eye(3), 1), seed=0)
+    episode = agent.begin_episode()
+    assert [episode.act(state) for state in (0, 2, 1, 2, 0)] == [0, 2, 1, 2, 0]
 
 
 def numbered_from(first_state, first_action, reward=None):
@@ -231,6 +239,45 @@ def test_restarts_forget_at_the_same_place_with_episodes_that_overlap():
     tell(overlapping.begin_episode(), told)
     overlapping.end_episode()
     assert overlapping.algorithm.state()["counts"].sum() == 8.0
+
+
+def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():
+    """UCRL-VTR regresses the values of its own plan, also if newer plans were made while the episode was open."""
+    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0)
+    plans = recorded_plans(agent)
+    agent.learn(2)
+    early = agent.begin_episode()
+    tell(early, [(0, 1), (1, 2), (2, 3)])
+    played = plans[-1].values
+    for _ in range(3):
+        later = agent.begin_episode()
+        tell(later, [(3, 3), (3, 2), (2, 3)])
+        later.end()
+    assert np.abs(plans[-1].values - played).max() > 0.1
+    early.end()
+    np.testing.assert_array_equal(agent.algorithm.state()["played"], played)
+
+
+def test_a_broken_certified_episode_does_not_move_the_first_state(tmp_path):
+    """Where the start is not declared a certificate is that of the first state seen last."""
+    agent = MatrixRL(line(start=None, env=Anywhere()), columns=50, seed=0)
+    agent.learn(2, certify=True)
+    agent.save(tmp_path / "a")
+    before = agent.certificate()
+    RaiseOnce(agent.problem.env, "step", 3, RuntimeError)
+    with pytest.raises(RuntimeError):
+        agent.learn(1, certify=True)
+    assert agent.certificate() == before
+    assert MatrixRL.load(tmp_path / "a", line(start=None, env=Anywhere())).certificate() == before
+
+
+class Anywhere(Line):
+    """Episodes start anywhere."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = self.np_random.random(1)
+        return self.place, {}
 
 
 def test_interleaved_posterior_samples_are_independent_draws():

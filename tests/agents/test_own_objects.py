@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.kernel_approximation import RBFSampler
 
 from agents.helpers import assert_same_agent
-from matrixrl import Agent, InvalidInput, KernelMatrixRL, MatrixRL, Radius, make, run_seeds
+from matrixrl import Agent, CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Radius, make, run_seeds
+from matrixrl.agents import PSRLAgent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.core.radius import ConstantRadius
@@ -205,6 +206,34 @@ def test_an_own_algorithm_is_played_saved_and_given_again(tmp_path):
     np.testing.assert_array_equal(together.regret[0], agent.history.regret[:4])
 
 
+def test_what_load_does_not_need_is_refused(tmp_path):
+    """Nothing that is given is ignored."""
+    own, ours, vectors = tmp_path / "own", tmp_path / "ours", tmp_path / "vectors"
+    Agent(river(), Counting(), seed=0).save(own)
+    PSRLAgent(river(), seed=0).save(ours)
+    KernelMatrixRL(car(), seed=0).save(vectors)
+    with pytest.raises(InvalidInput, match="algorithm must be left out: the file names it"):
+        PSRLAgent.load(ours, algorithm=PSRL())
+    with pytest.raises(InvalidInput, match="set must be given exactly if"):
+        Agent.load(own, algorithm=Counting(), set=OwnSet())
+    with pytest.raises(InvalidInput, match="phi must be left out: this problem has no feature maps of its own"):
+        KernelMatrixRL.load(vectors, car(), phi=OwnPhi(np.ones((3, 2, 1))))
+    with pytest.raises(CheckpointError, match=r"holds a 'psrl' agent, not 'matrix-rl'; Agent\.load reads any"):
+        MatrixRL.load(ours)
+
+
+def test_an_environment_may_be_named(tmp_path):
+    agent = MatrixRL("river-swim", seed=0)
+    agent.learn(2)
+    agent.save(tmp_path / "a")
+    loaded = MatrixRL.load(tmp_path / "a", "river-swim")
+    for one in (loaded, agent):
+        one.learn(2)
+    assert_same_agent(loaded, agent)
+    with pytest.raises(InvalidInput, match=r"env must be the problem.*Make the environment with the same settings"):
+        MatrixRL.load(tmp_path / "a", "deep-sea")
+
+
 def test_an_algorithm_is_not_changed_by_the_agent_that_plays_it():
     algorithm = PSRL(preset="tuned")
     one, other = Agent(river(), algorithm, seed=0), Agent(river(), algorithm, seed=0)
@@ -238,5 +267,11 @@ def test_code_by_name_needs_trust():
 
     with pytest.raises(UntrustedCode, match="would import and run code"):
         MatrixRL("package.module:Name")
+    name = "matrixrl.envs.river_swim:RiverSwim"
+    with pytest.raises(UntrustedCode, match="trust_code=True"):
+        MatrixRL(name)
+    trusted = MatrixRL(name, env_settings={"n_states": 4}, trust_code=True, seed=0)
+    named = MatrixRL("river-swim", env_settings={"n_states": 4}, seed=0)
+    np.testing.assert_array_equal(trusted.learn(2).upper, named.learn(2).upper)
     with pytest.raises(UntrustedCode, match="trust_code=True"):
         run_seeds("river-swim", n_episodes=1, agent="package.module:Name")

@@ -50,6 +50,7 @@ class Agent:
         env_settings: Settings of an environment given by name.
         measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
+        trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
 
@@ -76,6 +77,7 @@ class Agent:
         measure_regret: bool = True,
         seed: int | None = None,
         compiled: bool | None = None,
+        trust_code: bool = False,
     ) -> None:
         if not isinstance(algorithm, Startable):
             rule = "must be an algorithm of matrixrl.algorithms, or a subclass of its Algorithm"
@@ -83,6 +85,7 @@ class Agent:
         known = open_problem(
             problem,
             env_settings,
+            trust_code=trust_code,
             phi=phi,
             psi=psi,
             psi_pinv=psi_pinv,

@@ -89,7 +89,7 @@ def load_agent(
     header, arrays = read_archive(path, _KIND)
     with refusing(source):
         if cls.name not in ("agent", header["agent"]):
-            raise InvalidInput(f"it holds a {header['agent']!r} agent, not {cls.name!r}")
+            raise InvalidInput(f"it holds a {header['agent']!r} agent, not {cls.name!r}; Agent.load reads any")
         for name, array in arrays.items():
             bad = np.isnan(array) if name in _MAY_BE_INFINITE else ~np.isfinite(array)
             if name not in _MAY_BE_NAN and bad.any():
@@ -102,8 +102,11 @@ def load_agent(
         saved = dict(header["settings"]), dict(header["objects"])
     problem = saved_problem.attach(make(env) if isinstance(env, str) else env, phi=phi, psi=psi)
     if kind is None:
-        unstarted = _own_algorithm(str(header["algorithm"]), algorithm)
+        unstarted = _own_algorithm(str(header["algorithm"]), algorithm, problem)
+        _check_objects({}, objects)  # they are part of the algorithm that was given
     else:
+        if algorithm is not None:
+            fail("algorithm", "must be left out: the file names it", repr(algorithm), "Load without it.")
         _check_objects(saved[1], objects)
     with refusing(source):
         if kind is not None:
@@ -130,12 +133,13 @@ def _split_settings(settings: object) -> tuple[dict[str, Any], dict[str, Any]]:
     return plain, objects
 
 
-def _own_algorithm(name: str, given: Startable | None) -> Algorithm:
+def _own_algorithm(name: str, given: Startable | None, problem: Problem) -> Algorithm:
     """Return a user's own algorithm, if it is the one that was saved."""
-    if not isinstance(given, Algorithm) or given.name != name:
+    chosen = given.form_for(problem) if isinstance(given, Startable) else None
+    if chosen is None or chosen.name != name:
         what = f"the algorithm {name!r} that it was saved with (no file holds code)"
         fail("algorithm", f"must be {what}", repr(given), "Pass it to load.")
-    return given
+    return chosen
 
 
 def _check_settings(own: Algorithm, saved: tuple[dict[str, Any], dict[str, Any]]) -> None:

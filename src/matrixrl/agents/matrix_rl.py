@@ -24,6 +24,7 @@ _SHELL = (
     "measure_regret",
     "seed",
     "compiled",
+    "trust_code",
 )
 
 
@@ -36,8 +37,8 @@ class MatrixRL(Agent):
         problem: Name of an environment ("river-swim", "gym:FrozenLake-v1"), a Gymnasium environment (ours, one with a
             transition table, or any discrete one together with `reward`), a `FiniteMDP`, a `Task` for ask and tell
             only, or a `FunctionalTask` (functions of states).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, env_settings, measure_regret, seed and compiled,
-            as in `Agent`; every other one is a setting of `MatrixRLSettings` (preset, set, radius, …).
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, env_settings, measure_regret, seed, compiled and
+            trust_code, as in `Agent`; every other one is a setting of `MatrixRLSettings` (preset, set, radius, …).
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL(matrixrl.make("river-swim", n_states=4), seed=0, preset="practical")

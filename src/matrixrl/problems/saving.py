@@ -166,6 +166,14 @@ class SavedProblem:
         """
         world = self._world(given)
         if self.task is None:
+            for name, own in (("phi", phi), ("psi", psi)):
+                if own is not None:
+                    _need(
+                        name,
+                        "left out: this problem has no feature maps of its own",
+                        type(own).__name__,
+                        "Load without it.",
+                    )
             assert world is not None
             return world
         offered = None if world is None else world.features
@@ -235,8 +243,8 @@ def _another(kind: str) -> NoReturn:
     fail("env", "must be the problem that the checkpoint was saved from", received, remedy)
 
 
-def _need(name: str, what: str, received: object) -> NoReturn:
-    fail(name, f"must be {what}", received, "Pass it to load.")
+def _need(name: str, what: str, received: object, remedy: str = "Pass it to load.") -> NoReturn:
+    fail(name, f"must be {what}", received, remedy)
 
 
 def _phi_answers(phi: Phi) -> FloatArray:
@@ -251,7 +259,7 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
     """Return the saved feature map, or the user's own one that answers as the saved one did."""
     if not isinstance(saved, np.ndarray):
         if given is not None:
-            _need(name, "left out: the file holds it", type(given).__name__)
+            _need(name, "left out: the file holds it", type(given).__name__, "Load without it.")
         kept: M = saved
         return kept
     chosen = offered if given is None else given

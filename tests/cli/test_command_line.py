@@ -182,6 +182,13 @@ def test_whatever_renders_can_be_recorded(tmp_path, env, agent):
     assert f"wrote {video}" in done.stdout
 
 
+def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
+    done = run("run", "river-swim", "-n", "2", "--record", str(tmp_path / "v"), "--out", str(tmp_path / "o"))
+    assert done.returncode == 2
+    assert "--record must be left out for river-swim" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

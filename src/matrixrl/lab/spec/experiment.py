@@ -135,7 +135,7 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
         _, env_id, env_name, env_settings = env
         try:
             unstarted = make_algorithm(agent, settings, trust_code=trust_code)
-            if problem.mdp is None and unstarted.known_reward:  # check that there are rewards to know
+            if problem.kind == "finite" and problem.mdp is None and unstarted.known_reward:  # are rewards given?
                 open_problem(env_name, env_settings, trust_code=trust_code)
             resolved, certifies = _resolved(unstarted, settings, spec.episodes, problem)
             json.dumps(resolved, allow_nan=False)

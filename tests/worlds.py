@@ -81,7 +81,7 @@ def set_bounds(world, algorithm, v, radius, *, kind, sign=1.0, alarm_radius=None
         (algorithm.unit_reward, algorithm.unit_reward),
     )
     parts = [
-        next_value_bound(belief.phi, belief.psi, belief.core_matrix, member.split(v), reach, sign=sign).ravel()
+        next_value_bound(belief.phi, belief.core_matrix, v, member.split(v), reach, sign=sign).ravel()
         for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
     ]
     return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief

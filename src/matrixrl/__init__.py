@@ -13,8 +13,7 @@ from matrixrl.envs.registry import register_all as _register_all
 
 if TYPE_CHECKING:
     from matrixrl.agents import Agent, KernelMatrixRL, MatrixRL
-    from matrixrl.algorithms import Algorithm, FiniteAlgorithm, MatrixRLSettings
-    from matrixrl.core import ConfidenceSet, Radius
+    from matrixrl.algorithms import MatrixRLSettings
     from matrixrl.envs import make
     from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
     from matrixrl.features import Features, one_hot, tensor_product
@@ -27,19 +26,16 @@ if TYPE_CHECKING:
         from_gymnasium,
         solve,
     )
-    from matrixrl.records import Episode, History, Plan, Policy, Steps
+    from matrixrl.records import Episode, History, Policy
     from matrixrl.simulate import RunResult, run_seeds
 
 __version__ = "0.2.0"
 
 _MODULES = {
     "Agent": "agents",
-    "Algorithm": "algorithms",
     "CheckpointError": "errors",
-    "ConfidenceSet": "core",
     "Episode": "records",
     "Features": "features",
-    "FiniteAlgorithm": "algorithms",
     "FiniteMDP": "problems",
     "FunctionalTask": "problems",
     "History": "records",
@@ -49,12 +45,9 @@ _MODULES = {
     "MatrixRL": "agents",
     "MatrixRLError": "errors",
     "MatrixRLSettings": "algorithms",
-    "Plan": "records",
     "Policy": "records",
     "ProtocolError": "errors",
-    "Radius": "core",
     "RunResult": "simulate",
-    "Steps": "records",
     "Task": "problems",
     "evaluate": "problems",
     "from_gymnasium": "problems",
@@ -67,12 +60,9 @@ _MODULES = {
 
 __all__ = [
     "Agent",
-    "Algorithm",
     "CheckpointError",
-    "ConfidenceSet",
     "Episode",
     "Features",
-    "FiniteAlgorithm",
     "FiniteMDP",
     "FunctionalTask",
     "History",
@@ -82,12 +72,9 @@ __all__ = [
     "MatrixRL",
     "MatrixRLError",
     "MatrixRLSettings",
-    "Plan",
     "Policy",
     "ProtocolError",
-    "Radius",
     "RunResult",
-    "Steps",
     "Task",
     "evaluate",
     "from_gymnasium",

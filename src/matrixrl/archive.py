@@ -134,7 +134,8 @@ def _read_header(kind: str, archive: zipfile.ZipFile, source: str) -> dict[str, 
         raise CheckpointError(f"{source} has no valid format version; got {version!r}")
     if version < FORMAT_VERSION:
         raise CheckpointError(
-            f"{source} has format {version}, older than the {FORMAT_VERSION} that this matrixrl reads"
+            f"{source} has format {version}, older than the {FORMAT_VERSION} that this matrixrl reads; "
+            "load it with the version that wrote it, or learn again"
         )
     if version > FORMAT_VERSION:
         raise CheckpointError(

@@ -165,6 +165,10 @@ class Policy:
         s = index("state", state, size=n_states, first=self.first_state, remedy="Give a state of observation_space.")
         return int(self.table[h, s - self.first_state]) + self.first_action
 
+    def __getitem__(self, key: Any) -> Any:
+        """Return entries of the table."""
+        return self.table[key]
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
         """Return the table (H, S) as an array."""
         return np.array(self.table, dtype=dtype, copy=copy)

@@ -11,10 +11,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.kernel_approximation import RBFSampler
 
 from agents.helpers import assert_same_agent
-from matrixrl import Agent, CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Radius, make, run_seeds
+from matrixrl import Agent, CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, make, run_seeds
 from matrixrl.agents import PSRLAgent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.algorithms.baselines import PSRL
+from matrixrl.core import Radius
 from matrixrl.core.radius import ConstantRadius
 from matrixrl.core.sets.paper import FrobeniusBall
 from matrixrl.features import FunctionPhi, TablePhi, TablePsi

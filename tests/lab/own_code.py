@@ -5,7 +5,9 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 
-from matrixrl import FiniteAlgorithm, FiniteMDP, MDPEnv, Radius
+from matrixrl import FiniteMDP, MDPEnv
+from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.core import Radius
 from matrixrl.core.sets import Reach, SingleSet, Split
 
 

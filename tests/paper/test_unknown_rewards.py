@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from matrixrl import FiniteMDP, MatrixRL, MDPEnv, Steps, Task, make, run_seeds
+from matrixrl import FiniteMDP, MatrixRL, MDPEnv, Task, make, run_seeds
+from matrixrl.algorithms import Steps
 from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
 from worlds import WORLDS, Hidden, algorithm_with_data

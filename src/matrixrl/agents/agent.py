@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
-from matrixrl.algorithms import Algorithm, Startable
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.checks import fail, index, integer, number
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
@@ -40,7 +40,7 @@ class Agent:
     Args:
         problem: Name of an environment, a Gymnasium environment, a `FiniteMDP`, a `Task` for ask and tell only, or a
             `FunctionalTask`.
-        algorithm: What learns, such as ``PSRL(preset="tuned")``, not started.
+        algorithm: What learns: ``PSRL(preset="tuned")``, not started, or the name of an algorithm.
         phi: φ as a feature map or an (S, A, d) array; the problem's own by default, else one-hot.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default, else one-hot.
         psi_pinv: Accept linearly dependent columns of ψ and work on their span.
@@ -60,7 +60,8 @@ class Agent:
     5
     """
 
-    name: ClassVar[str] = "agent"
+    name: str = "agent"
+    """Name of the algorithm."""
 
     def __init__(
         self,
@@ -79,9 +80,7 @@ class Agent:
         compiled: bool | None = None,
         trust_code: bool = False,
     ) -> None:
-        if not isinstance(algorithm, Startable):
-            rule = "must be an algorithm of matrixrl.algorithms, or a subclass of its Algorithm"
-            fail("algorithm", rule, repr(algorithm), 'Such as PSRL(preset="tuned").')
+        unstarted = make_algorithm(algorithm, trust_code=trust_code)
         known = open_problem(
             problem,
             env_settings,
@@ -92,11 +91,11 @@ class Agent:
             reward=reward,
             horizon=horizon,
             reward_range=reward_range,
-            known_reward=algorithm.known_reward,
+            known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
-        self._setup(algorithm.start(known, [chosen]), compiled)
+        self._setup(unstarted.start(known, [chosen]), compiled)
 
     @classmethod
     def around(cls, algorithm: Algorithm) -> Self:
@@ -111,6 +110,7 @@ class Agent:
         problem = algorithm.problem
         measures = problem.measures_regret and algorithm.has_policy_table
         self._algorithm = algorithm
+        self.name = algorithm.name
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog()
         self._open: list[OpenEpisode] = []
@@ -245,7 +245,9 @@ class Agent:
             The history of all episodes of the agent.
         """
         if self.problem.env is None:
-            raise ProtocolError("learn needs an environment; this agent was made for ask and tell")
+            raise ProtocolError(
+                "learn needs an environment, and this agent has none; pass one to load, or ask and tell: begin_episode"
+            )
         if self._open:
             raise ProtocolError("learn was called while an episode is open; end it first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")

@@ -154,9 +154,9 @@ def _check_objects(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse objects other than those that the agent was made with."""
     for name in {*wanted, *given}:
         if name not in wanted or name not in given:
-            what = f"the agent was made with {wanted[name]}" if name in wanted else "none was used"
-            rule = f"must be given exactly if the agent was made with one ({what})"
-            fail(name, rule, given.get(name), "Pass the same to load.")
+            if name in wanted:
+                fail(name, f"must be passed to load, as the agent was made with {wanted[name]}", None, "Pass the same.")
+            fail(name, "must be left out, as the agent was made without one", given[name], "Leave it out of load.")
         if plain_value(given[name]) != wanted[name] and ":" in str(wanted[name]):
             fail(name, f"must be the one that the agent was made with, {wanted[name]}", given[name], "Pass it.")
 

@@ -48,6 +48,10 @@ class OpenEpisode:
         self._advised: _Advised | None = None
         self._is_open = True
 
+    def __repr__(self) -> str:
+        state = "open" if self._is_open else "closed"
+        return f"<OpenEpisode of {self._agent.name}, stage {self.stage}, {state}>"
+
     @property
     def stage(self) -> int:
         """Number of steps that were observed."""

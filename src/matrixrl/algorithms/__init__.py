@@ -7,6 +7,7 @@ from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelStarter
 from matrixrl.algorithms.registry import ALGORITHMS, make_algorithm
+from matrixrl.records import Plan, Steps
 
 __all__ = [
     "ALGORITHMS",
@@ -18,7 +19,9 @@ __all__ = [
     "FiniteAlgorithm",
     "KernelStarter",
     "MatrixRLSettings",
+    "Plan",
     "Startable",
+    "Steps",
     "UCMatrixRL",
     "make_algorithm",
 ]

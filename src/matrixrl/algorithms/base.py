@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
-from matrixrl.errors import InvalidInput
+from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
-from matrixrl.settings import Settings
+from matrixrl.settings import Settings, describe_settings
 
 __all__ = ["Algorithm", "Arrays", "Startable"]
 
@@ -91,6 +91,17 @@ class Algorithm(Startable):
     def known_reward(self) -> bool:
         """Whether the agent is given the rewards, as its setting says."""
         return bool(getattr(getattr(self, "settings", None), "known_reward", True))
+
+    def __repr__(self) -> str:
+        settings = getattr(self, "settings", None)
+        if not isinstance(settings, Settings):
+            return f"{type(self).__name__}()"
+        given = [
+            f"{name}={getattr(settings, name)!r}"
+            for name, value, _ in describe_settings(type(settings))
+            if getattr(settings, name) != value
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     def announce(self, n_episodes: int) -> None:
         """Set the setting `n_episodes`, if there is one and it was not given."""
@@ -249,7 +260,7 @@ class Algorithm(Startable):
             first_states: (B, …) where episodes start; as the problem says by default.
         """
         del plan, first_states
-        fail("certificate", f"must not be asked of {self.name}, which has none", self.name, "Certify matrix-rl.")
+        raise ProtocolError(f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have")
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""

@@ -10,13 +10,13 @@ from matrixrl.algorithms.base import Algorithm, Startable
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl import UCMatrixRL
-from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL, KernelStarter
+from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
 from matrixrl.checks import choice, fail
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
 from matrixrl.references import is_reference, load_reference
 
-__all__ = ["ALGORITHMS", "algorithm_class", "make_algorithm", "with_objects"]
+__all__ = ["ALGORITHMS", "algorithm_class", "make_algorithm", "split_features", "with_objects"]
 
 ALGORITHMS: dict[str, type[Startable]] = {
     UCMatrixRL.name: UCMatrixRL,
@@ -26,16 +26,21 @@ ALGORITHMS: dict[str, type[Startable]] = {
 """Every algorithm by the name used on the command line and in specs."""
 
 _OBJECT_CLASSES: dict[str, type[Any]] = {"set": ConfidenceSet, "radius": Radius}
+_FEATURE_SETTINGS = ("phi", "psi", "psi_pinv")
 _OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi")
 
 
 def make_algorithm(
-    agent: str | Startable | type[Startable], settings: Mapping[str, Any] | None = None, *, trust_code: bool = False
+    agent: str | Startable | type[Startable] | None,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    trust_code: bool = False,
 ) -> Startable:
     """Return an algorithm that is not started yet.
 
     Args:
-        agent: A name of `ALGORITHMS`, an algorithm, its class, or ``package.module:Name`` of one.
+        agent: A name of `ALGORITHMS`, an algorithm, its class, or ``package.module:Name`` of one; None chooses
+            MatrixRL, or KernelMatrixRL for vectors.
         settings: Settings for a name or a class; an algorithm has its own.
         trust_code: Whether text may import code.
 
@@ -47,7 +52,7 @@ def make_algorithm(
         if given:
             fail("settings", "must be empty for an agent that is already made", sorted(given), "Make it with them.")
         return copy.deepcopy(agent)
-    made = algorithm_class(agent, trust_code=trust_code)
+    made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:
         return made(**given)
     except TypeError as error:
@@ -63,6 +68,9 @@ def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -
         else:
             return ALGORITHMS[choice("agent", agent, ALGORITHMS)]
     if not isinstance(found, type) or not issubclass(found, Startable):
+        name = getattr(found, "name", None)
+        if isinstance(found, type) and name in ALGORITHMS:
+            return ALGORITHMS[name]  # an agent class stands for its algorithm
         rule = "must be a name, an algorithm or a subclass of matrixrl.algorithms.Algorithm"
         fail("agent", rule, repr(agent), "See matrixrl list agents.")
     return found
@@ -93,6 +101,21 @@ def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, 
             found = load_reference(name, str(value), trust_code=trust_code)
             made[name] = _instance(name, str(value), found) if isinstance(found, type) else found
     return made
+
+
+def split_features(settings: Mapping[str, Any] | None, *, trust_code: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the settings of a spec into those of the algorithm and the feature maps `phi`, `psi` and `psi_pinv`.
+
+    Args:
+        settings: Settings as a spec gives them; feature maps are references ``package.module:Name``.
+        trust_code: Whether text may import code.
+    """
+    rest, maps = dict(settings or {}), {}
+    for name in _FEATURE_SETTINGS:
+        if name in rest:
+            value = rest.pop(name)
+            maps[name] = load_reference(name, value, trust_code=trust_code) if is_reference(value) else value
+    return rest, maps
 
 
 def _instance(name: str, reference: str, found: type[Any]) -> Any:

@@ -114,7 +114,6 @@ def run_command(
 
         require_recorder()
         make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
-    agent = agent or ("kernel-matrix-rl" if is_continuous else "matrix-rl")
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
     runs = SeedRuns(
@@ -134,8 +133,8 @@ def run_command(
         result = runs.run(progress=not as_json)
     except KeyboardInterrupt:
         interrupted, result = True, runs.result()
-    label = " ".join([agent, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{agent} on {env}")
+    label = " ".join([result.agent, *(agent_set or [])])
+    files = _write({label: result}, directory, runs, title=f"{result.agent} on {env}")
     if record is not None and not interrupted:
         from matrixrl.simulate.recording import record_episode
 

@@ -71,7 +71,7 @@ class Belief:
         tightest = np.minimum if sign > 0 else np.maximum
         result: FloatArray | None = None
         for member, reach in zip(self.confidence_set.members, self.reaches, strict=True):
-            bound = next_value_bound(self.phi, self.psi, self.core_matrix, member.split(v), reach, sign=sign)
+            bound = next_value_bound(self.phi, self.core_matrix, v, member.split(v), reach, sign=sign)
             result = bound if result is None else tightest(result, bound, out=result)
         assert result is not None
         if self.is_normalised:  # P V is an average of V (docs/proofs.md, section 2)
@@ -123,14 +123,14 @@ def form_belief(
 
 
 def next_value_bound(
-    phi: Phi, psi: Psi, core_matrix: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
+    phi: Phi, core_matrix: FloatArray, v: FloatArray, split: Split, reach: Reach, *, sign: float = 1.0
 ) -> FloatArray:
     """Return the largest (sign 1) or smallest (sign -1) φᵀMv over one confidence set, for all pairs.
 
     Args:
         phi: Features φ of the pairs.
-        psi: Features ψ of the next states.
         core_matrix: (B, d, d_psi) Estimate M_n.
+        v: (B, d_psi) Values ΨᵀV.
         split: Part of the bound that depends on v.
         reach: Part of the bound that depends on the pair.
         sign: 1 for upper bounds, -1 for lower bounds.
@@ -144,11 +144,9 @@ def next_value_bound(
     flat += (sign * split.scale)[:, None] * reach.half_width
     flat += split.shift[:, None]
     if reach.empty is not None:
-        assert reach.slack is not None
         assert reach.ball is not None
         # docs/proofs.md, section 2: if the set is empty, use the ball without the constraint, φᵀM_n v ± √β w ‖v‖.
-        u_sq = float(psi.total @ psi.total)
-        norm = np.sqrt(split.scale**2 + split.shift**2 * u_sq)[:, None]
-        centre = flat - sign * split.scale[:, None] * reach.half_width - split.shift[:, None] * reach.slack
+        centre = phi.dot((core_matrix @ v[:, :, None])[:, :, 0]).reshape(flat.shape)
+        norm = np.sqrt(np.vecdot(v, v))[:, None]
         np.copyto(flat, centre + sign * norm * reach.ball, where=reach.empty)
     return bound

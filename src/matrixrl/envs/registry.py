@@ -146,7 +146,10 @@ def open_problem(
     from matrixrl.problems import read_problem
 
     if isinstance(given, str):
-        return read_problem(make(given, trust_code=trust_code, **(env_settings or {})), name=given, **options)
+        settings = dict(env_settings or {})
+        if given.startswith("gym:"):  # settings of such an environment, as `make` explains
+            settings |= {k: options.pop(k) for k in ("horizon", "reward_range") if options.get(k) is not None}
+        return read_problem(make(given, trust_code=trust_code, **settings), name=given, **options)
     if env_settings:
         rule = "must be empty for an environment that is already made"
         fail("env_settings", rule, env_settings, "Make it with them.")

@@ -12,7 +12,7 @@ from scipy import sparse
 from matrixrl.checks import fail, integer, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
-from matrixrl.problems.finite import FiniteMDP
+from matrixrl.problems.finite import FiniteMDP, checked_range
 
 __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
 
@@ -103,7 +103,7 @@ def from_gymnasium(
     if min(cols) < 0 or max(cols) > n:
         fail("env.unwrapped.P", f"must lead to states 0 … {n - 1}", f"{min(cols)} … {max(cols)}", "Correct the table.")
     if reward_range is not None:
-        low, high = min(reward_range), max(reward_range)
+        low, high = checked_range(reward_range)
         within("reward", np.array(earned), low, high, remedy="Declare a reward_range that covers every reward.")
     for a in range(n_actions):
         rows.append(end * n_actions + a)

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import fail, shaped
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.problems.continuous import read_continuous
@@ -26,8 +27,8 @@ __all__ = ["read_problem"]
 def read_problem(
     given: object,
     *,
-    phi: Phi | FloatArray | None = None,
-    psi: Psi | FloatArray | None = None,
+    phi: Any = None,
+    psi: Any = None,
     psi_pinv: bool = False,
     reward: FloatArray | None = None,
     horizon: int | None = None,
@@ -40,8 +41,9 @@ def read_problem(
 
     Args:
         given: What the user handed over.
-        phi: φ in place of the problem's own.
-        psi: ψ in place of the problem's own.
+        phi: φ in place of the problem's own: a feature map, an array, or a class or function that makes one from the
+            task.
+        psi: ψ in place of the problem's own, likewise.
         psi_pinv: Accept linearly dependent columns of ψ and work on their span.
         reward: (S, A) known rewards, for an environment without a transition table.
         horizon: Steps in an episode, where the environment does not declare them.
@@ -87,8 +89,8 @@ def read_problem(
             type(given).__name__,
             "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
         )
-    chosen_phi = as_phi(phi, task.features.phi)
-    chosen_psi = as_psi(psi, task.features.psi, pseudo=psi_pinv)
+    chosen_phi = as_phi(_made("phi", phi, task), task.features.phi)
+    chosen_psi = as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv)
     check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
     n_observed, first_state, first_action = task.n_states, 0, 0
     if env is not None:
@@ -110,6 +112,16 @@ def read_problem(
         first_state=first_state,
         first_action=first_action,
     )
+
+
+def _made(name: str, value: Any, task: Task) -> Any:
+    """Return a feature map or an array; a class or function is called with the task."""
+    if not callable(value) or isinstance(value, (Phi, Psi)):
+        return value
+    try:
+        return value(task)
+    except TypeError as error:
+        raise InvalidInput(f"{name} must be made from the task alone; got {value!r} ({error}).") from error
 
 
 def _read_vectors(

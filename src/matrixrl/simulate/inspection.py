@@ -149,7 +149,7 @@ def inspect_problem(
         optimal_value=optimum,
         bounds=bounds,
         cost=cost,
-        warnings=_warnings(shown, bounds, cost, sizes)
+        warnings=_warnings(shown, bounds, cost)
         + (["columns are sampled: constants and bounds are estimates, nothing is proven"] if sampled else []),
     )
 
@@ -191,6 +191,7 @@ def _bounds(
             }
         ),
         "explicit": unit * a_priori_bound(k, horizon=horizon, n_episodes=n, delta=delta),
+        "largest": unit * n * horizon,
         "learning_nothing": n * optimum,
     }
 
@@ -199,7 +200,6 @@ def _warnings(
     fit: dict[str, float] | None,
     bounds: list[dict[str, float]],
     cost: dict[str, float],
-    sizes: dict[str, int],
 ) -> list[str]:
     messages = []
     if fit is None:
@@ -209,7 +209,7 @@ def _warnings(
             f"features explain {100 * fit['explained']:.3g} % of the transitions "
             f"(largest error {fit['residual']:.2g}): no guarantee holds, and the alarm may be raised"
         )
-    if all(b["explicit"] >= 0.999 * b["n_episodes"] * sizes["horizon"] for b in bounds):
+    if all(b["explicit"] >= 0.999 * b["largest"] for b in bounds):
         messages.append(
             f"the explicit bound says nothing up to N = {bounds[-1]['n_episodes']:,} (it is N·H); "
             "measured regret is far below it"

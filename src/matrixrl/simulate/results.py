@@ -131,7 +131,8 @@ class RunResult:
         if self.n_episodes == 0 or self.optimal_value is None:
             return float("nan")
         slack = _ROUNDING * max(1.0, abs(self.optimal_value))
-        return float((self.upper >= self.optimal_value - slack).mean())
+        played = self.upper[~np.isnan(self.returns)]
+        return float((played >= self.optimal_value - slack).mean())
 
     @property
     def guarantee(self) -> Literal[True] | str:

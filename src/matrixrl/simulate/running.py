@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.algorithms.registry import split_features
 from matrixrl.envs import open_problem
 from matrixrl.problems import Problem
 from matrixrl.seeding import seed_list
@@ -35,14 +36,15 @@ class SeedRuns:
         *,
         n_episodes: int,
         seeds: Sequence[int],
-        agent: str | Startable | type[Startable] = "matrix-rl",
+        agent: str | Startable | type[Startable] | None = None,
         settings: dict[str, Any] | None = None,
         env_settings: dict[str, Any] | None = None,
         trust_code: bool = False,
         **options: Any,
     ) -> None:
         self._seeds = checked_seeds(seeds)
-        self._reading = {k: options.pop(k) for k in tuple(options) if k in _READING}
+        settings, maps = split_features(settings, trust_code=trust_code)
+        self._reading = {k: options.pop(k) for k in tuple(options) if k in _READING} | maps
         self._given = (env, dict(env_settings or {}), trust_code)
         self._unstarted = make_algorithm(agent, settings, trust_code=trust_code)
         self._options = {"n_episodes": n_episodes, "agent": self._unstarted, **options}
@@ -94,7 +96,7 @@ def run_seeds(
     *,
     n_episodes: int,
     seeds: int | Sequence[int] = 8,
-    agent: str | Startable | type[Startable] = "matrix-rl",
+    agent: str | Startable | type[Startable] | None = None,
     env_settings: dict[str, Any] | None = None,
     phi: Any = None,
     psi: Any = None,
@@ -117,7 +119,7 @@ def run_seeds(
         n_episodes: Number of episodes N.
         seeds: How many (they are 0, 1, 2, …), or the list of them.
         agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
-            ``package.module:Name`` of one.
+            ``package.module:Name`` of one; MatrixRL by default, KernelMatrixRL for vectors.
         env_settings: Settings of an environment given by name.
         phi: φ as a feature map or an (S, A, d) array; the problem's own by default.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default.

@@ -11,6 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, integer
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
@@ -55,8 +56,9 @@ class Simulation:
         env: Name of an environment, an environment, a `FiniteMDP`, or a `Problem` that was read before.
         n_episodes: Number of episodes N.
         seeds: One seed for each replica.
-        agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``.
-        settings: Settings of an agent given by name.
+        agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``; MatrixRL by
+            default, KernelMatrixRL for vectors.
+        settings: Settings of an agent given by name; `phi` and `psi` may be ``package.module:Name`` of feature maps.
         env_settings: Settings of an environment given by name.
         certify: Keep a certificate of every episode (costs two more backups each).
         window: The episodes, counted from 0, that this object plays and remembers; all by default. One that does not
@@ -75,7 +77,7 @@ class Simulation:
         *,
         n_episodes: int,
         seeds: Sequence[int],
-        agent: str | Startable | type[Startable] = "matrix-rl",
+        agent: str | Startable | type[Startable] | None = None,
         settings: dict[str, Any] | None = None,
         env_settings: dict[str, Any] | None = None,
         certify: bool = False,
@@ -88,6 +90,8 @@ class Simulation:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = checked_seeds(seeds)
         self.env_settings = dict(env_settings or {})
+        settings, maps = split_features(settings, trust_code=trust_code)
+        options |= maps
         unstarted = make_algorithm(agent, settings, trust_code=trust_code)
         unstarted.announce(self.total)
         problem = (

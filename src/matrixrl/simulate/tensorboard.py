@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from matrixrl.checks import fail
 from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.records import Episode, History
@@ -64,7 +66,7 @@ class TensorBoardCallback:
 
     def __init__(self, log_dir: str | os.PathLike[str], *, history: History | None = None) -> None:
         self._next = 0 if history is None else history.n_episodes
-        self._cumulative = 0.0 if history is None or history.regret is None else float(history.regret.sum())
+        self._cumulative = 0.0 if history is None or history.regret is None else float(np.nansum(history.regret))
         self._writer = open_writer(Path(log_dir))
 
     def __call__(self, episode: Episode) -> None:
@@ -81,7 +83,7 @@ class TensorBoardCallback:
         self._write("episode/length", episode.length)
         self._write("value/upper", episode.upper)
         if episode.regret is not None:
-            self._cumulative += episode.regret
+            self._cumulative += 0.0 if math.isnan(episode.regret) else episode.regret
             self._write("regret/episode", episode.regret)
             self._write("regret/cumulative", self._cumulative)
         if episode.certificate is not None:

@@ -15,7 +15,7 @@ from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.settings import Settings, real, setting
 
-__all__ = ["FiniteKernelMatrixRL", "KernelSettings", "KernelStarter"]
+__all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter"]
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,21 @@ class FiniteKernelMatrixRL(UCMatrixRL):
         return super().start(problem, seeds)
 
 
-class KernelStarter(Startable):
-    """Starts the form of KernelMatrixRL that fits the states of a problem: numbers or vectors.
+class KindStarter(Startable):
+    """Starts the form of an agent that fits the kind of states of a problem.
 
-    >>> KernelStarter(length_scale=0.3).name
-    'kernel-matrix-rl'
+    Attributes:
+        forms: Algorithm for each kind of states.
     """
 
-    name = "kernel-matrix-rl"
+    forms: ClassVar[dict[Kind, type[Algorithm]]]
 
     def __init__(self, **settings: Any) -> None:
         self._settings = settings
         self._n_episodes: int | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
 
     @property
     def known_reward(self) -> bool:
@@ -95,8 +98,7 @@ class KernelStarter(Startable):
 
     def form_for(self, problem: Problem) -> Algorithm:
         """Return the form for the states of a problem, not started."""
-        form = ContinuousMatrixRL if problem.kind == "continuous" else FiniteKernelMatrixRL
-        chosen: Algorithm = form(**self._settings)
+        chosen = self.forms[problem.kind](**self._settings)
         if self._n_episodes is not None:
             chosen.announce(self._n_episodes)
         return chosen
@@ -104,3 +106,29 @@ class KernelStarter(Startable):
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return the started form."""
         return self.form_for(problem).start(problem, seeds)
+
+
+class KernelStarter(KindStarter):
+    """KernelMatrixRL on numbered states or on vectors.
+
+    >>> KernelStarter(length_scale=0.3).name
+    'kernel-matrix-rl'
+    """
+
+    name = "kernel-matrix-rl"
+    forms: ClassVar[dict[Kind, type[Algorithm]]] = {
+        "finite": FiniteKernelMatrixRL,
+        "functional": FiniteKernelMatrixRL,
+        "continuous": ContinuousMatrixRL,
+    }
+
+
+class DefaultStarter(KindStarter):
+    """MatrixRL on numbered states and functions of states, KernelMatrixRL on vectors: the agent if none is named."""
+
+    name = "matrix-rl"
+    forms: ClassVar[dict[Kind, type[Algorithm]]] = {
+        "finite": UCMatrixRL,
+        "functional": UCMatrixRL,
+        "continuous": ContinuousMatrixRL,
+    }

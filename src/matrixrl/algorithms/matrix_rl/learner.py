@@ -45,7 +45,7 @@ class MatrixRLLearner(Algorithm):
 
     @property
     def clock(self) -> Clock:
-        """N and N of the episode to come."""
+        """Number n of the episode to come, and N if it is known."""
         return clock_of(self.episode, self.settings.doubling, self.settings.n_episodes)
 
     def begin(self) -> None:

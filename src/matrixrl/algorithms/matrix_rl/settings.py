@@ -28,11 +28,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:
-    return value if isinstance(value, ConfidenceSet) else choice(name, value, SETS)
+    made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
+    return made if isinstance(made, ConfidenceSet) else choice(name, made, SETS)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
-    return value if isinstance(value, Radius) else choice(name, value, RADII)
+    made = value() if isinstance(value, type) and issubclass(value, Radius) else value
+    return made if isinstance(made, Radius) else choice(name, made, RADII)
 
 
 _positive = real(open_ends=True)

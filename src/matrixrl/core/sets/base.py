@@ -88,7 +88,6 @@ class Reach:
 
     half_width: FloatArray
     empty: BoolArray | None = None
-    slack: FloatArray | None = None
     ball: FloatArray | None = None
 
 

@@ -61,7 +61,7 @@ class NormalisedBall(SingleSet):
         half_width = np.sqrt(np.maximum(radius * radius * width_sq - offset, 0.0))
         if not empty.any():
             return Reach(half_width)
-        return Reach(half_width, empty, slack, radius * widths(design))
+        return Reach(half_width, empty, radius * widths(design))
 
     def split(self, v: FloatArray) -> Split:
         """Return (α, v⊥, ‖v⊥‖₂)."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
@@ -134,10 +135,14 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     for (env, problem), (j, agent_id, agent, settings) in itertools.product(zip(envs, problems, strict=True), agents):
         _, env_id, env_name, env_settings = env
         try:
-            unstarted = make_algorithm(agent, settings, trust_code=trust_code)
-            if problem.kind == "finite" and problem.mdp is None and unstarted.known_reward:  # are rewards given?
-                open_problem(env_name, env_settings, trust_code=trust_code)
-            resolved, certifies = _resolved(unstarted, settings, spec.episodes, problem)
+            own, maps = split_features(settings, trust_code=trust_code)
+            unstarted = make_algorithm(agent, own, trust_code=trust_code)
+            needs_reward = problem.kind == "finite" and problem.mdp is None and unstarted.known_reward
+            played = problem
+            if maps or needs_reward:  # another problem than the one that all agents share
+                known = unstarted.known_reward
+                played = open_problem(env_name, env_settings, trust_code=trust_code, known_reward=known, **maps)
+            resolved, certifies = _resolved(unstarted, settings, spec.episodes, played)
             json.dumps(resolved, allow_nan=False)
         except MatrixRLError as error:
             file.fail(_key_of_error("agent", j, spec.agent[j], str(error)), f"{error}")

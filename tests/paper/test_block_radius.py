@@ -67,6 +67,7 @@ def test_one_block_is_the_self_normalised_radius():
     np.testing.assert_allclose(RADII["block"]()(inputs), whole, rtol=ALGEBRA)
 
 
+@pytest.mark.slow
 def test_guaranteed_uses_it_and_learns_river_swim():
     """Issue's figure in a smaller form: far below the self-normalised radius, always optimistic."""
     from matrixrl import run_seeds

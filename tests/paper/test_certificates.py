@@ -17,6 +17,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("settings", [{}, {"preset": "practical"}, {"known_reward": False}], ids=str)
 def test_the_truth_is_inside_as_often_as_promised(name, settings):
@@ -104,6 +105,7 @@ def test_an_alarm_takes_the_guarantee_away():
     assert "alarm" in agent.certificate().guarantee
 
 
+@pytest.mark.slow
 def test_the_lower_bound_is_of_the_policy_that_was_asked_about():
     """Any policy, also a bad one: below its own value, not that of the best action."""
     agent = MatrixRL(make("linear-mdp", n_states=30, d=3, horizon=4), seed=0)

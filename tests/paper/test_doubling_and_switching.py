@@ -35,6 +35,7 @@ def test_keep_changes_the_constants_that_depend_on_n():
     assert agent.algorithm.design.counts.sum() == 8 * h  # nothing was forgotten
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["restart", "keep"])
 def test_regret_is_within_a_constant_factor_of_knowing_n(kind):
     known = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem")
@@ -43,6 +44,7 @@ def test_regret_is_within_a_constant_factor_of_knowing_n(kind):
     assert factor < 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", [0.1, 1.0])
 def test_plans_are_few_and_regret_is_within_the_promised_factor(growth):
     """O(d log T) plans: each needs ln det A to grow by ln(1 + κ), and ln det A <= d ln(1 + T/d)."""

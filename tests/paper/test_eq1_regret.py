@@ -10,6 +10,7 @@ from matrixrl.envs import RiverSwim
 from matrixrl.problems import RegretEvaluator, evaluate
 
 
+@pytest.mark.slow
 def test_exact_regret_is_the_mean_of_realised_shortfall():
     """Over 500 episodes of 64 seeds the two differ by noise only (5 standard errors: 1 in a million)."""
     result = run_seeds("river-swim", n_episodes=500, seeds=64, preset="practical")
@@ -34,6 +35,7 @@ def test_river_swim_has_the_published_optimum(n_states, horizon, value):
     assert RegretEvaluator(RiverSwim(n_states, horizon).mdp).optimal_value == pytest.approx(value, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_headline_regret_on_river_swim():
     """The figures of the README in a smaller form: the paper's ball learns nothing, the cut one learns."""
     common = {"n_episodes": 400, "seeds": 4, "radius": "theorem"}
@@ -47,6 +49,7 @@ def test_headline_regret_on_river_swim():
     assert practical.final_regret.mean() < 80
 
 
+@pytest.mark.slow
 def test_linear_mdp_normalised_is_a_hundred_times_better():
     common = {"n_episodes": 500, "seeds": 4, "radius": "theorem"}
     paper = run_seeds("linear-mdp", set="frobenius", **common)

@@ -61,6 +61,7 @@ def test_assumption_1_holds_for_generated_worlds(name):
     np.testing.assert_allclose(table.reshape(rows.shape), rows, atol=EXACT)
 
 
+@pytest.mark.slow
 def test_the_estimate_converges_to_the_core(rng):
     world = WORLDS["low rank"](1)
     algorithm, _ = algorithm_with_data(world, rng, episodes=20_000)

@@ -122,6 +122,7 @@ def test_an_end_state_is_always_among_the_columns():
     assert 16 in few.algorithm.state()["columns_0"]
 
 
+@pytest.mark.slow
 def test_fewer_columns_learn_almost_as_well_and_say_that_bounds_are_estimates():
     full = run_seeds("soft-grid", n_episodes=60, seeds=4, env_settings={"side": 30}, preset="practical")
     few = run_seeds("soft-grid", n_episodes=60, seeds=4, env_settings={"side": 30}, preset="practical", columns=150)

@@ -89,11 +89,14 @@ def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
     assert_same_run("river-swim", certify=True, **chosen)
 
 
-@pytest.mark.parametrize("env", ["four-rooms", "deep-sea", "gym:FrozenLake-v1", "gym:Taxi-v4"])
+@pytest.mark.parametrize(
+    "env", ["four-rooms", "deep-sea", "gym:FrozenLake-v1", pytest.param("gym:Taxi-v4", marks=pytest.mark.slow)]
+)
 def test_every_kind_of_environment_is_the_same_run(env):
     assert_same_run(from_gymnasium(make(env)), n_episodes=15, preset="practical", known_reward=False)
 
 
+@pytest.mark.slow
 @given(
     n_states=st.integers(1, 12),
     n_actions=st.integers(1, 4),
@@ -287,6 +290,7 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them():
         stranger.advance(1)
 
 
+@pytest.mark.slow
 def test_tables_grow_with_the_visits():
     mdp = FiniteMDP(np.ones((1, 1, 1)), np.full((1, 1), 0.5), horizon=50)
     assert_same_run(mdp, n_episodes=1500, seeds=[0], known_reward=False)  # 75,000 visits: more than one block

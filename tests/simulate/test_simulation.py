@@ -114,6 +114,7 @@ def test_alarms_are_listed_by_seed():
     assert "alarm on 3 of 3 seeds" in result.guarantee
 
 
+@pytest.mark.slow
 def test_right_features_raise_no_alarm():
     for name in ("river-swim", "linear-mdp", "four-rooms"):
         assert not run_seeds(name, n_episodes=200, seeds=4).alarms.any()

@@ -107,5 +107,13 @@ class Walk(gym.Env):
         return self.state, float(self.state == 4), False, False, {}
 
 
+def neighbours(task):
+    """Features that two states share: φ of shape (S, A, d)."""
+    group = np.arange(task.n_states) // 2
+    return np.einsum("sg,ab->sagb", np.eye(group[-1] + 1)[group], np.eye(task.n_actions)).reshape(
+        task.n_states, task.n_actions, -1
+    )
+
+
 def make_ring(n_states=4):
     return Ring(n_states)

@@ -179,6 +179,27 @@ def held(folder):
         return store.digest(), store.runs()
 
 
+def test_feature_maps_of_one_agent_are_named_in_its_settings(home, tmp_path):
+    spec = {"name": "maps", "episodes": 8, "seeds": 2, "env": [{"name": "own_code:Ring", "settings": {"n_states": 6}}]}
+    agents = [{"name": "matrix-rl", "id": "shared", "settings": {"phi": "own_code:neighbours", "preset": "practical"}}]
+    spec["agent"] = [*agents, {"name": "matrix-rl", "settings": {"preset": "practical"}}]
+    with pytest.raises(SpecError, match="agent 1, settings, phi: .* --trust-code"):
+        work_out(read_spec({**spec, "env": [{"name": "river-swim"}]}))
+    run_experiment(spec, tmp_path / "out", on="serial", trust_code=True)
+    with Store.open_to_read(tmp_path / "out") as store:
+        assert store.facts(0)["sizes"]["d"] == 6
+        assert store.facts(1)["sizes"]["d"] == 12
+        stored = store.read(0, "regret")
+    world = own_code.Ring(6)
+    direct = run_seeds(world, phi=own_code.neighbours, n_episodes=8, seeds=2, preset="practical")
+    np.testing.assert_array_equal(stored, direct.regret)
+    table = own_code.neighbours(world.mdp.task)
+    again = run_seeds(world, phi=table, n_episodes=8, seeds=2, preset="practical")
+    np.testing.assert_array_equal(direct.regret, again.regret)
+    with pytest.raises(InvalidInput, match="made from the task"):
+        run_seeds(world, phi=lambda: table, n_episodes=2, seeds=1)
+
+
 def test_a_spec_is_refused_without_permission_and_no_store_is_made(home, tmp_path):
     done = run("compare", "own.toml", "--out", str(tmp_path / "s"), cwd=home)
     assert done.returncode == 2

@@ -95,10 +95,6 @@ class Problem:
             return self.task.d, self.task.d_psi
         return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
-    def with_features(self, features: Features) -> Problem:
-        """Return the same problem with other features."""
-        return replace(self, features=features.check(self.finite_task.n_states, self.finite_task.n_actions))
-
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 

@@ -58,7 +58,7 @@ class FiniteAlgorithm(Algorithm):
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table: states (B,) → (B,)."""
         del explore
-        actions: IntArray = plan.policy[self._replica, stage, states].astype(np.int64)
+        actions: IntArray = plan.policy[self._replica, stage, states]
         return actions
 
     def upper(self, plan: Plan, first_states: NDArray[Any] | None = None) -> FloatArray:

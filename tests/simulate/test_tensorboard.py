@@ -157,6 +157,7 @@ def test_an_experiment_writes_the_means_of_its_store(tmp_path):
             assert names == {"river-swim n_states=4"}
 
 
+@pytest.mark.slow
 def test_long_runs_are_thinned_to_steps_that_end_at_the_last(tmp_path):
     with (
         Store.create(tmp_path / "store", experiment(tmp_path, episodes=450, block=130)) as store,

@@ -44,6 +44,7 @@ def test_the_same_command_gives_the_same_numbers():
     assert one == two
 
 
+@pytest.mark.slow
 def test_table_csv_and_picture(tmp_path):
     out = tmp_path / "run"
     args = ["run", "gym:FrozenLake-v1", "--set", "horizon=10", "-n", "15", "-k", "2", "--out", str(out)]
@@ -106,6 +107,7 @@ def test_mistakes_end_in_one_line(args, words):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_cleanly_with_what_was_played(tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen(
@@ -147,6 +149,7 @@ def test_without_matplotlib_only_the_picture_is_refused(tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.slow
 def test_a_control_task_ends_with_a_table_a_picture_and_a_video(tmp_path):
     out, video = tmp_path / "run", tmp_path / "video"
     args = ["run", "mountain-car", "--set", "sparse=true", "--set", "horizon=40", "-n", "3", "--out", str(out)]
@@ -172,6 +175,7 @@ def test_a_control_task_in_json():
     assert isinstance(summary["guarantee"], str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "agent"), [("gym:FrozenLake-v1", "matrix-rl"), ("cart-pole", "random")])
 def test_whatever_renders_can_be_recorded(tmp_path, env, agent):
     words = ["run", env, "--agent", agent, "--set", "horizon=5", "-n", "2", "-k", "1", "--record", str(tmp_path / "v")]

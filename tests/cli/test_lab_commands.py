@@ -54,6 +54,7 @@ def test_a_comparison_ends_in_a_table_a_report_and_a_figure(folder):
     assert {"results.sqlite", "report.html", "figure.png"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_finished_experiment_is_shown(folder):
     held = json.loads(run("show", str(folder), "--json").stdout)
     assert held["name"] == "tiny"
@@ -64,6 +65,7 @@ def test_a_finished_experiment_is_shown(folder):
     assert held["rows"] in words
 
 
+@pytest.mark.slow
 def test_it_is_not_run_twice_but_may_be_resumed(folder):
     again = run("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
     assert again.returncode == 2
@@ -75,6 +77,7 @@ def test_it_is_not_run_twice_but_may_be_resumed(folder):
     assert json.loads(run("show", str(folder), "--json").stdout)["rows"] == before
 
 
+@pytest.mark.slow
 def test_resuming_with_other_versions_is_said(folder, tmp_path):
     copied = tmp_path / "s"
     shutil.copytree(folder, copied)
@@ -87,6 +90,7 @@ def test_resuming_with_other_versions_is_said(folder, tmp_path):
     assert done.stderr == f"note: started with numba absent, now {version('numba')}: last digits may differ\n"
 
 
+@pytest.mark.slow
 def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):
     done = run("export", str(folder), "--out", str(tmp_path / "all.csv"))
     assert done.stdout == f"wrote 120 episodes to {tmp_path / 'all.csv'}\n"
@@ -126,6 +130,7 @@ def test_an_executor_that_does_not_exist_leaves_no_store(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_the_spec_chooses_the_executor_and_the_option_wins(tmp_path):
     """A spec for Ray with an address where no cluster listens is refused, unless --on says otherwise."""
     (tmp_path / "ray.toml").write_text('executor = "ray"\n' + SPEC.replace("episodes = 30", "episodes = 3"))
@@ -168,6 +173,7 @@ def test_tables_fit_eighty_columns(folder):
     assert "s/1k" in words
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
     (tmp_path / "long.toml").write_text(SPEC.replace("episodes = 30", "episodes = 1000000").replace('"tiny"', '"long"'))
     process = subprocess.Popen(

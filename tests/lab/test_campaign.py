@@ -64,6 +64,7 @@ def test_stopped_after_any_block_and_resumed_is_bit_for_bit_the_same(tmp_path, r
         assert store.digest() == reference
 
 
+@pytest.mark.slow
 def test_processes_and_ray_give_the_same_rows_as_this_process(tmp_path, reference):
     assert finished(tmp_path / "processes", executor=make_executor("processes", 2)) == reference
     assert finished(tmp_path / "ray", executor=make_executor("ray", 2)) == reference
@@ -86,6 +87,7 @@ def dying(folder, times, first=20):
     return player
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ProcessExecutor, RayExecutor])
 def test_a_worker_that_is_killed_costs_its_block_only(tmp_path, reference, kind):
     graves = tmp_path / "graves"
@@ -94,6 +96,7 @@ def test_a_worker_that_is_killed_costs_its_block_only(tmp_path, reference, kind)
     assert len(list(graves.iterdir())) == 1, "a worker did die"
 
 
+@pytest.mark.slow
 def test_a_worker_that_always_dies_fails_its_task_and_no_other(tmp_path, reference):
     graves = tmp_path / "graves"
     graves.mkdir()
@@ -108,6 +111,7 @@ def test_a_worker_that_always_dies_fails_its_task_and_no_other(tmp_path, referen
         assert store.digest() == reference
 
 
+@pytest.mark.slow
 def test_an_innocent_block_beside_one_that_always_dies_is_played(tmp_path, reference):
     graves = tmp_path / "graves"
     graves.mkdir()
@@ -144,10 +148,11 @@ def test_a_window_must_begin_where_the_simulation_stands():
         Simulation("river-swim", n_episodes=6, seeds=[0], window=range(3, 6)).run()
 
 
+@pytest.mark.slow
 def test_an_export_during_a_run_is_whole(tmp_path):
     """A writer in a thread, small blocks, exports all the while: each has as many numbers in every column."""
     folder = tmp_path / "s"
-    Store.create(folder, experiment(tmp_path, episodes=400, block=5)).close()
+    Store.create(folder, experiment(tmp_path, episodes=200, block=10)).close()
 
     def write():
         with Store.open_to_write(folder) as store:
@@ -179,26 +184,39 @@ def test_an_agent_that_fails_is_named_with_its_reason(tmp_path):
         assert {row.cell for row in store.runs() if row.status == "done"} == {0, 2}
 
 
+def stored_episodes(folder):
+    """Return how many episodes a store has, 0 if there is none."""
+    if not Store.is_there(folder):
+        return 0
+    with Store.open_to_read(folder) as store:
+        return sum(row.episodes for row in store.runs())
+
+
+@pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, reference):
-    """benchmarks/lab_store.py does it 50 times; here it is done until the run ends, with at least two kills."""
+    """Killed once at any time, three times after more blocks were stored; benchmarks/lab_store.py does it 50 times."""
     folder, spec = tmp_path / "s", tmp_path / "small.toml"
     spec.write_text(SMALL)
     rng = np.random.default_rng(7)
-    command = [sys.executable, "-m", "matrixrl", "compare", str(spec), "--out", str(folder), "--workers", "2"]
-    kills, delay = 0, 0.5
+    start = [sys.executable, "-m", "matrixrl", "compare", str(spec), "--out", str(folder), "--workers", "2"]
+    resume = [sys.executable, "-m", "matrixrl", "resume", str(folder), "--workers", "2"]
+    kills = 0
     while True:
+        command = resume if (folder / "results.sqlite").exists() else start
         process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        until = time.monotonic() + delay + float(rng.uniform(0.0, 1.0))
-        while time.monotonic() < until and process.poll() is None:
-            time.sleep(0.02)
+        if kills == 0:
+            time.sleep(float(rng.uniform(0.5, 1.5)))
+        else:
+            before = stored_episodes(folder)
+            while process.poll() is None and (kills == 4 or stored_episodes(folder) == before):
+                time.sleep(0.02)
+            time.sleep(float(rng.uniform(0.0, 0.1)))
         if process.poll() is not None:
             assert process.returncode == 0, process.stderr.read().decode()
             break
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        kills, delay = kills + 1, delay + 0.4
-        if (folder / "results.sqlite").exists():
-            command = [sys.executable, "-m", "matrixrl", "resume", str(folder), "--workers", "2"]
+        kills += 1
     process.communicate()
     assert kills >= 2
     with Store.open_to_read(folder) as store:
@@ -349,6 +367,7 @@ def test_a_state_too_large_to_store_is_played_in_one_block(tmp_path, monkeypatch
     assert (0, 60, None) in seen
 
 
+@pytest.mark.slow
 def test_sampled_columns_go_on_bit_for_bit(tmp_path):
     sampled = SMALL.replace("river-swim", "soft-grid").replace("n_states = 4", "side = 8, horizon = 6")
     sampled = sampled.replace('preset = "practical"', 'preset = "practical", columns = 20').replace("psrl", "random")

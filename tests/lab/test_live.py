@@ -203,6 +203,7 @@ def test_progress_counts_what_is_stored_and_what_will_not_come(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_curves_only_grow_while_seeds_are_at_different_episodes(tmp_path):
     watcher, seen = Watcher(tmp_path / "store"), []
 
@@ -261,6 +262,7 @@ def test_only_get_from_this_machine_is_answered(finished, server):
         assert HOSTILE not in said
 
 
+@pytest.mark.slow
 def test_events_follow_the_store_at_most_once_a_second(tmp_path):
     folder = tmp_path / "store"
     with serving(folder) as server, streaming(server) as lines:
@@ -360,6 +362,7 @@ def wait_for(page, expression: str) -> None:
         page.wait_for_timeout(50)
 
 
+@pytest.mark.slow
 def test_the_page_grows_with_the_campaign(tmp_path, browser):
     folder = tmp_path / "store"
     with serving(folder) as server:
@@ -433,6 +436,7 @@ def test_the_theme_is_kept(server, browser):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_said_and_found_again(finished, browser):
     page = Watched(browser).page
     with serving(finished) as server:

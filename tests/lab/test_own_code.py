@@ -119,11 +119,13 @@ def test_rows_are_those_of_the_objects_in_python(home, reference):
     assert facts["guarantee"] == "the confidence set declares no proof"
 
 
+@pytest.mark.slow
 def test_workers_of_this_process_give_the_same_rows(home, reference, tmp_path):
     run_experiment(home / "own.toml", tmp_path / "s", on="processes", workers=2, trust_code=True)
     assert digest(tmp_path / "s") == reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["processes", "ray"])
 def test_the_command_finds_modules_of_the_current_directory(home, reference, tmp_path, on):
     done = run(
@@ -133,6 +135,7 @@ def test_the_command_finds_modules_of_the_current_directory(home, reference, tmp
     assert digest(tmp_path / "s") == reference
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_same_rows(home, reference, tmp_path):
     out = tmp_path / "s"
     command = [sys.executable, "-P", "-m", "matrixrl", "compare", "own.toml", "--out", str(out)]
@@ -245,6 +248,7 @@ def trap(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_reading_a_store_never_imports_what_it_refers_to(trap):
     words = [
         ["show", "s"],
@@ -263,6 +267,7 @@ def test_reading_a_store_never_imports_what_it_refers_to(trap):
     assert not (trap / "imported").exists()
 
 
+@pytest.mark.slow
 def test_watching_a_store_never_imports_what_it_refers_to(trap):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([SOURCE, str(trap)])}
     command = [sys.executable, "-P", "-m", "matrixrl", "watch", "s", "--port", "0"]
@@ -363,6 +368,7 @@ def test_a_module_that_cannot_be_imported_is_named_in_one_line(tmp_path, body, w
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_environment_of_a_registered_module_needs_permission_too(tmp_path):
     (tmp_path / "registers.py").write_text(
         "import gymnasium, own_code\ngymnasium.register('OwnRing-v0', entry_point=own_code.Ring)\n"
@@ -380,6 +386,7 @@ def test_an_environment_of_a_registered_module_needs_permission_too(tmp_path):
     assert run("resume", "s", "--trust-code", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_run_and_inspect_take_own_code(home, tmp_path):
     words = ["run", "own_code:Ring", "--set", "n_states=5", "--agent", "own_code:Counter", "--agent-set", "bonus=0.3"]
     refused = run(*words, "-n", "5", cwd=home)

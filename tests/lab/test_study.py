@@ -28,6 +28,7 @@ def study(tmp_path_factory):
     return folder, sections, write_pages(sections, folder, size="tiny", command="matrixrl reproduce --quick")
 
 
+@pytest.mark.slow
 def test_every_question_has_an_answer_with_numbers(study):
     _, sections, _ = study
     assert [s.question.id for s in sections] == [q.id for q in questions()]
@@ -39,6 +40,7 @@ def test_every_question_has_an_answer_with_numbers(study):
             assert "nan" not in json.dumps(table.rows)
 
 
+@pytest.mark.slow
 def test_claims_that_hold_at_any_size_hold_here(study):
     _, sections, _ = study
     always = {
@@ -54,6 +56,7 @@ def test_claims_that_hold_at_any_size_hold_here(study):
     assert {s.question.id for s in sections if s.answer.holds} >= always
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_not_measured_again(study):
     folder, sections, _ = study
     stores = {path: path.stat().st_mtime_ns for path in folder.rglob("results.sqlite")}
@@ -84,6 +87,7 @@ def test_a_study_that_was_stopped_goes_on(tmp_path):
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 def test_sizes_are_not_mixed_and_names_are_checked(study, tmp_path):
     folder, _, _ = study
     with pytest.raises(StoreError, match="holds a tiny study"):
@@ -94,6 +98,7 @@ def test_sizes_are_not_mixed_and_names_are_checked(study, tmp_path):
         run_study(tmp_path, "tiny", only=["nothing"])
 
 
+@pytest.mark.slow
 def test_the_page_shows_every_section_without_a_network(study):
     _, sections, (page, text) = study
     with chromium() as browser:
@@ -145,6 +150,7 @@ def test_coverage_counts_what_it_should():
     assert coverage_of(world, "constant", runs=3, episodes=60)["column-printed"] < 3
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_found(tmp_path):
     command = [
         sys.executable,

@@ -21,6 +21,7 @@ def test_import_stays_light():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_plain_install_has_everything_but_the_lab(tmp_path):
     """Without the optional packages `run` and `list` work, and the lab says in one line what is missing."""
     lab = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["lab"]
@@ -67,6 +68,7 @@ def test_version_is_the_project_version():
     assert project["version"] == matrixrl.__version__
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_its_types(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps",

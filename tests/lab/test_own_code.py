@@ -186,7 +186,7 @@ def test_feature_maps_of_one_agent_are_named_in_its_settings(home, tmp_path):
     spec = {"name": "maps", "episodes": 8, "seeds": 2, "env": [{"name": "own_code:Ring", "settings": {"n_states": 6}}]}
     agents = [{"name": "matrix-rl", "id": "shared", "settings": {"phi": "own_code:neighbours", "preset": "practical"}}]
     spec["agent"] = [*agents, {"name": "matrix-rl", "settings": {"preset": "practical"}}]
-    with pytest.raises(SpecError, match="agent 1, settings, phi: .* --trust-code"):
+    with pytest.raises(SpecError, match=r"agent 1, settings, phi: .* --trust-code"):
         work_out(read_spec({**spec, "env": [{"name": "river-swim"}]}))
     run_experiment(spec, tmp_path / "out", on="serial", trust_code=True)
     with Store.open_to_read(tmp_path / "out") as store:

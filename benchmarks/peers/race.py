@@ -33,7 +33,7 @@ EXACT = Contestant("check", "ours", "matrix-rl", "tuned", {"preset": "practical"
 
 
 def turns(world: str, rounds: int) -> Iterator[tuple[Contestant, str, int]]:
-    """Yield who runs next, in which mode and round: ours and theirs by turns.
+    """Yield who runs next, in which mode and round: runs of both libraries alternate.
 
     Modes: "alone" is one seed, "batch" many seeds at once (ours only), "check" a batch judged by the library as well.
     """

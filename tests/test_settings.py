@@ -147,7 +147,10 @@ def test_sets_and_radii_are_names_or_objects():
     assert found.make_radius().beta == 0.2
     assert found.as_dict()["radius"] == "matrixrl.core.radius:ConstantRadius"
     assert MatrixRLSettings.resolve({"radius": "constant", "beta": 0.3}).make_radius().beta == 0.3
-    for name, value in (("set", FrobeniusBall), ("radius", 3.0), ("radius", ConstantRadius)):
+    classes = MatrixRLSettings.resolve({"set": FrobeniusBall, "radius": ConstantRadius})
+    assert type(classes.set) is FrobeniusBall
+    assert type(classes.radius) is ConstantRadius
+    for name, value in (("set", object), ("radius", 3.0), ("radius", FrobeniusBall)):
         with pytest.raises(UnknownName, match=f"{name} must be one of"):
             MatrixRLSettings.resolve({name: value})
 

@@ -60,8 +60,8 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
         ) from error
     except (Exception, SystemExit) as error:  # a user's module may raise anything while it is imported
         raise InvalidInput(
-            f"{what} must name something that can be imported; got {value!r}, whose import raised "
-            f"{type(error).__name__}: {error}. Correct the module."
+            f"{what} must name something that can be imported; got {value!r} ({type(error).__name__}: {error}). "
+            "Correct the module, which failed while it was imported."
         ) from error
     return found
 

@@ -227,8 +227,11 @@ def test_bad_problems_and_calls():
         MatrixRL(gym.make("CartPole-v1"))
     with pytest.raises(InvalidInput, match="must have discrete states and actions"):
         MatrixRL(Pictures(), reward=np.zeros((2, 2)), horizon=3)
-    with pytest.raises(InvalidInput, match=r"algorithm must be an algorithm.*Such as PSRL"):
-        Agent(make("river-swim"), "psrl")
+    with pytest.raises(InvalidInput, match=r"agent must be one of .*Did you mean 'psrl'"):
+        Agent(make("river-swim"), "psrll")
+    with pytest.raises(InvalidInput, match="agent must be a name, an algorithm or a subclass"):
+        Agent(make("river-swim"), 3)
+    assert Agent(make("river-swim"), "psrl").name == "psrl"
 
 
 def test_seeds_are_kept_even_when_none_was_given():

@@ -189,7 +189,8 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
 
     parts = [
         "# The race against the public peers",
-        f"`{command(chosen)}`: one process at a time, one thread, runs of both libraries alternate, {chosen.rounds} rounds, "
+        f"`{command(chosen)}`: one process at a time, one thread, runs of both libraries alternate, "
+        f"{chosen.rounds} rounds, "
         f"at most {chosen.limit:g} s of processor time for a contestant and MDP. Read [README.md](README.md) for what "
         "the columns and classes mean.",
         "## Ratios",

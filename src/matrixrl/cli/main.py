@@ -133,8 +133,9 @@ def run_command(
         result = runs.run(progress=not as_json)
     except KeyboardInterrupt:
         interrupted, result = True, runs.result()
-    label = " ".join([result.agent, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{result.agent} on {env}")
+    name = agent or result.agent
+    label = " ".join([name, *(agent_set or [])])
+    files = _write({label: result}, directory, runs, title=f"{name} on {env}")
     if record is not None and not interrupted:
         from matrixrl.simulate.recording import record_episode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl import MatrixRL, make
+from matrixrl import MatrixRL, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.radius import BlockRadius, ConstantRadius
@@ -176,3 +176,33 @@ def test_every_set_of_ours_keeps_its_compiled_form(name):
     run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": name}, compiled=True)
     assert run.is_compiled
     assert (run.algorithm.confidence.set.guarantee is True) == (name != "column-printed")
+
+
+class Threefold:
+    """A mixin whose bound is three times as wide."""
+
+    def split(self, v):
+        split = super().split(v)
+        return type(split)(split.shift, split.direction, 3.0 * split.scale)
+
+
+class MixedBall(Threefold, FrobeniusBall):
+    pass
+
+
+class Shrunk:
+    def __call__(self, inputs):
+        return 0.01 * super().__call__(inputs)
+
+
+class MixedRadius(Shrunk, BlockRadius):
+    pass
+
+
+def test_a_mixin_loses_the_proof_and_the_compiled_form_too():
+    assert MixedBall.compiled_form is None
+    assert MixedBall.guarantee == "the confidence set declares no proof"
+    assert MixedRadius().guarantee == "the radius declares no proof"
+    assert not MixedRadius().is_local(10)
+    results = [run_seeds("river-swim", n_episodes=4, seeds=2, set=MixedBall(), compiled=c) for c in (False, True)]
+    np.testing.assert_allclose(results[0].upper, results[1].upper, rtol=1e-12)

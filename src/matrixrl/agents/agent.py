@@ -163,8 +163,14 @@ class Agent:
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
-        episode = OpenEpisode(self, self._algorithm.plan())
+        mark = self._algorithm.mark()
+        try:
+            episode = OpenEpisode(self, self._algorithm.plan())
+        except BaseException:  # a plan that was interrupted leaves no trace
+            self._algorithm.rewind(mark)
+            raise
         self._open.append(episode)
+        self._advice = None  # a new epoch may have forgotten the data
         return episode
 
     def act(self, obs: Any) -> int:

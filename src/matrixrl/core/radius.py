@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from matrixrl.core.claims import inherits_claim
 from matrixrl.core.regularity import Regularity
 from matrixrl.features import Blocks
 from matrixrl.linalg import DiagonalPairs, PairDesign
@@ -56,6 +57,9 @@ class RadiusInputs:
         return len(self.design.width_sq)
 
 
+_FORMULA = ("__call__", "_by_visits")  # methods that compute a radius
+
+
 class Radius(ABC):
     """Base class of the radii √β_n.
 
@@ -72,11 +76,9 @@ class Radius(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__call__" not in cls.__dict__:
-            return
-        if "guarantee" not in cls.__dict__:
+        if not inherits_claim(cls, "guarantee", _FORMULA):
             cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
-        if "is_local" not in cls.__dict__:
+        if not inherits_claim(cls, "is_local", _FORMULA):
             cls.is_local = Radius.is_local  # type: ignore[method-assign]  # and may depend on more than visits
 
     @property

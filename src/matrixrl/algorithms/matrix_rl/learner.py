@@ -78,6 +78,8 @@ class MatrixRLLearner(Algorithm):
         last epoch ended, because several episodes were open.
         """
         if restarts(self.episode, self.settings.doubling):
+            if (self.logdets() > 0.0).any():  # no plan was made in the new epoch: the next one is due
+                self._kept_logdet = np.full(self.n_replicas, -np.inf)
             self.forget()
         super().update(steps, plan)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from matrixrl.core.claims import inherits_claim
 from matrixrl.errors import ProtocolError
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
@@ -28,7 +29,7 @@ __all__ = [
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
 TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
 
-_PROOF_DEPENDS_ON = {"split", "reach", "members", "factor", "is_normalised", "shares"}
+_PROOF_DEPENDS_ON = ("split", "reach", "members", "factor", "is_normalised", "shares", "bind", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class ConfidenceSet(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__dict__.keys() & _PROOF_DEPENDS_ON and "guarantee" not in cls.__dict__:
+        if not inherits_claim(cls, "guarantee", _PROOF_DEPENDS_ON):
             cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
 
     @property
@@ -177,9 +178,9 @@ class SingleSet(ConfidenceSet):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "split" in cls.__dict__ and "compiled_form" not in cls.__dict__:
+        if not inherits_claim(cls, "compiled_form", ["split"]):
             cls.compiled_form = None
-        if "reach" in cls.__dict__ and "reach_is_local" not in cls.__dict__:
+        if not inherits_claim(cls, "reach_is_local", ["reach"]):
             cls.reach_is_local = False
 
     @property

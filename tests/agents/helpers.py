@@ -4,28 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
 COLUMNS = ("returns", "lengths", "upper", "alarms", "regret", "certified")
-
-
-class Hidden(gym.Env):
-    """Three states in a row, a reward for reaching the last one, and no transition table."""
-
-    observation_space = gym.spaces.Discrete(3)
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.state = 0
-        return 0, {}
-
-    def step(self, action):
-        self.state = min(self.state + 1, 2) if action == 1 else 0
-        done = self.state == 2
-        return self.state, float(done), done, False, {}
 
 
 class RaiseOnce:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from agents.contract import recorded_plans
-from agents.helpers import Hidden, RaiseOnce, assert_same_agent, assert_same_arrays
+from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays
 from continuum import Line, line
 from matrixrl import FiniteMDP, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make, run_seeds
 from matrixrl.agents import OpenEpisode, PSRLAgent, QLearningAgent, RandomPlayAgent, UCRLVTRAgent
 from matrixrl.envs import GridWorld, PointObservations
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import tabular
+from worlds import Hidden
 
 
 @pytest.fixture

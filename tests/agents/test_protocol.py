@@ -4,9 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.helpers import Hidden
 from matrixrl import Agent, FiniteMDP, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.problems import MDPEnv, tabular
+from worlds import Hidden
 
 
 class Pictures(gym.Env):

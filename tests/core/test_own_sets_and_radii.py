@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl import MatrixRL, make, run_seeds
+from matrixrl import InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.radius import BlockRadius, ConstantRadius
@@ -206,3 +206,21 @@ def test_a_mixin_loses_the_proof_and_the_compiled_form_too():
     assert not MixedRadius().is_local(10)
     results = [run_seeds("river-swim", n_episodes=4, seeds=2, set=MixedBall(), compiled=c) for c in (False, True)]
     np.testing.assert_allclose(results[0].upper, results[1].upper, rtol=1e-12)
+
+
+class FirstAction(UCMatrixRL):
+    """Plays the first action whatever was learned."""
+
+    def act(self, plan, stage, states, *, explore=True):
+        return np.zeros_like(super().act(plan, stage, states, explore=explore))
+
+
+def test_a_subclass_of_the_algorithm_has_no_proof_and_no_compiled_episodes():
+    plain, compiled = (
+        run_seeds("river-swim", n_episodes=6, seeds=2, agent=FirstAction(), compiled=c) for c in (False, True)
+    )
+    assert "not about its methods" in plain.guarantee
+    assert all("not about its methods" in shown.guarantee for shown in plain.certificate)
+    np.testing.assert_array_equal(plain.returns, compiled.returns)
+    with pytest.raises(InvalidInput, match="columns must be left out for FirstAction"):
+        run_seeds("linear-mdp", n_episodes=2, seeds=1, agent=FirstAction(columns=20))

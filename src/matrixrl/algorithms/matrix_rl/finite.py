@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.checks import fail
 from matrixrl.core import Belief, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
@@ -59,6 +60,13 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
         if self.settings.columns is None and problem.kind != "functional":
             return super().start(problem, seeds)
+        if self.is_own:
+            fail(
+                "columns",
+                f"must be left out for {type(self).__name__}, a subclass",
+                self.settings.columns,
+                "Leave it out.",
+            )
         from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 
         sampled = SampledMatrixRL()
@@ -199,6 +207,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     def why_not_by_visits(self) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
+        if self.is_own:
+            return f"{type(self).__name__} may override methods that compiled episodes do not call"
         if not isinstance(self.features.phi, OneHotPhi) or not isinstance(self.features.psi, OneHotPsi):
             return "the features are not one-hot"
         if self.settings.doubling != "off" or self.settings.switch_growth > 0.0:

@@ -96,8 +96,15 @@ class MatrixRLLearner(Algorithm):
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for these settings, else why not."""
+        if self.is_own:
+            return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         claim = self.confidence.guarantee
         return self._restart_words or claim if claim is True else claim
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is a user's own subclass, about which nothing is proven and which is not compiled."""
+        return not type(self).__module__.startswith("matrixrl.")
 
     @property
     def certifies(self) -> bool:
@@ -106,6 +113,8 @@ class MatrixRLLearner(Algorithm):
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ at all times, else why not."""
+        if self.is_own:
+            return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if self._restart_words:
             return self._restart_words
         if alarmed:

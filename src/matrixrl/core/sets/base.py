@@ -83,7 +83,6 @@ class Reach:
     Attributes:
         half_width: (B, P) Largest change of φᵀMz over the set, for a vector z with scale 1.
         empty: (B, P) Whether the confidence set of a pair contains no probability distribution; None if none is empty.
-        slack: (B, P) ε = 1 − φᵀM_n u; None if `empty` is None.
         ball: (B, P) Half-width without the constraint φᵀMu = 1; None if `empty` is None.
     """
 

@@ -59,6 +59,7 @@ _FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
+_PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
@@ -114,9 +115,18 @@ def _name_aliases(
     return short[0], short[1]
 
 
+def _raise_primes(formula: str) -> str:
+    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, as TeX reads it; docutils prints primes on the line."""
+
+    def raised(found: re.Match[str]) -> str:
+        return "^{" + r"\prime " * len(found[1]) + (found[2] or found[3] or "") + "}"
+
+    return _PRIMES.sub(raised, formula)
+
+
 def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
     def visit(translator: Any, node: nodes.Element) -> None:
-        formula = tex2mathml(node.astext(), as_block=as_block)
+        formula = tex2mathml(_raise_primes(node.astext()), as_block=as_block)
         translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
         raise nodes.SkipNode
 

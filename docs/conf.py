@@ -60,7 +60,7 @@ _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
 _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
-_FUNCTION = re.compile(r'<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?')
+_FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
 _PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
 
 

@@ -1,10 +1,12 @@
-"""Linear algebra of ridge regression for a batch of replicas: A_n, its inverse and widths."""
+"""What regressions keep for a batch of replicas: A_n, its inverse and widths, or counts of outcomes."""
 
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.gram import GramInverse
 from matrixrl.linalg.inducing import InducingFactor
+from matrixrl.linalg.outcome_counts import OutcomeCounts, SeenRows
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
+from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
 
 __all__ = [
     "DensePairs",
@@ -13,7 +15,11 @@ __all__ = [
     "GramInverse",
     "InducingFactor",
     "LearningDesign",
+    "LevelShares",
+    "OutcomeCounts",
     "PairDesign",
     "QueriedPairs",
+    "RewardLevels",
+    "SeenRows",
     "squared_row_norms",
 ]

@@ -21,7 +21,9 @@ FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON = range(6)
 
 _STEPS = 60
 _CLOSE = 1e-9
-_SMALLEST, _LARGEST = 1e-290, 1e290
+_SMALLEST, _LARGEST = 1e-60, 1e60
+_LONGEST = 7.0
+_ROUNDING = 1e-14
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
@@ -30,14 +32,15 @@ def _excess(first: int, last: int, law: Any, values: Any, sign: float, top: floa
     """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0 where the top was seen."""
     shares, states, extras = law[SHARES], law[STATES], law[EXTRAS]
     y = x + (top - mean)
-    squares, seconds, logs = 0.0, 0.0, 0.0
+    squares, variance, logs = 0.0, 0.0, 0.0
     for e in range(first, last):
         value = sign * (values[states[e]] + (extras[e] if len(extras) > 0 else 0.0))
         ratio, away = (x + (top - value)) / y, (mean - value) / y
-        squares += shares[e] * away * away / ratio
-        seconds += shares[e] / (ratio * ratio)
+        inverse = away / ratio
+        squares += shares[e] * away * inverse
+        variance += shares[e] * inverse * inverse
         logs += shares[e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
-    return logs + math.log1p(squares), (x / y) * (1.0 + squares - seconds / (1.0 + squares)), logs
+    return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
 
 
 @compiled
@@ -62,7 +65,7 @@ def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top:
         mean += shares[e] * value
         best = max(best, value)
     gap = top - mean
-    if gap <= 0.0:
+    if gap <= _ROUNDING * (abs(top) + abs(mean)):
         return top
     if best < top:
         excess, slope, logs = _excess(first, last, law, values, sign, top, mean, 0.0)
@@ -73,7 +76,7 @@ def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top:
         value = sign * (values[states[e]] + (extras[e] if len(extras) > 0 else 0.0))
         variance += shares[e] * (value - mean) * (value - mean)
     x = max(math.sqrt(variance / (2.0 * epsilon)) - gap, 1e-3 * gap)
-    low, high, logs = _SMALLEST, _LARGEST, 0.0
+    low, high, logs = _SMALLEST * gap, _LARGEST * gap, 0.0
     for _ in range(_STEPS):
         excess, slope, logs = _excess(first, last, law, values, sign, top, mean, x)
         if abs(excess - epsilon) <= _CLOSE * epsilon:
@@ -82,10 +85,15 @@ def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top:
             low = x
         else:
             high = x
-        step = 0.0
+        step = -1.0
         if excess > 0.0 and slope < 0.0:
-            step = x * math.exp(min(math.log(excess / epsilon) * excess / -slope, 700.0))
-        x = step if low < step < high else math.sqrt(low) * math.sqrt(high)
+            flat = excess > epsilon and -slope < excess
+            change = excess - epsilon if flat else math.log(excess / epsilon) * excess
+            step = x * math.exp(min(change / -slope, _LONGEST))
+        if 0.0 <= step <= _SMALLEST * gap:
+            x = _SMALLEST * gap
+            break
+        x = step if low < step < high else math.sqrt(low * high)
     excess, slope, logs = _excess(first, last, law, values, sign, top, mean, x)
     return min(mean - (x + gap) * math.expm1(logs - epsilon), top)
 

@@ -13,7 +13,12 @@ STEPS = 60
 """Largest number of steps of the search for ν; every ν gives a valid bound, so stopping early is safe."""
 CLOSE = 1e-9
 """Relative accuracy of the equation for ν; the bound is at its minimum there, so its own error is of second order."""
-SMALLEST, LARGEST = 1e-290, 1e290
+SMALLEST, LARGEST = 1e-60, 1e60
+"""Bracket of x, in units of the distance from the mean to the top; beyond it the bound does not change."""
+LONGEST = 7.0
+"""Largest step upwards of ln x."""
+ROUNDING = 1e-14
+"""Relative distance below which a mean counts as the top itself."""
 
 
 def extreme_means(seen: SeenRows, values: FloatArray, ends: FloatArray, epsilon: FloatArray, sign: float) -> FloatArray:
@@ -45,7 +50,8 @@ class KLBall:
     def __init__(self, seen: SeenRows, values: FloatArray, top: FloatArray, epsilon: FloatArray) -> None:
         self._seen, self._top, self._epsilon = seen, top, epsilon
         self._mean = seen.sums(seen.shares * values)
-        self._to_top = top - self._mean  # of the mean, (R,)
+        distance = top - self._mean
+        self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self._mean)), distance, 0.0)  # (R,)
         self._gaps = top[seen.places] - values  # of the entries, (E,)
         self._below = self._mean[seen.places] - values
 
@@ -57,15 +63,16 @@ class KLBall:
         """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,)."""
         log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
         y = x + self._to_top
-        bound = self._mean - y * np.expm1(log_ratio - self._epsilon)
+        with np.errstate(invalid="ignore"):
+            bound = self._mean - y * np.expm1(log_ratio - self._epsilon)
         return np.where(y > 0.0, np.minimum(bound, self._top), self._top)  # y = 0: all mass is at the top
 
     def best(self) -> FloatArray:
         """Return the x of the smallest bound of each row: (R,).
 
         It solves F(ν) = ε, where F = Σ p̂ ln(ν − V) + ln Σ p̂/(ν − V) decreases in ν, or is 0 if F(max V) <= ε: the best
-        outcome was not seen, and the ball reaches far. The root is found by Newton's method for ln F as a function of
-        ln x, which is nearly linear, inside a bracket.
+        outcome was not seen, and the ball reaches far. The root is found by Newton's method for F or ln F as functions
+        of ln x, whichever is nearer to a line, inside a bracket.
         """
         epsilon, nothing = self._epsilon, np.zeros(len(self._top))
         variance = self._seen.sums(self._seen.shares * self._below**2)
@@ -76,17 +83,23 @@ class KLBall:
             x = np.where(
                 active, np.clip(np.sqrt(variance / (2 * epsilon)) - self._to_top, 1e-3 * self._to_top, None), 0
             )
-            low, high = np.full(len(x), SMALLEST), np.full(len(x), LARGEST)
+            least, most = SMALLEST * self._to_top, LARGEST * self._to_top
+            low, high = least, most
             for _ in range(STEPS):
                 if not active.any():
                     break
                 excess, slope = self._excess(x)
                 grows = excess > epsilon
                 low, high = np.where(grows, x, low), np.where(grows, high, x)
-                step = x * np.exp(np.log(excess / epsilon) * excess / -slope)
+                # Far below the root F is nearly a line in ln x, far above it ln F is.
+                flat = grows & (-slope < excess)
+                change = np.where(flat, excess - epsilon, np.log(excess / epsilon) * excess) / -slope
+                step = x * np.exp(np.minimum(change, LONGEST))
                 inside = (step > low) & (step < high)
                 active = active & ~(np.abs(excess - epsilon) <= CLOSE * epsilon)
-                x = np.where(active, np.where(inside, step, np.sqrt(low) * np.sqrt(high)), x)
+                x = np.where(active, np.where(inside, step, np.sqrt(low * high)), x)
+                beyond = active & (step <= least)
+                x, active = np.where(beyond, least, x), active & ~beyond
         return x
 
     def _log_ratios(self, x: FloatArray) -> FloatArray:
@@ -103,7 +116,8 @@ class KLBall:
         y = x + self._to_top
         ratio = (x[seen.places] + self._gaps) / y[seen.places]
         away = self._below / y[seen.places]
-        squares = seen.sums(seen.shares * away * away / ratio)  # Σ p̂ y/(ν − V) − 1
-        seconds = seen.sums(seen.shares / (ratio * ratio))
+        inverse = away / ratio  # 1 − y/(ν − V), whose mean is −squares
+        squares = seen.sums(seen.shares * away * inverse)
+        variance = seen.sums(seen.shares * inverse * inverse) - squares * squares
         excess = seen.sums(seen.shares * self._log_ratios(x)) + np.log1p(squares)
-        return excess, (x / y) * (1.0 + squares - seconds / (1.0 + squares))
+        return excess, -(x / y) * variance / (1.0 + squares)

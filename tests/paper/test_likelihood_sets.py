@@ -35,7 +35,7 @@ LAWS = {
 
 def rows_of(counts: np.ndarray) -> SeenRows:
     """One row for each vector of counts (R, S)."""
-    n_rows, n_outcomes = counts.shape
+    n_outcomes = counts.shape[1]
     codes = np.flatnonzero(counts)
     return SeenRows(codes, counts.ravel()[codes].astype(float), n_outcomes)
 

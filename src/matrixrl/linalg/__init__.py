@@ -5,6 +5,7 @@ from matrixrl.linalg.gram import GramInverse
 from matrixrl.linalg.inducing import InducingFactor
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
+from matrixrl.linalg.span import Span, rounding_level, span_of, span_of_chunks
 
 __all__ = [
     "DensePairs",
@@ -15,5 +16,9 @@ __all__ = [
     "LearningDesign",
     "PairDesign",
     "QueriedPairs",
+    "Span",
+    "rounding_level",
+    "span_of",
+    "span_of_chunks",
     "squared_row_norms",
 ]

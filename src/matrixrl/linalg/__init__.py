@@ -7,6 +7,7 @@ from matrixrl.linalg.outcome_counts import OutcomeCounts, SeenRows
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
 from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
+from matrixrl.linalg.span import Span, rounding_level, span_of, span_of_chunks
 
 __all__ = [
     "DensePairs",
@@ -21,5 +22,9 @@ __all__ = [
     "QueriedPairs",
     "RewardLevels",
     "SeenRows",
+    "Span",
+    "rounding_level",
+    "span_of",
+    "span_of_chunks",
     "squared_row_norms",
 ]

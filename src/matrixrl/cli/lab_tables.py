@@ -131,6 +131,7 @@ def print_failures(
 def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
     """Print the verdict of each question of the study."""
     for section in sections:
-        mark = "[green]✓[/]" if section.answer.holds else "[red]✗[/]"
+        failed = "[red]✗[/]" if section.answer.is_tested else "[yellow]–[/]"
+        mark = "[green]✓[/]" if section.answer.is_borne_out else failed
         words = f"{mark} [bold]{escape(section.question.title)}[/]: {escape(section.answer.verdict)}"
         console.print(words, highlight=False)

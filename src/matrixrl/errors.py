@@ -6,6 +6,7 @@ __all__ = [
     "CheckpointError",
     "InvalidInput",
     "MatrixRLError",
+    "MatrixRLWarning",
     "MissingExtra",
     "OutputExists",
     "ProtocolError",
@@ -18,6 +19,10 @@ __all__ = [
 
 class MatrixRLError(Exception):
     """Base class of all exceptions that the library raises."""
+
+
+class MatrixRLWarning(UserWarning):
+    """Something that was given is used in a weaker form than the user may expect; the message says which."""
 
 
 class InvalidInput(MatrixRLError, ValueError):

@@ -107,6 +107,8 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
 class DeclaredRewards(gym.Wrapper[Any, Any, Any, Any]):
     """Declare the range of rewards, which Gymnasium documents but does not store."""
 
+    keeps_table = True
+
     def __init__(self, env: gym.Env[Any, Any], reward_range: tuple[float, float]) -> None:
         super().__init__(env)
         self.reward_range = reward_range

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import fail, integer, number
+from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 
 __all__ = ["ContinuousTask", "read_continuous"]
@@ -77,7 +78,7 @@ def read_continuous(
     if len(states.shape) != 1:
         remedy = "Wrap it in gymnasium.wrappers.FlattenObservation."
         fail("env", "must have vectors as observations", f"arrays of shape {states.shape}", remedy)
-    limit = None if env.spec is None else env.spec.max_episode_steps
+    limit = time_limit(env)
     steps = horizon if horizon is not None else limit or getattr(env.unwrapped, "horizon", None)
     if steps is None:
         fail("horizon", "must be given for an environment without a time limit", None, "Such as horizon=200.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointError",
+    "ExperimentFailed",
     "InvalidInput",
     "MatrixRLError",
     "MatrixRLWarning",
@@ -59,3 +60,7 @@ class SpecError(InvalidInput):
 
 class StoreError(MatrixRLError):
     """A store of results is damaged, of a newer format, of another experiment, in use, or cannot be written."""
+
+
+class ExperimentFailed(MatrixRLError):
+    """Some cells of an experiment failed; the others are stored."""

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, shaped
+from matrixrl.checks import fail, flag, shaped, shown
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
@@ -20,7 +20,7 @@ from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.problem import Problem
-from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
+from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
@@ -54,8 +54,8 @@ def read_problem(
         measure_regret: Measure exact regret where the MDP is known.
         name: Name in results; derived from the problem by default.
     """
-    if not isinstance(measure_regret, bool):
-        fail("measure_regret", "must be true or false", repr(measure_regret), "Pass one of them.")
+    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
+        flag(argument, value)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
@@ -75,7 +75,8 @@ def read_problem(
         _refuse_overrides(overrides, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
-            _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations")
+            remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
+            _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
             return _read_vectors(given, horizon, reward_range, measure_regret, name)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
@@ -84,7 +85,10 @@ def read_problem(
             warn_about_table(given, changed_by)
         elif mdp is not None:
             task = mdp.task
-            _refuse_overrides(overrides, "an environment of matrixrl")
+            what = "an environment of matrixrl"
+            remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
+            _refuse_overrides({"horizon": horizon}, what, remedy)
+            _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif hasattr(given.unwrapped, "P") and reward is None:
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
             task = mdp.task
@@ -93,9 +97,9 @@ def read_problem(
     else:
         fail(
             "problem",
-            "must be a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
-            type(given).__name__,
-            "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
+            "must be the name of an environment, a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
+            shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
+            "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns.",
         )
     chosen_phi = as_phi(_made("phi", phi, task), task.features.phi)
     chosen_psi = as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv)
@@ -126,7 +130,7 @@ def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
     """Say that the transition table of an environment is not used."""
     warnings.warn(
         f"the transition table of {_name_of(env)} is not used, because {changed_by} may change it: regret is not "
-        "measured, and features and coordinates of states are not those of the table. A wrapper of your own that changes "
+        "measured, and features and coordinates of states are not those of the table. A class of your own that changes "
         "nothing says so with the class attribute keeps_table = True.",
         MatrixRLWarning,
         stacklevel=2,
@@ -144,7 +148,8 @@ def _made(name: str, value: Any, task: Task) -> Any:
     try:
         return value(task)
     except TypeError as error:
-        raise InvalidInput(f"{name} must be made from the task alone; got {value!r} ({error}).") from error
+        words = f"{name} must be made from the task alone; got {shown(value)} ({error})."
+        raise InvalidInput(f"{words} Give a function of one argument, or an object.") from error
 
 
 def _read_vectors(
@@ -199,10 +204,10 @@ def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
         )
 
 
-def _refuse_overrides(overrides: Mapping[str, object], what: str) -> None:
+def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = "Build it with that value.") -> None:
     for name, value in overrides.items():
         if value is not None:
-            fail(name, f"cannot be changed on {what}, which has its own", value, "Build it with that value.")
+            fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
 
 def _task_without_table(
@@ -216,12 +221,8 @@ def _task_without_table(
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-        remedy = "Discretise it, or build a FiniteMDP."
-        if isinstance(actions, spaces.Box):
-            remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
-        if isinstance(states, (spaces.Dict, spaces.Tuple)):
-            remedy = "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL."
-        fail("env", "must have discrete states and actions", f"{states} and {actions}", remedy)
+        other = ("action", actions) if isinstance(states, spaces.Discrete) else ("observation", states)
+        fail("env", "must have discrete states and actions", f"{states} and {actions}", space_remedy(*other))
     shape = (int(states.n), int(actions.n))
     if reward is None and not known_reward:
         reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it

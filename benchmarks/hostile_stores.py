@@ -179,7 +179,7 @@ EDITS = {
     "a shorter block": "UPDATE blocks SET data = zeroblob(72) WHERE run = 1 AND first = 0",
     "a block of 7 bytes": "UPDATE blocks SET data = zeroblob(7) WHERE run = 1 AND first = 0",
     "a longer block": "UPDATE blocks SET data = zeroblob(8000) WHERE run = 1 AND first = 0",
-    "a huge block": "UPDATE blocks SET data = zeroblob(200000000) WHERE run = 1 AND first = 0 AND series = 'regret'",
+    "a huge block": "UPDATE blocks SET data = zeroblob(20000000) WHERE run = 1 AND first = 0 AND series = 'regret'",
     "counts of blocks": "UPDATE blocks SET count = 11 WHERE run = 1",
     "huge counts": "UPDATE blocks SET count = 9000000000000000000 WHERE run = 1",
     "negative counts": "UPDATE blocks SET count = -10 WHERE run = 1",
@@ -188,10 +188,11 @@ EDITS = {
     "blocks of one seed deleted": "DELETE FROM blocks WHERE run = 2",
     "all blocks deleted": "DELETE FROM blocks",
     "one series deleted": "DELETE FROM blocks WHERE series IN ('lower', 'upper')",
-    "blocks of two seeds exchanged": "UPDATE blocks SET run = -1 WHERE run = 1; UPDATE blocks SET run = 1 WHERE run = 2; "
-    "UPDATE blocks SET run = 2 WHERE run = -1",
+    "blocks of two seeds exchanged": "UPDATE blocks SET run = -1 WHERE run = 1; "
+    "UPDATE blocks SET run = 1 WHERE run = 2; UPDATE blocks SET run = 2 WHERE run = -1",
     "blocks of two series exchanged": "UPDATE blocks SET series = 'x' WHERE series = 'regret'; "
-    "UPDATE blocks SET series = 'regret' WHERE series = 'return'; UPDATE blocks SET series = 'return' WHERE series = 'x'",
+    "UPDATE blocks SET series = 'regret' WHERE series = 'return'; "
+    "UPDATE blocks SET series = 'return' WHERE series = 'x'",
     "an unknown series": "UPDATE blocks SET series = 'rewards' WHERE series = 'optimistic'",
     "status": "UPDATE runs SET status = 'failed' WHERE run = 1",
     "episodes of a run": "UPDATE runs SET episodes = 20 WHERE run = 1",
@@ -234,7 +235,7 @@ EDITS = {
     "a huge format": "UPDATE meta SET value = hex(zeroblob(5000)) WHERE key = 'format'",
     "states that are no archive": "UPDATE states SET data = x'00'",
     "states one bit shorter": "UPDATE states SET data = substr(data, 1, length(data) - 1)",
-    "states of another episode": "UPDATE states SET episodes = 20",
+    "states of another episode": "UPDATE states SET episodes = 30",
     "states deleted": "DELETE FROM states",
     "table blocks dropped": "DROP TABLE blocks",
     "table runs dropped": "DROP TABLE runs",

@@ -19,6 +19,10 @@ _KEYS = {
     "blocks": ("run", "series", "first"),
     "states": ("cell", "first_seed"),
 }
+_SERIES_OF_RUNS = (
+    "SELECT cell, group_concat(series) FROM (SELECT DISTINCT cell, run, series FROM runs JOIN blocks USING (run) "
+    "ORDER BY run, series) GROUP BY run"
+)
 
 
 def migrate(database: Database) -> None:
@@ -57,6 +61,9 @@ def _check_blocks(database: Database) -> None:
     for run, episodes, series, count, end, size in covered:
         if not episodes == count == end or size != 8 * count:
             raise damaged(database.folder, f"run {run} has {episodes} episodes, but {count} of {series}")
+    kinds = {(cell, names) for cell, names in database.query(_SERIES_OF_RUNS)}
+    if len(kinds) > len({cell for cell, _ in kinds}):
+        raise damaged(database.folder, "two runs of one cell do not have the same series")
     found = {run for run, *_ in covered}
     begun = {run for (run,) in database.query("SELECT run FROM runs WHERE episodes > 0")}
     if begun != found:

@@ -75,7 +75,7 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
     task = Task(np.zeros((5, 5)), mdp.horizon, reward_range=(-6.0, 8.0), start=np.eye(5)[0])
     agent = MatrixRL(task, phi=post_decision(), known_reward=False, seed=0)
     assert agent.guarantee is True  # nothing is known yet
-    play(agent, mdp, 4000)
+    play(agent, mdp, 2000)
     assert agent.history.alarms[-1]
     words = f"alarm in episode {agent.n_episodes}: the features cannot represent P or the rewards"
     assert words in agent.guarantee
@@ -89,8 +89,8 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
 
 @pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.5}, {"doubling": "keep"}], ids=str)
 def test_a_simulation_raises_it_too(settings):
-    """Rewards are drawn from {low, high}; the alarm needs 400 to 1,600 episodes, and every seed has it by 3,000."""
-    found = run_seeds(stock(), n_episodes=3000, seeds=3, phi=post_decision(), known_reward=False, **settings)
+    """Rewards are drawn from {low, high}; the alarm comes in episode 385, 513 or 769 of 8 seeds."""
+    found = run_seeds(stock(), n_episodes=1100, seeds=3, phi=post_decision(), known_reward=False, **settings)
     assert found.alarms.any(axis=1).all()
     assert "alarm" in found.guarantee
     assert all("alarm" in shown.guarantee for shown in found.certificate)

@@ -214,6 +214,19 @@ class Confidence:
             rewards = factor * scale * checked_radius(radius, replace(inputs, regularity=self.reward_regularity))
         return Radii(factor * (scale * full), np.maximum(scale * full, proven), rewards)
 
+    def largest_radii(self, n_episodes: int) -> tuple[float | None, float | None]:
+        """Return upper bounds on the radii of the set and of learned rewards over all data of N episodes.
+
+        The second one is 0 if rewards are known; None stands for a radius that declares no bound.
+        """
+
+        def largest(constants: Regularity) -> float | None:
+            part, steps = self.delta / self.shares, n_episodes * self.horizon
+            found = self.radius.at_most(constants, self.blocks, delta=part, n_steps=steps)
+            return None if found is None else self.exploration * found
+
+        return largest(self.regularity), 0.0 if self.known_reward else largest(self.reward_regularity)
+
     def believe(
         self,
         features: Features,

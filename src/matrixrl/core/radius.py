@@ -82,6 +82,8 @@ class Radius(ABC):
             cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
         if not inherits_claim(cls, "is_local", _FORMULA):
             cls.is_local = Radius.is_local  # type: ignore[method-assign]  # and may depend on more than visits
+        if not inherits_claim(cls, "at_most", _FORMULA):
+            cls.at_most = Radius.at_most  # type: ignore[method-assign]
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -99,6 +101,24 @@ class Radius(ABC):
             n_episodes: Number of episodes N if it is known in advance, else None.
         """
         return False
+
+    def at_most(
+        self,
+        regularity: Regularity,  # noqa: ARG002
+        blocks: Blocks,  # noqa: ARG002
+        *,
+        delta: float,  # noqa: ARG002
+        n_steps: int,  # noqa: ARG002
+    ) -> float | None:
+        """Return an upper bound on √β that holds for all data of a number of steps, or None if none is declared.
+
+        Args:
+            regularity: Constants of the features.
+            blocks: Blocks of the features.
+            delta: Probability δ with which the radius may fail.
+            n_steps: Number of steps T.
+        """
+        return None
 
 
 def checked_radius(radius: Radius, inputs: RadiusInputs) -> FloatArray:
@@ -237,6 +257,18 @@ class SelfNormalisedRadius(Radius):
         noise = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.design.logdet)
         return (k.core_norm + k.noise_scale * noise)[:, None]
 
+    def at_most(
+        self,
+        regularity: Regularity,
+        blocks: Blocks,  # noqa: ARG002
+        *,
+        delta: float,
+        n_steps: int,
+    ) -> float:
+        """Return √β for the largest ln det A_n, d ln(1 + T C_φ)."""
+        logdet = regularity.largest_logdet(n_steps)
+        return regularity.core_norm + regularity.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
+
 
 class BlockRadius(Radius):
     """Self-normalised radius of each block of features, at δ/K for K blocks (docs/proofs.md, section 5).
@@ -267,6 +299,15 @@ class BlockRadius(Radius):
         noise = np.sqrt(2.0 * math.log(blocks.count / inputs.delta) + logdet)
         radius: FloatArray = core_norm + k.noise_scale * noise
         return radius[:, blocks.pair_block] if blocks.count > 1 else radius
+
+    def at_most(self, regularity: Regularity, blocks: Blocks, *, delta: float, n_steps: int) -> float:
+        """Return √β for the largest norm of a block of M* and the largest log-determinant of a block."""
+        k = regularity
+        core_norm = math.sqrt(k.ridge) * k.c_psi_inv / math.sqrt(float(blocks.eigenvalues.min()))
+        if not blocks.one_pair_each:  # one-hot pairs do not use a given C_M
+            core_norm = min(core_norm, k.core_norm)
+        logdet = k.largest_logdet(n_steps, max(map(len, blocks.members)))
+        return core_norm + k.noise_scale * math.sqrt(2.0 * math.log(blocks.count / delta) + logdet)
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
         """Return True: each one-hot pair is a block."""

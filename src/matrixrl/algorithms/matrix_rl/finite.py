@@ -136,7 +136,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return the plan to play now: a new one where it is due, the last one elsewhere."""
         due = self.due()
         if due.any():
-            fresh = self._new_plan(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
+            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
             else:
@@ -155,13 +155,18 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     def make_plan(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties broken at random (Algorithm 1, line 6)."""
         rankings = random_rankings(self.streams["ties"], self.task.n_actions)
-        return self._alarmed(self._new_plan(rankings), self.reward_alarm)
+        return self._alarmed(self.plan_with(rankings), self.reward_alarm)
 
     def advice(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties to the lowest action."""
-        return self._new_plan(lowest_first(self.task.n_actions, self.n_replicas))
+        return self.plan_with(lowest_first(self.task.n_actions, self.n_replicas))
 
-    def _new_plan(self, rankings: FloatArray) -> Plan:
+    def plan_with(self, rankings: FloatArray) -> Plan:
+        """Return the optimistic plan for the data at hand; every plan of this class is made here.
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
         core = self.core_matrix()
         preference = None if self.settings.ties == "random" else self._preference(core)
         return self._optimistic_plan(self.belief(core=core), rankings, preference=preference)

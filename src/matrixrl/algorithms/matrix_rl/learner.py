@@ -12,6 +12,7 @@ from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock, Confidence
+from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import RewardFit, fit_rewards
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
@@ -135,6 +136,21 @@ class MatrixRLLearner(Algorithm):
         """Return why nothing is proven after a misspecification alarm."""
         what = "P or the rewards" if self.confidence.watches_rewards else "P"
         return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
+
+    def regret_bound(self, n_episodes: int) -> float | None:
+        """Return a number that the regret of N episodes exceeds with probability at most 2δ, known before any data.
+
+        The radii may fail with probability δ, and as much is allowed for chance along the played steps
+        (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
+        """
+        if self.guarantee is not True or self.settings.doubling == "restart":
+            return None
+        return a_priori_bound(
+            self.confidence,
+            n_episodes=n_episodes,
+            switch_growth=self.settings.switch_growth,
+            path_delta=self.delta,
+        )
 
     @property
     def is_own(self) -> bool:

@@ -132,6 +132,8 @@ class ConfidenceSet(ABC):
         super().__init_subclass__(**kwargs)
         if not inherits_claim(cls, "guarantee", _PROOF_DEPENDS_ON):
             cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
+        if not inherits_claim(cls, "surplus", _PROOF_DEPENDS_ON):
+            cls.surplus = ConfidenceSet.surplus  # type: ignore[method-assign]
 
     @property
     def context(self) -> SetContext:
@@ -145,6 +147,14 @@ class ConfidenceSet(ABC):
         bound = copy.copy(self)
         bound._context = context
         return bound
+
+    @property
+    def surplus(self) -> float | None:
+        """Factor k with U − φᵀM*v ≤ k √β w for all V in [0, H] if M* is in the set; None if none is declared.
+
+        U is the upper bound on φᵀMv. The explicit regret bound is proportional to k (docs/proofs.md, section 7).
+        """
+        return None
 
     @property
     @abstractmethod

@@ -77,6 +77,11 @@ class NormalisedBall(SingleSet):
         """Return whether the Frobenius norm is at most √β; the constraint depends only on M and is not checked."""
         return frobenius_norms(error) <= radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 C_ψ H, as of the ball without the constraint: ‖v⊥‖₂ ≤ ‖v‖₂ ≤ C_ψ H."""
+        return 2.0 * self.context.c_psi * self.context.horizon
+
 
 class NormalisedColumnBall(ColumnBall):
     r"""The column ball for centred values: \(\phi^\top M_n v + c\epsilon + \sqrt{d'\beta} w \|v - cu\|_\infty\).
@@ -97,6 +102,11 @@ class NormalisedColumnBall(ColumnBall):
         centre = chebyshev_centre(v, self.context.total)
         direction = v - centre[:, None] * self.context.total
         return Split(centre, direction, np.abs(direction).max(axis=1))
+
+    @property
+    def surplus(self) -> float:
+        """Factor 2 √d' C_ψ H, as of the column ball: the smallest ‖v − cu‖_∞ is at most ‖v‖_∞ (c = 0)."""
+        return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
 class Intersection(ConfidenceSet):
@@ -141,6 +151,12 @@ class Intersection(ConfidenceSet):
         """Return whether M is inside all members."""
         inside: BoolArray = np.logical_and.reduce([member.contains(error, radius) for member in self._members])
         return inside
+
+    @property
+    def surplus(self) -> float | None:
+        """Smallest factor of the members: the tighter bound is used."""
+        factors = [member.surplus for member in self._members]
+        return min((factor for factor in factors if factor is not None), default=None)
 
 
 def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:

@@ -55,6 +55,11 @@ class FrobeniusBall(SingleSet):
         """Return whether the Frobenius norm is at most √β."""
         return frobenius_norms(error) <= radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 C_ψ H: both M* and the maximiser are within √β w ‖v‖₂ of φᵀM_n v, and ‖v‖₂ ≤ C_ψ H."""
+        return 2.0 * self.context.c_psi * self.context.horizon
+
 
 class FrobeniusClosedForm(FrobeniusBall):
     """The closed form YW19 (8): bonus 2 C_ψ H √β · w, with the factor H of its proof (E2), at the queried pair (E4)."""
@@ -68,6 +73,11 @@ class FrobeniusClosedForm(FrobeniusBall):
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
         return Split(np.zeros(len(v)), v, np.full(len(v), 2.0 * self.context.c_psi * self.context.horizon))
+
+    @property
+    def surplus(self) -> float:
+        """Factor 3 C_ψ H: the bonus 2 C_ψ H √β w, and C_ψ H √β w between φᵀM_n v and φᵀM*v."""
+        return 3.0 * self.context.c_psi * self.context.horizon
 
 
 class ColumnBall(SingleSet):
@@ -108,6 +118,11 @@ class ColumnBall(SingleSet):
         """Return whether the sum of the column norms is at most √(d'β)."""
         return column_sums(error) <= self.factor * radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 √d' C_ψ H, with C_ψ of Assumption 2: ‖v‖_∞ ≤ C_ψ H."""
+        return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
+
 
 class ColumnClosedForm(ColumnBall):
     """The closed form YW19 (7): bonus 2 C_ψ H √(max(d, d')β) · w, at the queried pair (E4).
@@ -130,6 +145,11 @@ class ColumnClosedForm(ColumnBall):
         """Return (0, v, 2 C_ψ H)."""
         scale = 2.0 * self.context.c_psi_max_norm * self.context.horizon
         return Split(np.zeros(len(v)), v, np.full(len(v), scale))
+
+    @property
+    def surplus(self) -> float:
+        """Factor 3 √max(d, d') C_ψ H, with C_ψ of Assumption 2: the bonus has 2 of the 3 parts."""
+        return 3.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
 class PrintedColumnBall(SingleSet):

@@ -122,6 +122,7 @@ class Agent:
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
+        self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
     @property
@@ -161,11 +162,17 @@ class Agent:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, else why not."""
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        return self._algorithm.guarantee
+        words = self._algorithm.guarantee
+        return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """What `guarantee` and the guarantee of a certificate rest on, in words; empty if nothing is proven."""
+        return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
@@ -235,6 +242,7 @@ class Agent:
     def _certificate_of(self, plan: Any) -> Certificate:
         bounds = self._algorithm.certify(plan, self._first_states())
         words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
+        words = self._selection or words if words is True else words
         return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
 
     def learn(
@@ -356,11 +364,17 @@ class Agent:
             certificate=episode._certificate,
         )
         with uninterrupted():
+            if self._open[0] is not episode:
+                self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
             self._algorithm.update(episode.steps(), plan)
             self._log.append(record)
             self._abandon(episode)
             self._advice = None
         return record
+
+    def _note_selection(self, what: str) -> None:
+        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
+        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _abandon(self, episode: OpenEpisode) -> None:
         episode._is_open = False

@@ -222,6 +222,11 @@ class Algorithm(Startable):
         return f"{self.name} has no proof here"
 
     @property
+    def assumptions(self) -> str:
+        """What `guarantee` rests on, in words; empty if nothing is proven."""
+        return ""
+
+    @property
     def delta(self) -> float:
         """The probability with which bounds may fail, where there are any."""
         return float(getattr(self.settings, "delta", 0.0))

@@ -104,6 +104,20 @@ class MatrixRLLearner(Algorithm):
         return self._reward_words or self.confidence.guarantee
 
     @property
+    def assumptions(self) -> str:
+        """What `guarantee` and the guarantee of a certificate rest on, in words (docs/proofs.md, sections 3 to 6)."""
+        rewards = (
+            "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            if self.confidence.watches_rewards
+            else ""
+        )
+        return (
+            f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
+            "left out for what was observed in it"
+        )
+
+    @property
     def _reward_words(self) -> str | None:
         """Why nothing is proven if learned rewards are not linear in φ; None if they are, or if R is not known."""
         mdp, features = self.problem.mdp, self.problem.features

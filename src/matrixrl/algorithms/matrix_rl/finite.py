@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -55,6 +56,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
+    data_names = (*MatrixRLLearner.data_names, "feature_moment")
+    widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
@@ -91,7 +94,30 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.design = phi.design(self.n_replicas, self.ridge)
         self.cross_moment = np.zeros((self.n_replicas, phi.d, psi.d_psi))
         self.reward_moment = np.zeros((self.n_replicas, phi.d))
+        self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def _may_widen(self) -> bool:
+        """Whether Σ φ is kept, from which Σ φr follows for another range of rewards."""
+        return self.problem.reward_outside == "widen" and not self.settings.known_reward
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        (old_low, _), old_unit = self.task.reward_range, self.task.unit
+        self.problem = self.problem.with_range(low, high)
+        self.use_task()
+        shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
+        self.reward_moment = shifted / self.task.unit
+        self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
+        self.revision += 1
+
+    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        (old_low, old_high), (low, _) = before, self.task.reward_range
+        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        own = plan.values * (old_high - old_low) + left * old_low
+        return replace(plan, values=(own - left * low) / self.task.unit)
 
     @property
     def confidence(self) -> Confidence:
@@ -240,6 +266,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         phi.accumulate(self.cross_moment, self.features.psi, pairs, steps.next_states, weights)
         if not self.settings.known_reward:
             phi.accumulate_rewards(self.reward_moment, pairs, self.to_unit(steps.rewards) * weights)
+        if self._may_widen:
+            phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
 
     def learned(self) -> Arrays:
@@ -249,6 +277,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             "reward_moment": self.reward_moment,
             **self.design.arrays(),
         }
+        if self._may_widen:
+            arrays["feature_moment"] = self.feature_moment
         if self.settings.switch_growth > 0.0:
             kept = self.kept or self._no_plan()
             arrays |= {f"kept_{name}": array for name, array in kept.arrays().items()}
@@ -276,6 +306,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Take back what `learned` returned."""
         own = {name: array.copy() for name, array in arrays.items()}
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
+        self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
         self.revision += 1
         if self.settings.switch_growth > 0.0 and (own["kept_logdet"] >= 0.0).all():

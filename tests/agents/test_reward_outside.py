@@ -146,10 +146,20 @@ def test_widening_keeps_the_plans_of_open_episodes_in_the_environments_unit():
     before = agent.algorithm.upper(other._plan, np.array([2]))
     surprising = agent.begin_episode()
     surprising.observe(0, 0, 2.0, 1)
+    surprising.observe(1, 0, -1.0, 1)
     surprising.end()
     assert agent.algorithm.upper(other._plan, np.array([2])) == pytest.approx(before, rel=1e-12)
     other.observe(2, 0, 0.5, 1)
     assert other.end().upper == pytest.approx(float(before[0]), rel=1e-12)
+
+
+def test_a_plan_of_the_old_range_is_not_played_again():
+    agent = MatrixRL(task((0.0, 1.0)), known_reward=False, reward_outside="widen", switch_growth=1e6, seed=0)
+    rewards = drawn(np.random.default_rng(3))
+    play(agent, np.random.default_rng(4), 2, rewards)
+    assert agent.algorithm.n_plans == 1
+    play(agent, np.random.default_rng(4), 2, rewards[2:])
+    assert agent.algorithm.n_plans == 2
 
 
 @pytest.mark.parametrize("name", ["matrix-rl", "kernel-matrix-rl", *BASELINES])

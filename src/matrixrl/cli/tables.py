@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from matrixrl.cli.output import as_text
 from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
 
@@ -23,7 +24,7 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
     first = next(iter(results.values()))
     if first.optimal_value is None:
         console.print(return_table(first))
-        console.print(f"[yellow]no proof:[/] {first.guarantee}.", highlight=False)
+        console.print(f"[yellow]no proof:[/] {as_text(first.guarantee)}.", highlight=False)
         return
     console.print(result_table(results))
     print_notes(console, results)
@@ -31,7 +32,7 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
 
 def return_table(result: RunResult) -> Table:
     """Return a table of returns with one row for each seed."""
-    title = f"{result.env}  H={result.horizon}  {result.agent}"
+    title = f"{as_text(result.env)}  H={result.horizon}  {as_text(result.agent)}"
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     for heading in ("seed", "returns", "best", "second half", "features", "s/episode"):
         table.add_column(heading, justify="left" if heading == "returns" else "right", no_wrap=True)
@@ -64,7 +65,7 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
     sizes = " ".join(f"{short[k]}={v}" for k, v in first.sizes.items())
     seeds = f"{len(first.seeds)} seed" + "s" * (len(first.seeds) > 1)
     table = Table(
-        title=f"{first.env}  {sizes} H={first.horizon}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
+        title=f"{as_text(first.env)}  {sizes} H={first.horizon}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
         title_justify="left",
         title_style="bold",
         padding=(0, 1, 0, 0),
@@ -74,7 +75,7 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
     for heading in ("episodes", "regret", "at end", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
     for label, result in results.items():
-        name = f"{label} (stopped)" if result.interrupted else label
+        name = as_text(f"{label} (stopped)" if result.interrupted else label)
         table.add_row(name, _short(result.guarantee), *_cells(result))
     return table
 
@@ -86,9 +87,9 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
         if result.guarantee is not True:
             labels_of.setdefault(result.guarantee, []).append(label)
     for reason, labels in labels_of.items():
-        console.print(f"[yellow]no proof:[/] {reason}.", highlight=False)
+        console.print(f"[yellow]no proof:[/] {as_text(reason)}.", highlight=False)
         for name in labels:
-            console.print(f"  · {name}", highlight=False)
+            console.print(f"  · {as_text(name)}", highlight=False)
     shown = [c.guarantee is True for result in results.values() for c in result.certificate]
     certified = "certified" if all(shown) else "certified (where a proof holds, else estimated)"
     console.print(
@@ -131,7 +132,7 @@ def _short(guarantee: Literal[True] | str) -> str:
 def print_inspection(console: Console, found: Inspection) -> None:
     """Print the result of ``matrixrl inspect``."""
     sizes = "  ".join(f"{name}={value:,}" for name, value in found.sizes.items())
-    console.print(f"[bold]{found.env}[/]  {sizes}  V*(s0) = {found.optimal_value:.4g}", highlight=False)
+    console.print(f"[bold]{as_text(found.env)}[/]  {sizes}  V*(s0) = {found.optimal_value:.4g}", highlight=False)
     if found.embedding is not None:
         share, worst = found.embedding["explained"], found.embedding["residual"]
         console.print(f"features explain {100 * share:.4g} % of P, largest error {worst:.2g}", highlight=False)

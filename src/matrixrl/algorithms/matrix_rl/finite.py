@@ -58,7 +58,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
-    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards")
+    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
+    widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
@@ -100,7 +101,30 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         watched = phi.n_states * phi.n_actions if self._confidence.watches_rewards else 0
         self.pair_visits = np.zeros((self.n_replicas, watched))
         self.pair_rewards = np.zeros((self.n_replicas, watched))
+        self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def _may_widen(self) -> bool:
+        """Whether Σ φ is kept, from which Σ φr follows for another range of rewards."""
+        return self.problem.reward_outside == "widen" and not self.settings.known_reward
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        (old_low, _), old_unit = self.task.reward_range, self.task.unit
+        self.problem = self.problem.with_range(low, high)
+        self.use_task()
+        shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
+        self.reward_moment = shifted / self.task.unit
+        self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
+        self.revision += 1
+
+    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        (old_low, old_high), (low, _) = before, self.task.reward_range
+        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        own = plan.values * (old_high - old_low) + left * old_low
+        return replace(plan, values=(own - left * low) / self.task.unit)
 
     @property
     def confidence(self) -> Confidence:
@@ -268,6 +292,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             phi.accumulate_rewards(self.reward_moment, pairs, paid)
             if self._confidence.watches_rewards:
                 self._watch_rewards(pairs, weights, paid)
+        if self._may_widen:
+            phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
 
     def _watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
@@ -290,6 +316,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         }
         if self._confidence.watches_rewards:
             arrays |= {name: getattr(self, name) for name in _WATCHED}
+        if self._may_widen:
+            arrays["feature_moment"] = self.feature_moment
         if self.settings.switch_growth > 0.0:
             kept = self.kept or self._no_plan()
             arrays |= {f"kept_{name}": array for name, array in kept.arrays().items()}
@@ -323,6 +351,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Take back what `learned` returned."""
         own = {name: array.copy() for name, array in arrays.items()}
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
+        self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
         if self._confidence.watches_rewards:
             for name in _WATCHED:

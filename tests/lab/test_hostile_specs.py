@@ -92,7 +92,7 @@ def test_headers_may_have_blanks_and_comments():
 
 
 def test_keys_of_thousands_of_parts_are_refused_before_the_parser_sees_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.tomllib, "loads", lambda text: pytest.fail("parsed"))
+    monkeypatch.setattr(files.tomllib, "loads", lambda _: pytest.fail("parsed"))
     for text in (f"{'.'.join('a' * 100_000)} = 1", f"x = {{{'.'.join('a' * 40)} = 1}}", f"[{' . '.join(['b'] * 40)}]"):
         assert "spec.toml:8 has a key of more than 32 parts" in refused(tmp_path, HEAD + text)
 
@@ -112,8 +112,8 @@ SWEEP = f"sweep = {{ {', '.join(f'k{i} = [{VALUES}]' for i in range(5))} }}\n"
     [
         (
             HEAD + SWEEP,
-            "spec.toml:8: agent 1, sweep: 1 environments × 2,430,000,000,000 agents are 2,430,000,000,000 cells, more than "
-            "the limit of 10,000. Sweep fewer values",
+            "spec.toml:8: agent 1, sweep: 1 environments × 2,430,000,000,000 agents are 2,430,000,000,000 cells, "
+            "more than the limit of 10,000. Sweep fewer values",
         ),
         (
             HEAD.replace('"river-swim"\n', f'"river-swim"\n{SWEEP}'),

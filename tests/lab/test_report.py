@@ -15,6 +15,7 @@ from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
 from matrixrl.lab import pages
 from matrixrl.lab.analysis import summarise
+from matrixrl.lab.analysis.formatting import rounded
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
@@ -122,7 +123,7 @@ def traces(page, chart):
     """Return agent, part, visibility, style and data of every trace from Plotly."""
     return page.evaluate(
         "(id) => document.getElementById(id)._fullData.map((t) => "
-        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, colour: t.line.color,"
+        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name, colour: t.line.color,"
         " dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
         chart,
     )
@@ -192,11 +193,14 @@ def test_bounds_stand_where_they_are_proven_and_never_squash_the_curves(browser,
     linear, log = (traces(watched.page, f"env-1-{kind}") for kind in ("regret", "loglog"))
     (explicit,) = [t for t in linear if t["part"] == "bound"]
     assert explicit["visible"] == "legendonly"
-    np.testing.assert_allclose(explicit["y"], proven.bounds["explicit"])
+    np.testing.assert_allclose(explicit["y"], proven.bounds.explicit)
+    assert proven.bounds.is_trivial
+    until_when = f"trivial until N = {rounded(proven.bounds.informative_from)}"
+    assert explicit["name"].replace("<br>", "\n").startswith(f"explicit bound\n{until_when}\n")
     assert [t["kind"] for t in log if t["part"] == "bound"] == ["explicit", "theorem_2"]
     before = y_range(watched.page, "env-1-regret")
     top = max(a.curve.high.max() for a in environments[0].agents)
-    assert top <= before[1] <= 1.1 * top < max(proven.bounds["explicit"])
+    assert top <= before[1] <= 1.1 * top < max(proven.bounds.explicit)
     click_legend(watched.page, "env-1-regret", "explicit bound")
     until(
         watched.page,

@@ -12,8 +12,9 @@ from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.checks import fail, index, integer, number
-from matrixrl.envs import open_problem
+from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
+from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, shown
+from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
@@ -23,6 +24,7 @@ from matrixrl.seeding import fresh_seed
 
 __all__ = ["Agent"]
 
+_NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 class Agent:
     """One learner on one problem.
@@ -53,6 +55,7 @@ class Agent:
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
+        settings: Settings of an algorithm given by name.
 
     >>> from matrixrl.algorithms.baselines import PSRL
     >>> agent = Agent("river-swim", PSRL(preset="tuned"), seed=0)
@@ -79,8 +82,11 @@ class Agent:
         seed: int | None = None,
         compiled: bool | None = None,
         trust_code: bool = False,
+        **settings: Any,
     ) -> None:
-        unstarted = make_algorithm(algorithm, trust_code=trust_code)
+        flag("trust_code", trust_code)
+        refuse_env_settings(problem, settings, setting_names(algorithm))
+        unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
             problem,
             env_settings,
@@ -201,6 +207,10 @@ class Agent:
         if (stage is None) == (episode is None):
             received = "neither" if stage is None else "both"
             fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
+        if episode is not None and not any(episode is one for one in self._open):
+            received = "one that was ended, abandoned or begun by another agent"
+            what = received if isinstance(episode, OpenEpisode) else shown(episode)
+            fail("episode", "must be an open episode of this agent", what, "Such as agent.begin_episode().")
         h = episode.stage if episode is not None else stage
         h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
         state = np.asarray(self.problem.state("obs", obs))
@@ -257,6 +267,11 @@ class Agent:
         if self._open:
             raise ProtocolError("learn was called while an episode is open; end it first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
+        fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
+        if callback is not None:
+            function("callback", callback, remedy="Give a function of an Episode, or leave it out.")
+        flag("certify", certify)
+        flag("progress", progress)
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
         certifies = certify or until_gap is not None
@@ -277,7 +292,7 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
-        save_agent(self, path)
+        save_agent(self, file_path("path", path))
 
     @classmethod
     def load(
@@ -303,7 +318,11 @@ class Agent:
             algorithm: An algorithm of a user's own that the agent was made with, not started.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
-        return load_agent(cls, path, env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
+        for name, value in objects.items():
+            if name not in OBJECT_SETTINGS:
+                rule = "must be left out, as it is saved with the agent"
+                fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
+        return load_agent(cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""

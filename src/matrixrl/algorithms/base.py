@@ -178,8 +178,17 @@ class Algorithm(Startable):
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
-        self.begin()
+        try:
+            self.begin()
+        except MemoryError as error:
+            words = f"{problem.name} with {self.n_replicas} seed{'s' * (self.n_replicas > 1)} ({error})"
+            problem.refuse_size(f"must fit in memory for {self.name}", words, self.smaller_remedy)
         return self
+
+    @property
+    def smaller_remedy(self) -> str:
+        """What to do if the tables of this algorithm do not fit in memory."""
+        return "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a kind of problem that the algorithm cannot learn."""

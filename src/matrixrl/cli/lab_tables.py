@@ -132,6 +132,7 @@ def print_failures(
 def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
     """Print the verdict of each question of the study."""
     for section in sections:
-        mark = "[green]✓[/]" if section.answer.holds else "[red]✗[/]"
+        failed = "[red]✗[/]" if section.answer.is_tested else "[yellow]–[/]"
+        mark = "[green]✓[/]" if section.answer.is_borne_out else failed
         words = f"{mark} [bold]{literal(section.question.title)}[/]: {literal(section.answer.verdict)}"
         console.print(words, highlight=False)

@@ -158,7 +158,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
     for heading in ("N", *(headings[key] for key in keys)):
         bounds.add_column(heading, justify="right")
     for row in found.bounds:
-        bounds.add_row(f"{row['n_episodes']:,}", *(f"{row[key]:,.4g}" for key in keys))
+        cells = ("–" if row[key] is None else f"{row[key]:,.4g}" for key in keys)
+        bounds.add_row(f"{row['n_episodes']:,}", *cells)
     console.print(bounds)
     cost = found.cost
     console.print(

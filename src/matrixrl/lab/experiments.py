@@ -8,13 +8,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from matrixrl.errors import ExperimentFailed
 from matrixrl.lab.analysis import EnvSummary, summarise
 from matrixrl.lab.execution import Campaign, CampaignProgress, Executor, Observer, Outcome, make_executor
 from matrixrl.lab.spec import Experiment, read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.references import refuse_untrusted
+from matrixrl.settings import flag
 
 __all__ = ["check_trust", "play", "run_experiment"]
+
+_SHOWN_FAILURES = 3
 
 
 def run_experiment(
@@ -27,6 +31,7 @@ def run_experiment(
     observers: Sequence[Observer] = (),
     progress: bool = False,
     trust_code: bool = False,
+    raise_on_failure: bool = True,
 ) -> list[EnvSummary]:
     """Run an experiment, or continue it if the directory holds it already, and return a summary.
 
@@ -39,11 +44,14 @@ def run_experiment(
         observers: Objects that receive every block after it was stored.
         progress: Whether to draw a progress bar on standard error.
         trust_code: Whether the spec may import code (``package.module:Name``).
+        raise_on_failure: Whether to raise `ExperimentFailed` if a cell failed; if False, the summary of its agent has
+            `final` None. Finished cells are stored in both cases.
 
     Returns:
         One summary for each environment.
 
     Raises:
+        ExperimentFailed: A cell failed; the message names it and the reason.
         SpecError: The spec is not valid.
         StoreError: The directory holds another experiment, or cannot be written.
 
@@ -55,6 +63,7 @@ def run_experiment(
     >>> [agent.id for agent in river.agents], river.agents[0].episodes
     (['psrl', 'random'], 5)
     """
+    flag("raise_on_failure", raise_on_failure)
     file = read_spec(spec)
     experiment, where = work_out(file, trust_code=trust_code), Path(folder)
     is_there = Store.is_at(where, experiment)
@@ -64,8 +73,29 @@ def run_experiment(
     with closing(executor):
         opened = Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command)
         with opened as store:
-            play(store, executor=executor, observers=observers, progress=progress, trust_code=trust_code)
+            outcome = play(store, executor=executor, observers=observers, progress=progress, trust_code=trust_code)
+            if outcome.failed and raise_on_failure:
+                raise ExperimentFailed(_failure_words(store, outcome))
             return summarise(store)
+
+
+def _failure_words(store: Store, outcome: Outcome) -> str:
+    """Return which cells failed, why, and how to see more of it."""
+    reasons = {}
+    for number, seeds, reason in outcome.failed:
+        reasons.setdefault(number, (seeds, reason))
+    shown = [
+        f"{store.experiment.cells[number].id} (seed {seeds[0]}): {reason}"
+        for number, (seeds, reason) in reasons.items()
+    ]
+    more = "" if len(shown) <= _SHOWN_FAILURES else f"; and {len(shown) - _SHOWN_FAILURES} more"
+    cell = store.experiment.cells[outcome.failed[0][0]]
+    return (
+        f"{len(reasons)} of {len(store.experiment.cells)} cells failed: {'; '.join(shown[:_SHOWN_FAILURES])}{more}. "
+        f"What was finished is in {store.folder}; run the experiment again to repeat the others. For a traceback call "
+        f"matrixrl.run_seeds({cell.env!r}, agent={cell.agent!r}, seeds=[{outcome.failed[0][1][0]}], …) with the "
+        "settings of that cell, or pass raise_on_failure=False for the summary of the cells that did not fail."
+    )
 
 
 def check_trust(experiment: Experiment, *, trust_code: bool) -> None:

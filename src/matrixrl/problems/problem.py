@@ -88,6 +88,10 @@ class Problem:
         }
         fail("problem", rule, f"{self.name}, with {words[self.kind]}", remedy)
 
+    def refuse_size(self, rule: str, received: str, remedy: str) -> NoReturn:
+        """Raise an error that says that the problem is too large."""
+        fail("problem", rule, received, remedy)
+
     @property
     def dimensions(self) -> tuple[int, int]:
         """Number of features d and d_psi; zeros where the problem has none of its own."""

@@ -63,6 +63,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     arrays |= {"reward": task.reward, "start": task.start}
     header["phi"] = _save_phi(problem.features.phi, arrays)
     header["psi"] = _save_psi(problem.features.psi, arrays)
+    header["left_out"] = [problem.features.phi.left_out, problem.features.psi.left_out]  # of kernels, not saved
     return header, arrays
 
 
@@ -115,8 +116,9 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     task = _task(header, arrays)
     if not 1 <= saved.n_observed <= task.n_states:
         raise InvalidInput("it observes more states than it has")
-    phi = _unpack_phi(header["phi"], arrays, task)
-    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo)
+    of_phi, of_psi = (None if words is None else str(words) for words in header["left_out"])
+    phi = _unpack_phi(header["phi"], arrays, task, of_phi)
+    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo, of_psi)
     if isinstance(phi, Phi) and isinstance(psi, Psi):
         check_sizes(phi, psi, task.n_states, task.n_actions)
     return replace(saved, task=task, phi=phi, psi=psi)
@@ -271,18 +273,18 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
     return chosen
 
 
-def _unpack_phi(form: str, arrays: Arrays, task: Task) -> Phi | FloatArray:
+def _unpack_phi(form: str, arrays: Arrays, task: Task, left_out: str | None) -> Phi | FloatArray:
     if form == "one-hot":
         return OneHotPhi(task.n_states, task.n_actions)
-    return TablePhi(arrays["phi"]) if form == "table" else arrays["phi_probe"]
+    return TablePhi(arrays["phi"], left_out=left_out) if form == "table" else arrays["phi_probe"]
 
 
-def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool) -> Psi | FloatArray:
+def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool, left_out: str | None) -> Psi | FloatArray:
     if form == "one-hot":
         return OneHotPsi(task.n_states)
     if form == "sparse":
         return SparsePsi(_csr(arrays), pseudo=pseudo)
-    return TablePsi(arrays["psi"], pseudo=pseudo) if form == "table" else arrays["psi_probe"]
+    return TablePsi(arrays["psi"], pseudo=pseudo, left_out=left_out) if form == "table" else arrays["psi_probe"]
 
 
 def _spread(n_states: int) -> NDArray[Any]:

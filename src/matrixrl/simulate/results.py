@@ -21,7 +21,7 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     """Return the reason why nothing is proven if `alarmed` of all `seeds` seeds raised the misspecification alarm."""
     return (
         f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
-        "P (or the event of probability δ happened)"
+        "P, or rewards that are learned (or the event of probability δ happened)"
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from matrixrl.algorithms import Startable, make_algorithm
-from matrixrl.algorithms.registry import split_features
-from matrixrl.envs import open_problem
+from matrixrl.algorithms.registry import setting_names, split_features
+from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.problems import Problem
 from matrixrl.seeding import seed_list
 from matrixrl.simulate.results import RunResult, join_results
@@ -45,7 +45,8 @@ class SeedRuns:
         self._seeds = checked_seeds(seeds)
         settings, maps = split_features(settings, trust_code=trust_code)
         self._reading = {k: options.pop(k) for k in tuple(options) if k in _READING} | maps
-        self._given = (env, dict(env_settings or {}), trust_code)
+        self._given = (env, checked_settings("env_settings", env_settings), trust_code)
+        refuse_env_settings(env, settings, setting_names(agent))
         self._unstarted = make_algorithm(agent, settings, trust_code=trust_code)
         self._options = {"n_episodes": n_episodes, "agent": self._unstarted, **options}
         problem = self._open()
@@ -62,7 +63,9 @@ class SeedRuns:
         )
 
     def _simulate(self, problem: Problem, seeds: list[int]) -> Simulation:
-        return Simulation(problem, seeds=seeds, env_settings=self._given[1], **self._options)
+        simulation = Simulation(problem, seeds=seeds, **self._options)
+        simulation.env_settings = dict(self._given[1])
+        return simulation
 
     def run(self, *, progress: bool = False, blas_threads: int | None = 1, label: str | None = None) -> RunResult:
         """Play everything; an interrupt passes through, and `result` then holds what was finished.
@@ -143,7 +146,7 @@ def run_seeds(
     runs = SeedRuns(
         env,
         n_episodes=n_episodes,
-        seeds=seeds if isinstance(seeds, Sequence) else seed_list(0, seeds),
+        seeds=seeds if isinstance(seeds, Sequence) or getattr(seeds, "ndim", 0) else seed_list(0, seeds),
         agent=agent,
         settings=settings,
         env_settings=env_settings,

@@ -17,7 +17,7 @@ from matrixrl.core.compiled.jit import compiled
 
 __all__ = ["BACKUP_DIGEST", "Bounds", "Learned", "Played", "World", "play_episodes", "refresh_all"]
 
-BACKUP_DIGEST = "daf8765a6ea36e0e"
+BACKUP_DIGEST = "9ec68fade25f636c"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 

@@ -119,10 +119,10 @@ class LikelihoodConfidence:
         if not self.known_reward:
             assert reward_sums is not None
             assert joint is not None
-            most, least = (
-                side[:, self.groups] for side in reward_bounds(counts.totals(), reward_sums, self.log_events(), scale)
-            )
-            if self.targeted:
+            log_events = self.log_events(parts.rewards, shares=shares)
+            sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
+            most, least = (side[:, self.groups] for side in sides)
+            if of_optimal is not None:
                 law = JointLaw(*joint, scale * of_optimal / n)
         return LikelihoodBelief(
             groups=self.groups,

@@ -1,4 +1,4 @@
-"""Test of Assumption 1: how well the features represent a known P."""
+"""Tests of the assumptions of the proofs: how well the features represent a known P, and known rewards."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features import Features
+from matrixrl.features import Features, Phi
 from matrixrl.problems import Transitions
 from matrixrl.records import FloatArray
+from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["Embedding", "embedding"]
+__all__ = ["Embedding", "RewardFit", "embedding", "fit_rewards"]
 
-_LARGEST = 50_000_000  # largest number of entries of P for which the table is computed
+_LARGEST = 50_000_000  # largest number of entries of P, or of features of all pairs, for which a table is computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,49 @@ class Embedding:
     core: FloatArray
     residual: float
     explained: float
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFit:
+    """The least-squares approximation R ≈ φᵀθ of known unit rewards.
+
+    Attributes:
+        theta: (d,) Vector θ that minimises the sum of squared residuals.
+        residual: Largest |R(s,a) − φᵀθ|, in unit reward; 0 up to rounding if the rewards are linear in φ.
+    """
+
+    theta: FloatArray
+    residual: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rewards are linear in φ, up to rounding."""
+        return self.residual <= PROBABILITY
+
+
+def fit_rewards(unit_reward: FloatArray, phi: Phi) -> RewardFit | None:
+    """Return the least-squares vector θ of rewards in [0, 1] and its largest residual.
+
+    Args:
+        unit_reward: (S, A) Expected unit rewards.
+        phi: Features φ.
+
+    Returns:
+        The approximation, or None if there are too many pairs and features.
+
+    >>> from matrixrl.problems import tabular
+    >>> problem = tabular(n_states=4, n_actions=2, seed=0)
+    >>> fit_rewards(problem.mdp.task.unit_reward, problem.features.phi).is_exact
+    True
+    """
+    rewards = unit_reward.T.ravel()  # action-major, like the rows of φ
+    if phi.blocks().one_pair_each:
+        return RewardFit(rewards, 0.0)
+    if len(rewards) * phi.d > _LARGEST:
+        return None
+    rows = phi.rows(np.arange(len(rewards)))
+    theta = np.asarray(np.linalg.lstsq(rows, rewards, rcond=None)[0], dtype=np.float64)
+    return RewardFit(theta, float(np.abs(rewards - rows @ theta).max()))
 
 
 def embedding(transitions: Transitions, features: Features) -> Embedding | None:

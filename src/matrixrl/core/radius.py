@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from matrixrl.checks import fail, real_numbers, show_where
 from matrixrl.core.claims import inherits_claim
 from matrixrl.core.regularity import Regularity
 from matrixrl.features import Blocks
@@ -26,6 +27,7 @@ __all__ = [
     "RadiusInputs",
     "SelfNormalisedRadius",
     "TheoremRadius",
+    "checked_radius",
 ]
 
 
@@ -117,6 +119,27 @@ class Radius(ABC):
             n_steps: Number of steps T.
         """
         return None
+
+
+def checked_radius(radius: Radius, inputs: RadiusInputs) -> FloatArray:
+    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or for each pair of it.
+
+    Args:
+        radius: The radius, which may be a user's own.
+        inputs: Inputs of the radius.
+    """
+    found = radius(inputs)
+    values = found if isinstance(found, np.ndarray) and found.dtype == np.float64 else real_numbers(found)
+    n_replicas, n_pairs = inputs.design.width_sq.shape
+    if values.shape not in ((n_replicas, 1), (n_replicas, n_pairs)):
+        shown = f"shape {values.shape}" if values.size else repr(found)
+        rule = f"must be real numbers of shape ({n_replicas}, 1), or ({n_replicas}, {n_pairs}) with one for each pair"
+        fail(f"the radius {radius.name!r}", rule, shown, "Return √β_n as an array of that shape.")
+    bad = ~(np.isfinite(values) & (values >= 0.0))
+    if bad.any():
+        rule = "must be finite and >= 0"
+        fail(f"the radius {radius.name!r}", rule, show_where(values, bad), "Check the formula of the radius.")
+    return values
 
 
 class PaperRadius(Radius):

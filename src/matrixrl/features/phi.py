@@ -30,6 +30,8 @@ class Phi(ABC):
         n_states: Number of states S.
         n_actions: Number of actions A.
         d: Number of features.
+        left_out: What the features leave out of the kernel that they were computed from, in words; None if nothing.
+            Nothing is proven if P may need it.
 
     >>> class Angles(Phi):
     ...     n_states, n_actions, d = 8, 2, 4
@@ -48,6 +50,7 @@ class Phi(ABC):
     n_states: int
     n_actions: int
     d: int
+    left_out: str | None = None
 
     @abstractmethod
     def rows(self, pairs: IntArray) -> FloatArray:

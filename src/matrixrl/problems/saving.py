@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import choice, fail, integer
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
 from matrixrl.features.bundle import check_sizes
@@ -20,7 +20,7 @@ from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
-from matrixrl.problems.problem import Problem
+from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.reading import read_problem
 from matrixrl.records import FloatArray
 
@@ -50,6 +50,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "psi_pinv": problem.pseudo,
         "first_state": problem.first_state,
         "first_action": problem.first_action,
+        "reward_outside": problem.reward_outside,
     }
     arrays: Arrays = {"fingerprint": fingerprint(task)}
     if problem.mdp is not None:
@@ -63,6 +64,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     arrays |= {"reward": task.reward, "start": task.start}
     header["phi"] = _save_phi(problem.features.phi, arrays)
     header["psi"] = _save_psi(problem.features.psi, arrays)
+    header["left_out"] = [problem.features.phi.left_out, problem.features.psi.left_out]  # of kernels, not saved
     return header, arrays
 
 
@@ -107,6 +109,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
         first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
         first_action=integer("first_action", header["first_action"], low=_LOWEST, remedy="It is damaged."),
+        reward_outside=choice("reward_outside", header["reward_outside"], REWARD_OUTSIDE),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
     )
@@ -115,8 +118,9 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     task = _task(header, arrays)
     if not 1 <= saved.n_observed <= task.n_states:
         raise InvalidInput("it observes more states than it has")
-    phi = _unpack_phi(header["phi"], arrays, task)
-    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo)
+    of_phi, of_psi = (None if words is None else str(words) for words in header["left_out"])
+    phi = _unpack_phi(header["phi"], arrays, task, of_phi)
+    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo, of_psi)
     if isinstance(phi, Phi) and isinstance(psi, Psi):
         check_sizes(phi, psi, task.n_states, task.n_actions)
     return replace(saved, task=task, phi=phi, psi=psi)
@@ -147,6 +151,7 @@ class SavedProblem:
     n_observed: int
     first_state: int
     first_action: int
+    reward_outside: str
     fingerprint: FloatArray
     mdp_fingerprint: FloatArray | None
     task: Task | None = None
@@ -175,7 +180,7 @@ class SavedProblem:
                         "Load without it.",
                     )
             assert world is not None
-            return world
+            return replace(world, reward_outside=self.reward_outside)
         offered = None if world is None else world.features
         features = Features(
             _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
@@ -193,6 +198,7 @@ class SavedProblem:
             measures_regret=self.measures_regret,
             first_state=self.first_state,
             first_action=self.first_action,
+            reward_outside=self.reward_outside,
         )
 
     def _world(self, given: Any) -> Problem | None:
@@ -271,18 +277,18 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
     return chosen
 
 
-def _unpack_phi(form: str, arrays: Arrays, task: Task) -> Phi | FloatArray:
+def _unpack_phi(form: str, arrays: Arrays, task: Task, left_out: str | None) -> Phi | FloatArray:
     if form == "one-hot":
         return OneHotPhi(task.n_states, task.n_actions)
-    return TablePhi(arrays["phi"]) if form == "table" else arrays["phi_probe"]
+    return TablePhi(arrays["phi"], left_out=left_out) if form == "table" else arrays["phi_probe"]
 
 
-def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool) -> Psi | FloatArray:
+def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool, left_out: str | None) -> Psi | FloatArray:
     if form == "one-hot":
         return OneHotPsi(task.n_states)
     if form == "sparse":
         return SparsePsi(_csr(arrays), pseudo=pseudo)
-    return TablePsi(arrays["psi"], pseudo=pseudo) if form == "table" else arrays["psi_probe"]
+    return TablePsi(arrays["psi"], pseudo=pseudo, left_out=left_out) if form == "table" else arrays["psi_probe"]
 
 
 def _spread(n_states: int) -> NDArray[Any]:

@@ -51,6 +51,7 @@ class ContinuousMatrixRL(Algorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ContinuousSettings
     stream_names = ("ties", "sampling")
+    widens = True
     settings: ContinuousSettings
 
     @property
@@ -86,6 +87,10 @@ class ContinuousMatrixRL(Algorithm):
             return self.task.reward_range
         seen = model.data.rewards
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards; rewards and plans are kept in the environment's unit, so nothing else changes."""
+        self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ContinuousPlans:
         """Return the optimistic plan for the data at hand."""

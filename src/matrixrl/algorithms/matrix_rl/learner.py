@@ -13,6 +13,7 @@ from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock, Confidence
 from matrixrl.core.bounds import a_priori_bound
+from matrixrl.core.embedding import RewardFit, fit_rewards
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
@@ -54,6 +55,7 @@ class MatrixRLLearner(Algorithm):
         self.kept: Any = None
         """The plan that is being played."""
         self._kept_logdet: FloatArray = np.full(self.n_replicas, -np.inf)
+        self._reward_fit: RewardFit | None = None
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose det A_n grew by 1 + κ since their last plan: (B,).
@@ -99,8 +101,41 @@ class MatrixRLLearner(Algorithm):
         """True if the regret bound is proven for these settings, else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
-        claim = self.confidence.guarantee
-        return self._restart_words or claim if claim is True else claim
+        return self._reward_words or self.confidence.guarantee
+
+    @property
+    def assumptions(self) -> str:
+        """What `guarantee` and the guarantee of a certificate rest on, in words (docs/proofs.md, sections 3 to 6)."""
+        rewards = (
+            "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            if self.confidence.watches_rewards
+            else ""
+        )
+        return (
+            f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
+            "left out for what was observed in it"
+        )
+
+    @property
+    def _reward_words(self) -> str | None:
+        """Why nothing is proven if learned rewards are not linear in φ; None if they are, or if R is not known."""
+        mdp, features = self.problem.mdp, self.problem.features
+        if not self.confidence.watches_rewards or mdp is None or features is None:
+            return None
+        if self._reward_fit is None:
+            self._reward_fit = fit_rewards(mdp.task.unit_reward, features.phi)
+        if self._reward_fit is None or self._reward_fit.is_exact:
+            return None
+        return (
+            f"learned rewards must be linear in phi, and the best fit misses R by {self._reward_fit.residual:.2g} of "
+            "its range. Add R to the features, or give the rewards (known_reward=True)"
+        )
+
+    def alarm_words(self, first_alarm: str) -> str:
+        """Return why nothing is proven after a misspecification alarm."""
+        what = "P or the rewards" if self.confidence.watches_rewards else "P"
+        return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
 
     def regret_bound(self, n_episodes: int) -> float | None:
         """Return a number that the regret of N episodes exceeds with probability at most 2δ, known before any data.
@@ -131,12 +166,6 @@ class MatrixRLLearner(Algorithm):
         """True if a certificate holds with probability 1 − δ at all times, else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
-        if self._restart_words:
-            return self._restart_words
         if alarmed:
-            return "misspecification alarm: the features cannot represent P (or a δ event)"
-        return self.confidence.certificate_guarantee
-
-    @property
-    def _restart_words(self) -> str | None:
-        return "restarts forget data: each epoch has its own δ" if self.settings.doubling == "restart" else None
+            return MatrixRLLearner.alarm_words(self, "misspecification alarm")
+        return self._reward_words or self.confidence.certificate_guarantee

@@ -63,7 +63,7 @@ class PlanData:
         design: (1, d, d) A_n.
         cross_moment: (1, d, d_psi) Σ φψᵀ.
         reward_moment: (1, d) Σ φr.
-        clock: n and N.
+        clock: n, N and the run.
         rankings: (1, A) ranking of the actions that breaks ties.
         columns: The sampled states.
         psi: ψ at them; it follows from the columns and is not saved.
@@ -83,7 +83,7 @@ class PlanData:
             "design": self.design,
             "cross_moment": self.cross_moment,
             "reward_moment": self.reward_moment,
-            "clock": np.array([self.clock.episode, self.clock.n_episodes or 0], dtype=np.int64),
+            "clock": np.array([self.clock.episode, self.clock.n_episodes or 0, self.clock.run], dtype=np.int64),
             "rankings": self.rankings,
             "columns": self.columns.states,
             "column_weights": self.columns.weights,
@@ -92,12 +92,12 @@ class PlanData:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], columns: Columns, psi: TablePsi) -> PlanData:
         """Return the data that `arrays` wrote."""
-        episode, planned = (int(n) for n in arrays["clock"])
+        episode, planned, run = (int(n) for n in arrays["clock"])
         return cls(
             design=arrays["design"],
             cross_moment=arrays["cross_moment"],
             reward_moment=arrays["reward_moment"],
-            clock=Clock(episode, planned or None),
+            clock=Clock(episode, planned or None, run),
             rankings=arrays["rankings"],
             columns=columns,
             psi=psi,

@@ -9,6 +9,7 @@ import numpy as np
 from matrixrl.core.sets.base import (
     CONSTANT,
     LARGEST,
+    OPERATOR_BALL,
     CompiledForm,
     Reach,
     SingleSet,
@@ -34,6 +35,7 @@ class FrobeniusBall(SingleSet):
     guarantee = True
     compiled_form = CompiledForm()
     reach_is_local = True
+    event = OPERATOR_BALL
 
     def reach(
         self,
@@ -66,6 +68,7 @@ class FrobeniusClosedForm(FrobeniusBall):
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
     guarantee = True
     compiled_form = CompiledForm(norm=CONSTANT)
+    event = OPERATOR_BALL
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
@@ -80,7 +83,9 @@ class FrobeniusClosedForm(FrobeniusBall):
 class ColumnBall(SingleSet):
     r"""The ball of YW19 (5) with column norms (E1), maximised exactly (docs/proofs.md, section 5).
 
-    The maximum is \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\), with d' = d_psi.
+    The maximum is \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\), with d' = d_psi. As a bound on
+    \(\phi^\top M^* v\) it holds wherever the operator norm of A_n^{1/2}(M* − M_n) is at most √β; M* itself is then
+    inside the ball only if the Frobenius norm is at most √β as well.
     """
 
     name = "column"
@@ -88,10 +93,11 @@ class ColumnBall(SingleSet):
     guarantee = True
     compiled_form = CompiledForm(norm=LARGEST)
     reach_is_local = True
+    event = OPERATOR_BALL
 
     @property
     def factor(self) -> float:
-        """Factor √d' of the radius: the sum of the column norms is at most √d' times the Frobenius norm."""
+        """Factor √d' of the radius: ‖φᵀ(M* − M_n)‖₁ is at most √d' times its 2-norm."""
         return math.sqrt(self.context.d_psi)
 
     def reach(
@@ -128,6 +134,7 @@ class ColumnClosedForm(ColumnBall):
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
     guarantee = True
     compiled_form = CompiledForm(norm=CONSTANT)
+    event = OPERATOR_BALL
 
     @property
     def factor(self) -> float:

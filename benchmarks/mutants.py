@@ -4,9 +4,9 @@
     python benchmarks/mutants.py --every 10 --out out/mutants.json
 
 Cosmic Ray makes the mutants: another arithmetic, comparison or Boolean operator, another number, a removed `not`, a
-loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once wherever
-they are executed (bit operations and `is` on numbers, removed decorators), so that the share of killed mutants is not
-flattered. Each mutant lives in memory only, in a process of its own that has NumPy, SciPy and pytest loaded; files are
+loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once
+wherever they are executed (bit operations and `is` on numbers, removed decorators), so that the share of killed mutants is
+not flattered. Each mutant lives in memory only, in a process of its own that has NumPy, SciPy and pytest loaded; files are
 not changed. The tests of its module run first, then further tests of the paper. Compiled loops run as plain Python.
 
 A mutant that survives is printed as a difference. It is either equivalent (the program computes the same) or a hole in

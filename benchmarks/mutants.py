@@ -1,7 +1,7 @@
 """Mutation pass over matrixrl.core: which small changes of the code does no test notice?
 
-    pip install cosmic-ray
-    python benchmarks/mutants.py --every 10 --out out/mutants.json
+    make mutants
+    python benchmarks/mutants.py --every 10 --module radius --module sets/normalised    # with cosmic-ray installed
 
 Cosmic Ray makes the mutants: another arithmetic, comparison or Boolean operator, another number, a removed `not`, a
 loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once
@@ -128,20 +128,20 @@ def difference(module: Path, mutated: str) -> str:
     return "\n".join(line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
 
 
-def is_killed(module: Path, mutated: str, tests: list[str]) -> bool:
-    """Run tests in a child process in which the module has another source."""
+def is_killed(module: Path, mutated: str, tests: list[str], *, shown: bool = False) -> bool:
+    """Run tests in a child process in which the module has another source; `shown` prints the failure."""
     child = os.fork()
     if child == 0:
         status = 3
         try:
-            status = _run(module, mutated, tests)
+            status = _run(module, mutated, tests, shown)
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) != 0
 
 
-def _run(module: Path, mutated: str, tests: list[str]) -> int:
+def _run(module: Path, mutated: str, tests: list[str], shown: bool) -> int:
     import pytest
 
     resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
@@ -155,8 +155,13 @@ def _run(module: Path, mutated: str, tests: list[str]) -> int:
     importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
     os.chdir(ROOT)
     options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        return int(pytest.main([*options, "--hypothesis-profile=mutants", *tests]))
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported before pytest starts
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        status = int(pytest.main([*options, "--hypothesis-profile=mutants", *tests]))
+    if status and shown:
+        print(said.getvalue()[-4000:], flush=True)
+    return status
 
 
 def main() -> None:
@@ -177,7 +182,7 @@ def main() -> None:
     random.Random(0).shuffle(chosen)  # a pass that is stopped early has seen all modules
     print(f"{len(chosen)} of {len(made)} mutants of {len(modules)} modules", flush=True)
     needed = sorted({test for module, *_ in chosen for test in tests_of(module)[0]})
-    if is_killed(CORE / "bounds.py", (CORE / "bounds.py").read_text(encoding="utf-8"), needed):
+    if is_killed(CORE / "bounds.py", (CORE / "bounds.py").read_text(encoding="utf-8"), needed, shown=True):
         sys.exit("the tests fail without any mutant; nothing can be learned from mutants")
     began, results = time.monotonic(), []
     for number, (module, kind, occurrence) in enumerate(chosen):

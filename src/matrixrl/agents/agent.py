@@ -176,7 +176,7 @@ class Agent:
 
     @property
     def assumptions(self) -> str:
-        """What `guarantee` and the guarantee of a certificate rest on, in words; empty if nothing is proven."""
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
         return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
@@ -327,7 +327,7 @@ class Agent:
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
             phi: A user's own feature map that the agent was made with, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ as a feature map or an (S, d_psi) array, if it was a function.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.

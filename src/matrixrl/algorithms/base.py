@@ -226,7 +226,7 @@ class Algorithm(Startable):
 
     @property
     def smaller_remedy(self) -> str:
-        """What to do if the tables of this algorithm do not fit in memory."""
+        """Advice if the tables of this algorithm do not fit in memory."""
         return "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
 
     def check_problem(self, problem: Problem) -> None:
@@ -299,7 +299,7 @@ class Algorithm(Startable):
 
     @property
     def assumptions(self) -> str:
-        """What `guarantee` rests on, in words; empty if nothing is proven."""
+        """Assumptions of `guarantee`, in words; empty if nothing is proven."""
         return ""
 
     @property
@@ -374,7 +374,7 @@ class Algorithm(Startable):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return None
 
     def mark(self) -> tuple[Any, ...]:

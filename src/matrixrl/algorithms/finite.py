@@ -28,7 +28,7 @@ class FiniteAlgorithm(Algorithm):
 
     @property
     def task(self) -> Task:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         return self.problem.finite_task
 
     @property

@@ -22,14 +22,14 @@ Kind = Literal["finite", "functional", "continuous"]
 """States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
 
 REWARD_OUTSIDE = ("error", "clip", "widen")
-"""What is done about a reward outside the declared range."""
+"""Treatment of a reward outside the declared range."""
 
 _REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What an algorithm learns.
+    """A problem to learn, with its features and, where they are known, its MDP and environment.
 
     Attributes:
         task: What an agent may know.

@@ -133,7 +133,7 @@ def _pair(value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class SavedProblem:
-    """What a file says of a problem; `attach` makes it a `Problem` again.
+    """Description of a problem in a file; `attach` makes it a `Problem` again.
 
     Attributes:
         phi: φ, or its answers at a few states (A, k, d) if it is a user's own map.
@@ -164,7 +164,7 @@ class SavedProblem:
         Args:
             given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
             phi: A user's own feature map, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ of the user, if the file has only a probe of it.
 
         Raises:
             InvalidInput: `given` is another problem, or something that no file can hold is missing.

@@ -78,7 +78,7 @@ class KernelUCBVI(Baseline):
 
     @property
     def smaller_remedy(self) -> str:
-        """What to do if the tables do not fit in memory."""
+        """Advice if the tables do not fit in memory."""
         return 'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
 
     @property

@@ -56,7 +56,7 @@ class ContinuousMatrixRL(Algorithm):
 
     @property
     def task(self) -> ContinuousTask:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         assert isinstance(self.problem.task, ContinuousTask)
         return self.problem.task
 
@@ -123,7 +123,10 @@ class ContinuousMatrixRL(Algorithm):
         return best, one.widths(z, residual).min(axis=1)
 
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
-        """Return the actions at the observations of a known MDP's states: (B, H, S)."""
+        """Return the actions at the observations of a known MDP's states: (B, H, S).
+
+        Ties go to the lowest action here, and to a random one in `act`.
+        """
         points = self.problem.points
         if points is None:
             self.problem.refuse("must have observations of known states to have a table", "Use predict(obs, stage).")

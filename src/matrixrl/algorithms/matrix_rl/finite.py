@@ -30,7 +30,7 @@ _WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
 
 
 class Visits(NamedTuple):
-    """What B replicas with one-hot features have learned, as the arrays themselves: changing them is learning.
+    """Data of B replicas with one-hot features. They are the arrays of the algorithm itself: changing them is learning.
 
     Attributes:
         counts: (B, P) visits of each pair.
@@ -143,7 +143,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return bounds on next values and rewards of all pairs.
 
         Args:
-            level: Which radius.
+            level: Choice of the radius.
             core: M_n, if it is at hand.
         """
         return self._confidence.believe(
@@ -242,7 +242,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return self._compiled
 
     def compiles(self, n_episodes: int = 0) -> bool:

@@ -37,7 +37,7 @@ def sampled_psi(oracle: StateOracle, columns: Columns, *, pseudo: bool) -> Table
 
 @dataclass(frozen=True)
 class Constants:
-    """What does not change during the life of one replica.
+    """Constants of one replica.
 
     Attributes:
         oracle: Features, rewards and samples of states.
@@ -57,7 +57,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class PlanData:
-    """What one replica knew when it planned. A plan is a function of it, so saving it saves the plan.
+    """Data of one replica when it planned. A plan is a function of them, so saving them saves the plan.
 
     Attributes:
         design: (1, d, d) A_n.
@@ -108,9 +108,9 @@ class SampledPlan:
     """Optimistic backward induction on sampled columns: O(m A d H) for any number of states.
 
     Args:
-        constants: Of the replica.
+        constants: Constants of the replica.
         data: What is known.
-        level: Which radius.
+        level: Choice of the radius.
     """
 
     def __init__(self, constants: Constants, data: PlanData, *, level: Level = "agent") -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features import Features, Phi
+from matrixrl.features import Features, OneHotPhi, Phi
 from matrixrl.problems import Transitions
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import PROBABILITY
@@ -65,7 +65,7 @@ def fit_rewards(unit_reward: FloatArray, phi: Phi) -> RewardFit | None:
     True
     """
     rewards = unit_reward.T.ravel()  # action-major, like the rows of φ
-    if phi.blocks().one_pair_each:
+    if isinstance(phi, OneHotPhi):
         return RewardFit(rewards, 0.0)
     if len(rewards) * phi.d > _LARGEST:
         return None

@@ -130,10 +130,10 @@ class SampledMatrixRL(MatrixRLLearner):
         """True if a certificate holds with probability 1 − δ, else why not."""
         return super().certificate_guarantee(alarmed) if self.is_exact else self._estimated
 
-    @property
-    def _reward_words(self) -> str | None:
-        words = super()._reward_words
-        if words is None and self.confidence.watches_rewards and self._reward_fit is None:
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false, or not checked: the alarm does not watch rewards with columns."""
+        words = super().refutation()
+        if words is None and self.confidence.watches_rewards and self.problem.mdp is None:
             return "proven only if learned rewards are linear in phi, which is not watched with columns"
         return words
 

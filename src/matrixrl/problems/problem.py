@@ -132,6 +132,11 @@ class Problem:
         remedy = "Declare the reward_range of the problem."
         return number("reward", value, low=low - slack, high=high + slack, remedy=remedy)
 
+    def rewards(self, values: FloatArray) -> None:
+        """Refuse an array of rewards if one of them lies outside the declared range."""
+        for extreme in (values.min(), values.max()) if values.size else ():
+            self.reward(float(extreme))
+
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""
         if isinstance(self.task, ContinuousTask):

@@ -1,30 +1,43 @@
-"""Archives of named arrays with a JSON header, as bytes or as a file. They contain no pickles; writing is atomic."""
+"""Write and read archives: a header of plain data and named arrays under one seal."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import struct
 import tempfile
-import tokenize
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from matrixrl.archive.members import open_members, read_array, write_members
+from matrixrl.archive.seal import SEAL_SIZE, has_seal, seal, verify_seal
 from matrixrl.errors import CheckpointError, InvalidInput
 
 __all__ = ["FORMAT_VERSION", "pack", "read_archive", "refusing", "unpack", "write_archive"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
-_KINDS = "fiub"  # floats, integers and booleans; other types could contain code
+_DAMAGE = (  # what zipfile, struct, json and NumPy raise on bytes that nobody wrote
+    zipfile.BadZipFile,
+    struct.error,
+    OSError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 def write_archive(
@@ -45,7 +58,7 @@ def write_archive(
         CheckpointError: The file cannot be written.
     """
     target = Path(path)
-    data = pack(kind, header, arrays)
+    data = _packed(kind, header, arrays).getbuffer()
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -64,13 +77,17 @@ def write_archive(
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the bytes of an archive with a header and named arrays; `kind` is the name of its type of content."""
+    return _packed(kind, header, arrays).getvalue()
+
+
+def _packed(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> io.BytesIO:
     text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False).encode()
     if len(text) > _HEADER_LIMIT:  # never write what cannot be read
         raise CheckpointError(f"the header would have {len(text):,} bytes, more than the {_HEADER_LIMIT:,} of a file")
-    members = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
-    np.savez(buffer, **members)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    write_members(buffer, {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}, bytes(SEAL_SIZE))
+    seal(buffer)
+    return buffer
 
 
 def unpack(kind: str, data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -102,79 +119,91 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     source = Path(path)
     if not source.is_file():
         raise CheckpointError(f"{source} is not a file; give the path that was passed to save")
-    return _read(kind, source, str(source))
-
-
-def _read(kind: str, file: Path | IO[bytes], source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with zipfile.ZipFile(file) as archive:
-            header = _read_header(kind, archive, source)
-            names = [n for n in archive.namelist() if n != f"{_HEADER}.npy"]
-            return header, {n.removesuffix(".npy"): _read_array(archive, n, source) for n in names}
-    except zipfile.BadZipFile as error:
-        raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({error})") from error
-    except (OSError, EOFError, UnicodeDecodeError, RuntimeError) as error:  # zipfile raises RuntimeError if encrypted
-        raise CheckpointError(f"{source} cannot be read ({error})") from error
+        with source.open("rb") as file:
+            return _read(kind, file, str(source))
+    except OSError as error:
+        raise CheckpointError(f"{source} cannot be read ({error.strerror})") from error
 
 
-def _read_header(kind: str, archive: zipfile.ZipFile, source: str) -> dict[str, Any]:
-    if f"{_HEADER}.npy" not in archive.namelist():
+def _read(kind: str, file: IO[bytes], source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        if not has_seal(file):
+            _refuse_unsealed(kind, file, source)
+        verify_seal(file, source)
+        archive, infos = open_members(file, source, comment_size=SEAL_SIZE)
+        with archive:
+            header = _read_header(kind, archive, infos, source)
+            _check_version(header, source)
+            return header, {i.filename.removesuffix(".npy"): read_array(archive, i, source) for i in infos[1:]}
+    except _DAMAGE as error:
+        raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({_words(error)})") from error
+
+
+def _refuse_unsealed(kind: str, file: IO[bytes], source: str) -> NoReturn:
+    """Say what a file without a seal is: one of an older format, if it has its header."""
+    archive, infos = open_members(file, source, comment_size=0)
+    with archive:
+        header = _read_header(kind, archive, infos, source)
+    _check_version(header, source)
+    raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint: its digest is missing")
+
+
+def _read_header(kind: str, archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], source: str) -> dict[str, Any]:
+    if not infos or infos[0].filename != f"{_HEADER}.npy":
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: it has no header")
-    raw = _read_array(archive, f"{_HEADER}.npy", source)
+    if infos[0].file_size > 2 * _HEADER_LIMIT:
+        raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
+    raw = read_array(archive, infos[0], source)
     if raw.ndim != 1 or raw.dtype != np.uint8 or raw.size > _HEADER_LIMIT:
         raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
     try:
-        header = json.loads(raw.tobytes())
+        header = json.loads(raw.tobytes(), object_pairs_hook=_object, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source} has a damaged header ({error})") from error
     if not isinstance(header, dict) or header.get("format") != kind:
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header does not have the format {kind!r}")
+    return header
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _check_version(header: dict[str, Any], source: str) -> None:
     version = header.get("version")
     if type(version) is not int or version < 1:
-        raise CheckpointError(f"{source} has no valid format version; got {version!r}")
+        raise CheckpointError(f"{source} has no valid format version; got {str(version)[:80]!r}")
     if version < FORMAT_VERSION:
+        library = header.get("library")
+        author = f", written by matrixrl {library[:40]!r}" if isinstance(library, str) else ""
         raise CheckpointError(
-            f"{source} has format {version}, older than the {FORMAT_VERSION} that this matrixrl reads; "
+            f"{source} has format {version}{author}, older than the {FORMAT_VERSION} that this matrixrl reads; "
             "load it with the version that wrote it, or learn again"
         )
     if version > FORMAT_VERSION:
         raise CheckpointError(
             f"{source} has format {version}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"
         )
-    return header
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, source: str) -> NDArray[Any]:
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED:
-        raise CheckpointError(f"{source}: {name} is compressed, which matrixrl never writes")
-    with archive.open(info) as member:
-        try:
-            major, minor = npy.read_magic(member)
-            reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[major, minor]
-            shape, fortran, dtype = reader(member)
-        except (ValueError, KeyError, TypeError, SyntaxError, tokenize.TokenError) as error:
-            raise CheckpointError(f"{source}: {name} is not an array ({error})") from error
-        if dtype.kind not in _KINDS or dtype.hasobject or fortran:
-            raise CheckpointError(f"{source}: {name} has type {dtype}, which matrixrl never writes")
-        size = dtype.itemsize
-        if len(shape) > 8 or not all(type(n) is int and n >= 0 for n in shape):
-            raise CheckpointError(f"{source}: {name} has shape {shape}, which matrixrl never writes")
-        for n in shape:
-            size *= n
-        if size > info.file_size:
-            raise CheckpointError(f"{source}: {name} claims {size} bytes, but the file holds fewer")
-        data = member.read()
-    if len(data) != size:
-        raise CheckpointError(f"{source}: {name} has {len(data)} bytes, but its header declares {size}")
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
 
 @contextmanager
 def refusing(source: str) -> Iterator[None]:
     """Convert the errors that a damaged header or array causes in the block into `CheckpointError`."""
     try:
-        yield
-    except (InvalidInput, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        with np.errstate(all="ignore"):  # numbers that nobody learned may overflow in the checks that find them
+            yield
+    except (InvalidInput, *_DAMAGE) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else _words(error)
         raise CheckpointError(f"{source} cannot be restored: {reason}") from error
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

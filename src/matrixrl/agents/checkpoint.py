@@ -16,7 +16,7 @@ from matrixrl.agents.saved_history import history_arrays, restore_history
 from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
-from matrixrl.archive import read_archive, refusing, write_archive
+from matrixrl.archive import comparing, read_archive, refusing, write_archive
 from matrixrl.checks import fail, integer
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
@@ -113,14 +113,15 @@ def load_agent(
         if kind is not None and (kind.name != header["algorithm"] or saved_problem.kind not in kind.kinds):
             raise InvalidInput(f"{header['code']} is not {header['algorithm']!r} on a {saved_problem.kind} problem")
     world = make(env, trust_code=trust_code) if isinstance(env, str) else env
-    problem = saved_problem.attach(world, phi=phi, psi=psi)
-    if kind is None:
-        unstarted = _own_algorithm(header, algorithm, problem, trust_code=trust_code)
-        _checked_objects({}, objects, trust_code=False)  # they are part of the algorithm that was given
-    else:
-        if algorithm is not None:
-            fail("algorithm", "must be left out: the file names it", repr(algorithm), "Load without it.")
-        objects = _checked_objects(header["objects"], objects, trust_code=trust_code)
+    with comparing(source):
+        problem = saved_problem.attach(world, phi=phi, psi=psi)
+        if kind is None:
+            unstarted = _own_algorithm(header, algorithm, problem, trust_code=trust_code)
+            _checked_objects({}, objects, trust_code=False)  # they are part of the algorithm that was given
+        else:
+            if algorithm is not None:
+                fail("algorithm", "must be left out: the file names it", repr(algorithm), "Load without it.")
+            objects = _checked_objects(header["objects"], objects, trust_code=trust_code)
     with refusing(source):
         learned = _taken(arrays, "learned_")
         if kind is not None:
@@ -129,7 +130,8 @@ def load_agent(
         started = unstarted.start_prepared(problem, [seed])
         if kind is not None and type(started) is not kind:
             raise InvalidInput(f"its settings are not those of {header['code']}")
-    _check_recipe(started, header)
+    with comparing(source):
+        _check_recipe(started, header)
     agent = cls.__new__(cls)
     with refusing(source):
         agent._setup(started, header["compiled"] if compiled is None else compiled)

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from matrixrl.archive.members import open_members, read_array, write_members
 from matrixrl.archive.seal import SEAL_SIZE, has_seal, seal, verify_seal
-from matrixrl.errors import CheckpointError, InvalidInput
+from matrixrl.errors import CheckpointError, CheckpointMismatch, InvalidInput, UntrustedCode
 
-__all__ = ["FORMAT_VERSION", "pack", "read_archive", "refusing", "unpack", "write_archive"]
+__all__ = ["FORMAT_VERSION", "comparing", "pack", "read_archive", "refusing", "unpack", "write_archive"]
 
 FORMAT_VERSION = 4
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
+_DEEPEST = 32  # levels of lists and objects in a header
 _DAMAGE = (  # what zipfile, struct, json and NumPy raise on bytes that nobody wrote
     zipfile.BadZipFile,
     struct.error,
@@ -161,9 +162,20 @@ def _read_header(kind: str, archive: zipfile.ZipFile, infos: list[zipfile.ZipInf
         header = json.loads(raw.tobytes(), object_pairs_hook=_object, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source} has a damaged header ({error})") from error
+    if _depth(header) > _DEEPEST:
+        raise CheckpointError(f"{source} has a header of more than {_DEEPEST} levels")
     if not isinstance(header, dict) or header.get("format") != kind:
         raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header does not have the format {kind!r}")
     return header
+
+
+def _depth(value: Any) -> int:
+    """Return how many levels of lists and objects a value has."""
+    depth, level = 0, [value]
+    while level := [v for v in level if isinstance(v, (dict, list)) and v]:
+        level = [item for v in level for item in (v.values() if isinstance(v, dict) else v)]
+        depth += 1
+    return depth
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -203,6 +215,18 @@ def refusing(source: str) -> Iterator[None]:
     except (InvalidInput, *_DAMAGE) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else _words(error)
         raise CheckpointError(f"{source} cannot be restored: {reason}") from error
+
+
+@contextmanager
+def comparing(source: str) -> Iterator[None]:
+    """Convert the errors of arguments of `load` that do not fit the file into `CheckpointMismatch`."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except UntrustedCode:
+        raise
+    except InvalidInput as error:
+        raise CheckpointMismatch(f"{source} does not fit: {error}") from error
 
 
 def _words(error: BaseException) -> str:

@@ -201,17 +201,18 @@ def try_file(target: Any, data: bytes) -> tuple[str, str, int, Any]:
     return outcome, words, peak, loaded
 
 
-def child(first: int, step: int, count: int) -> None:
+def child(first: int, step: int, count: int, *kinds: str) -> None:
     """Try the files of every `step`-th target and write one line of JSON for each file."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _too_slow)
+    chosen = {name: KINDS[name] for name in kinds} or KINDS
     with tempfile.TemporaryDirectory() as folder:
         found = targets(Path(folder))
         own = [target.state(target.load(target.data)) for target in found]
         resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + _ADDRESS_SPACE,) * 2)
         for i in range(first, len(found), step):
             target = found[i]
-            for k, (kind, make_file) in enumerate(KINDS.items()):
+            for k, (kind, make_file) in enumerate(chosen.items()):
                 for n in range(count):
                     rng = np.random.default_rng([i, k, n])
                     other = found[(i + 1 + int(rng.integers(len(found) - 1))) % len(found)].data
@@ -271,6 +272,6 @@ def main(count: int, output: Path | None) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(*(int(word) for word in sys.argv[2:]))
+        child(*(int(word) for word in sys.argv[2:5]), *sys.argv[5:])
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 10, Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -394,6 +394,93 @@ def compressed(data, rng, _):
     return archive_of(members, int(rng.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])))
 
 
+# Small files that ask for a lot of memory
+
+
+def many_overlaps(data, rng, _):
+    """One member of four megabytes, and hundreds of entries of the directory that point at it."""
+    data = archive_of([*members_of(data), ("extra.npy", npy(np.zeros(1 << 19)))])
+    start, places, end = _directory(data)
+    fields, copies = list(_ENTRY.unpack_from(data, places[-1])), []
+    for k in range(1000):
+        name = f"extra_{k}.npy".encode()
+        fields[10] = len(name)
+        copies.append(_ENTRY.pack(*fields) + name)
+    last = list(_END.unpack_from(data, end))
+    last[3] = last[4] = len(places) + len(copies)
+    last[5] = end - start + sum(len(copy) for copy in copies)
+    return resealed(data[:end] + b"".join(copies) + _END.pack(*last) + data[end + _END.size :])
+
+
+def endless_directory(data, rng, _):
+    """A directory of as many entries as fit into a few megabytes."""
+    start, places, end = _directory(data)
+    entry = data[places[0] : places[0] + _ENTRY.size] + b"a"
+    fields = list(_ENTRY.unpack_from(entry, 0))
+    fields[10] = 1
+    entries = (_ENTRY.pack(*fields) + b"a") * int(rng.choice([10**5, 3 * 10**5]))
+    last = list(_END.unpack_from(data, end))
+    last[5] = end - start + len(entries)
+    return resealed(data[:end] + entries + _END.pack(*last) + data[end + _END.size :])
+
+
+def large_numbers(data, rng, _):
+    """Every whole number of the settings made large."""
+    header, large = header_of(data), int(rng.choice([10**6, 10**8, 10**9]))
+    settings = header.get("settings", {})
+    names = [name for name, v in settings.items() if type(v) is int] + ["columns", "budget", "anchors", "n_episodes"]
+    for name in names:
+        if name in settings and (rng.random() < 0.6 or type(settings[name]) is int):
+            settings[name] = large
+    return changed(data, {HEADER: header_member(header)})
+
+
+def large_problem(data, rng, _):
+    """A long horizon or many states, with a fingerprint to match and nothing else."""
+    from matrixrl.problems import Task, fingerprint
+
+    header, members = header_of(data), dict(members_of(data))
+    problem = header.get("problem", {})
+    if problem.get("kind") != "finite":
+        return large_numbers(data, rng, _)
+    reward, start = (array_of(members[f"problem_{name}.npy"]) for name in ("reward", "start"))
+    change = {}
+    if rng.random() < 0.5:
+        problem["horizon"] = int(rng.choice([10**6, 10**7, 10**8]))
+    else:
+        count = int(rng.choice([3000, 30_000, 200_000]))
+        reward = np.zeros((count, reward.shape[1]))
+        start = np.full(count, 1.0 / count)
+        problem["n_observed"], problem["phi"], problem["psi"] = count, "one-hot", "one-hot"
+        change = {"problem_reward.npy": npy(reward), "problem_start.npy": npy(start)}
+        for name in ("phi", "psi", "points", "phi_probe", "psi_probe"):
+            change[f"problem_{name}.npy"] = None
+    span = tuple(problem["reward_range"])
+    try:
+        task = Task(reward, problem["horizon"], reward_range=span, start=start, end_state=problem["end_state"])
+    except ValueError:
+        return large_numbers(data, rng, _)
+    return changed(data, {**change, HEADER: header_member(header), "problem_fingerprint.npy": npy(fingerprint(task))})
+
+
+def wide_features(data, rng, _):
+    """Features of a few states with thousands of columns."""
+    header, members = header_of(data), dict(members_of(data))
+    problem = header.get("problem", {})
+    if problem.get("kind") != "finite":
+        return large_numbers(data, rng, _)
+    n_states, n_actions = array_of(members["problem_reward.npy"]).shape
+    wide, change = int(rng.choice([2000, 5000, 20_000])), {HEADER: None}
+    problem["psi_pinv"] = True
+    if rng.random() < 0.6:
+        problem["psi"] = "table"
+        change["problem_psi.npy"] = npy(rng.random((n_states, wide)))
+    else:
+        problem["phi"] = "table"
+        change["problem_phi.npy"] = npy(rng.random((n_states, n_actions, wide)))
+    return changed(data, {**change, HEADER: header_member(header)})
+
+
 DAMAGE = [flipped, truncated, extended, overwritten, spliced, stale_edit]
 RESEALED = [
     edited_header,
@@ -406,4 +493,5 @@ RESEALED = [
     lying_npy,
 ]
 LYING_ZIPS = [edited_directory, overlapping_members, zip64_records, compressed]
-KINDS = {make.__name__: make for make in (*DAMAGE, *RESEALED, several_edits, *LYING_ZIPS)}
+BOMBS = [many_overlaps, endless_directory, large_numbers, large_problem, wide_features]
+KINDS = {make.__name__: make for make in (*DAMAGE, *RESEALED, several_edits, *LYING_ZIPS, *BOMBS)}

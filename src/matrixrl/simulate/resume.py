@@ -83,6 +83,7 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
         _check_identity(simulation, header)
         if not same_fingerprint(arrays.pop("fingerprint"), _print_of(simulation)):
             raise InvalidInput("it was learned in another problem, or with other features")
+        _check_settings(simulation, header)
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
             raise InvalidInput(f"it stands after {done} episodes, the window begins at {simulation.window.start}")
@@ -103,6 +104,10 @@ def _check_identity(simulation: Simulation, header: dict[str, Any]) -> None:
         raise InvalidInput("it belongs to another agent or to other seeds")
     if not same_code(header["code"], code_of(type(simulation.algorithm))):
         raise InvalidInput(f"it belongs to another algorithm, {str(header['code'])[:80]}")
+
+
+def _check_settings(simulation: Simulation, header: dict[str, Any]) -> None:
+    mine = _identity_of(simulation)
     if header["settings"] != mine["settings"] or header["recipe"] != mine["recipe"]:
         raise InvalidInput("it belongs to an agent with other settings")
 

@@ -162,6 +162,11 @@ class Problem:
         task.reward_range = (low, high)
         return replace(self, task=task)
 
+    def rewards(self, values: FloatArray) -> None:
+        """Refuse an array of rewards if one of them lies outside the declared range."""
+        for extreme in (values.min(), values.max()) if values.size else ():
+            self.reward(float(extreme))
+
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""
         if isinstance(self.task, ContinuousTask):

@@ -19,7 +19,10 @@ from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix, QueriedPairs
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Constants", "PlanData", "SampledPlan", "sampled_psi"]
+__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "sampled_psi"]
+
+PLAN_NAMES = ("design", "cross_moment", "reward_moment", "clock", "rankings", "columns", "column_weights")
+"""Names of the arrays from which a plan is made again."""
 
 _CHUNK = 1 << 13  # states that are evaluated together when a table is wanted
 

@@ -51,6 +51,7 @@ _ENTRIES = (
     "psi_pinv",
     "first_state",
     "first_action",
+    "reward_outside",
 )
 
 
@@ -155,7 +156,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     task = _task(header, arrays)
     if not 1 <= saved.n_observed <= task.n_states:
         raise InvalidInput("it observes more states than it has")
-    of_phi, of_psi = (None if words is None else str(words) for words in header["left_out"])
+    of_phi, of_psi = _left_out(header["left_out"])
     if not same_fingerprint(fingerprint(task), saved.fingerprint):
         raise InvalidInput("the problem is not the one of its fingerprint")
     if "points" in arrays:
@@ -175,7 +176,7 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     if kind == "continuous":
         entries.add("is_declared")
     if kind == "finite":
-        entries |= {"end_state", "phi", "psi"}
+        entries |= {"end_state", "phi", "psi", "left_out"}
         phi, psi = header["phi"], header["psi"]
         if not isinstance(phi, str) or phi not in _PHI or not isinstance(psi, str) or psi not in _PSI:
             raise InvalidInput("it holds feature maps of an unknown kind")
@@ -188,6 +189,12 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype != np.float64 and name not in ("psi_indices", "psi_indptr", "psi_shape"):
             raise InvalidInput(f"{name} must be float64; got {array.dtype}")
+
+
+def _left_out(value: Any) -> tuple[str | None, str | None]:
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(x, str | None) for x in value):
+        raise InvalidInput("left_out must be two texts or nothing")
+    return value[0], value[1]
 
 
 def _pair(value: Any) -> tuple[float, float]:

@@ -407,7 +407,8 @@ def test_the_spec_chooses_the_executor_and_the_caller_wins(tmp_path, named_execu
         run_experiment(tmp_path / "small.toml", tmp_path / "s")
     with pytest.raises(Named, match="processes"):
         run_experiment(tmp_path / "small.toml", tmp_path / "s", on="processes")
-    with Store.open_to_write(tmp_path / "s") as store:
+    assert not (tmp_path / "s").exists(), "an executor that cannot be made leaves no store"
+    with Store.create(tmp_path / "s", work_out(read_spec(tmp_path / "small.toml"))) as store:
         with pytest.raises(Named, match=expected):
             play(store)
         with pytest.raises(Named, match="serial"):

@@ -176,7 +176,7 @@ class Agent:
 
     @property
     def assumptions(self) -> str:
-        """What `guarantee` and the guarantee of a certificate rest on, in words; empty if nothing is proven."""
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
         return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
@@ -318,6 +318,7 @@ class Agent:
         psi: Psi | None = None,
         compiled: bool | None = None,
         algorithm: Startable | None = None,
+        trust_code: bool = False,
         **objects: Any,
     ) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
@@ -327,16 +328,28 @@ class Agent:
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
             phi: A user's own feature map that the agent was made with, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ as a feature map or an (S, d_psi) array, if it was a function.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.
+            trust_code: Whether the file, or the name of an environment, may import code. A class that the file names
+                and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"
                 fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
-        return load_agent(cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
+        return load_agent(
+            cls,
+            file_path("path", path),
+            env,
+            phi=phi,
+            psi=psi,
+            compiled=compiled,
+            algorithm=algorithm,
+            trust_code=trust_code,
+            objects=objects,
+        )
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""

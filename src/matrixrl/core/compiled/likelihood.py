@@ -95,10 +95,9 @@ def largest_mean(
             flat = excess > epsilon and -slope < excess
             change = excess - epsilon if flat else math.log(excess / epsilon) * excess
             step = x * math.exp(min(change / -slope, _LONGEST))
-        if 0.0 <= step <= _SMALLEST * gap:
-            x = _SMALLEST * gap
-        else:
-            x = step if low < step < high else math.sqrt(low * high)
+        if step < 0.0 or step >= high or _SMALLEST * gap < step <= low:
+            step = math.sqrt(low * high)
+        x = max(step, _SMALLEST * gap)
     return min(mean - (x + gap) * math.expm1(logs - epsilon), top)
 
 

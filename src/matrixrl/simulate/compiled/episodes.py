@@ -71,7 +71,7 @@ class World(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How a radius turns visits into bounds, and the bounds of the visits so far.
+    """Tables that turn visits into bounds, and the bounds of the visits so far.
 
     Attributes:
         centre: (m,) centre of each member of the set, as in `core.compiled.backup.split_all`.
@@ -99,7 +99,7 @@ class Bounds(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What B replicas have seen; the successors of a pair are kept in ascending order.
+    """Data of B replicas; the successors of a pair are in ascending order.
 
     Attributes:
         ridge: λ.

@@ -66,7 +66,7 @@ class Laws(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What B replicas have learned, and the bounds that follow.
+    """Data of B replicas, and the bounds that follow from them.
 
     Attributes:
         visits: (B, P) Visits of each pair.

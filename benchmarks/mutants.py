@@ -40,6 +40,7 @@ CORE = ROOT / "src" / "matrixrl" / "core"
 LEFT_OUT = re.compile(
     r"_(RShift|LShift|BitOr|BitAnd|BitXor|FloorDiv|Mod|Is|IsNot)$|Is_|IsNot_|RemoveDecorator|ExceptionReplacer|Invert|Variable"
 )
+_STAR = re.compile(r"\*\s*(,|$)|\*\*?[a-z_]+\s*[,:)]")
 LONGEST = 300  # seconds of computing for one mutant; an endless loop counts as killed
 
 PAPER = "tests/paper"
@@ -101,6 +102,7 @@ def mutants_of(module: Path) -> list[tuple[Path, str, int]]:
 
     source = module.read_text(encoding="utf-8")
     hidden, nodes, found = annotations_of(source), list(ast_nodes(get_ast(source))), []
+    lines = source.splitlines()
     for name in operator_names():
         if LEFT_OUT.search(name):
             continue
@@ -110,6 +112,7 @@ def mutants_of(module: Path) -> list[tuple[Path, str, int]]:
             (module, name, occurrence)
             for occurrence, (start, _) in enumerate(places)
             if not any(first <= start < last for first, last in hidden)
+            and not _STAR.match(lines[start[0] - 1][start[1] :])  # a star among parameters is no product
         ]
     return found
 

@@ -61,6 +61,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
+        "refutation": algorithm.refutation(),
         "problem": problem_header,
         "episodes": [_episode_header(episode) for episode in agent.open_episodes],
     }
@@ -186,6 +187,8 @@ def _fill(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None:
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = None if header["selection"] is None else str(header["selection"])
+    if header["refutation"] is not None:
+        agent.algorithm.note_refutation(str(header["refutation"]))
     agent._open = [_episode(agent, i, saved, arrays) for i, saved in enumerate(header["episodes"])]
     if agent.problem.env is not None and "env_stream" in arrays:
         agent.problem.env.unwrapped.np_random = stream_from_array(arrays["env_stream"])

@@ -123,8 +123,8 @@ def traces(page, chart):
     """Return agent, part, visibility, style and data of every trace from Plotly."""
     return page.evaluate(
         "(id) => document.getElementById(id)._fullData.map((t) => "
-        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name, colour: t.line.color,"
-        " dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
+        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name,"
+        " colour: t.line.color, dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
         chart,
     )
 

@@ -55,7 +55,10 @@ SAME = {
     "time limit": lambda env: wrappers.TimeLimit(env, 100),
     "a user's own, declared": Quiet,
 }
-ENVS = {"river-swim": lambda: make("river-swim", n_states=4, horizon=8), "a table P": lambda: lake(max_episode_steps=20)}
+ENVS = {
+    "river-swim": lambda: make("river-swim", n_states=4, horizon=8),
+    "a table P": lambda: lake(max_episode_steps=20),
+}
 names = pytest.mark.parametrize("name", ENVS)
 
 

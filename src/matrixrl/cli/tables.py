@@ -94,8 +94,8 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
     certified = "certified" if all(shown) else "certified (where a proof holds, else estimated)"
     console.print(
         "regret: total of V*(s0) − V^π(s0), exact, mean ± std over seeds; at end: per episode over the last "
-        f"10 %; gap: the final policy is {certified} to be within this of V*(s0); proof: whether the regret "
-        "bound is proven.",
+        f"10 %; gap: the final policy of a seed is {certified} to be within this of V*(s0), with probability 1 − δ for "
+        "each seed, mean over seeds; proof: whether the regret bound is proven.",
         style="dim",
         highlight=False,
     )

@@ -106,7 +106,7 @@ class MatrixRLLearner(Algorithm):
 
     @property
     def assumptions(self) -> str:
-        """What `guarantee` and the guarantee of a certificate rest on, in words (docs/proofs.md, sections 3 to 6)."""
+        """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
         rewards = (
             "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
             if self.confidence.watches_rewards

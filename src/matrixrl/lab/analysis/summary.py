@@ -53,7 +53,7 @@ class AgentSummary:
         seconds_per_1000: Seconds per 1,000 episodes of one seed, measured as its share of a batch.
         kept_megabytes: Megabytes that one seed stores between episodes.
         optimistic_share: Share of episodes in which the planned value was at least V*(s0); None if V* is unknown.
-        gap: Mean gap of the final certificates; None without certificates.
+        gap: Mean gap of the final certificates, each of which holds with probability 1 − δ; None without certificates.
         certified: Curves of the lower and the upper bound of the certificates, or None.
         truths_inside: Number of seeds of which all certificates held: V*(s0) was at most the upper bound and the value
             of the played policy at least the lower bound; 0 without certificates.

@@ -103,6 +103,11 @@ class Experiment:
         text = json.dumps(counted, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
+    @property
+    def imports_code(self) -> bool:
+        """Whether a cell refers to code of a user, which is imported only with permission."""
+        return any(cell.references for cell in self.cells)
+
     def to_json(self) -> str:
         """Return the experiment as JSON."""
         return json.dumps(asdict(self), allow_nan=False)

@@ -91,7 +91,7 @@ def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, 
     if isinstance(given, Mapping):
         try:
             text = json.dumps(given, indent=1, allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise SpecError(f"spec must contain plain numbers and text only ({error})") from error
         return "spec", text, json.loads(text), {}
     path = Path(given)
@@ -171,7 +171,10 @@ def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationErro
     # A misspelt key is reported before the key that is missing because of it.
     first = sorted(error.errors(), key=lambda e: e["type"] == "missing")[0]
     path = tuple(first["loc"])
-    received = repr(first.get("input"))
+    try:
+        received = repr(first.get("input"))
+    except RecursionError:  # lists in lists, deeper than Python can show
+        received = f"a deeply nested {type(first['input']).__name__}"
     short = received if len(received) <= 60 else received[:57] + "…"
     words = {
         "extra_forbidden": "is not a key of a spec",

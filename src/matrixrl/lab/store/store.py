@@ -209,7 +209,7 @@ class Store:
     @property
     def resume_command(self) -> str:
         """Command that continues the experiment."""
-        trust = ["--trust-code"] if any(cell.references for cell in self.experiment.cells) else []
+        trust = ["--trust-code"] if self.experiment.imports_code else []
         return shlex.join(["matrixrl", "resume", str(self.folder), *trust])
 
     def changed_versions(self) -> dict[str, tuple[str, str]]:

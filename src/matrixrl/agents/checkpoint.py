@@ -49,6 +49,7 @@ _ENTRIES: dict[str, Any] = {
     "compiled": (bool, type(None)),
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
+    "refutation": (str, type(None)),
     "problem": dict,
     "episodes": list,
 }
@@ -78,6 +79,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
+        "refutation": algorithm.refutation(),
         "problem": problem_header,
         "episodes": [episode_header(episode) for episode in agent.open_episodes],
     }
@@ -255,6 +257,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = header["selection"]
+    if header["refutation"] is not None:
+        agent.algorithm.note_refutation(header["refutation"])
     for i, saved in enumerate(header["episodes"]):
         own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
         agent._open.append(restore_episode(agent, saved, own, plan))

@@ -13,7 +13,7 @@ from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
-from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, shown
+from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, optional_flag, shown
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
@@ -89,6 +89,7 @@ class Agent:
         **settings: Any,
     ) -> None:
         flag("trust_code", trust_code)
+        compiled = optional_flag("compiled", compiled)
         refuse_env_settings(problem, settings, setting_names(algorithm))
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
@@ -275,7 +276,7 @@ class Agent:
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
         if callback is not None:
-            function("callback", callback, remedy="Give a function of an Episode, or leave it out.")
+            function("callback", callback, of=1, remedy="Give a function of an Episode, or leave it out.")
         flag("certify", certify)
         flag("progress", progress)
         if until_gap is not None:
@@ -324,6 +325,7 @@ class Agent:
             algorithm: An algorithm of a user's own that the agent was made with, not started.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
+        compiled = optional_flag("compiled", compiled)
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"

@@ -15,7 +15,7 @@ from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.registry import saved_class
 from matrixrl.archive import read_archive, refusing, write_archive
-from matrixrl.checks import fail, index, integer
+from matrixrl.checks import fail, index, integer, shown
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi, TablePhi
@@ -106,7 +106,7 @@ def load_agent(
         _check_objects({}, objects)  # they are part of the algorithm that was given
     else:
         if algorithm is not None:
-            fail("algorithm", "must be left out: the file names it", repr(algorithm), "Load without it.")
+            fail("algorithm", "must be left out: the file names it", shown(algorithm), "Load without it.")
         _check_objects(saved[1], objects)
     with refusing(source):
         if kind is not None:
@@ -138,7 +138,7 @@ def _own_algorithm(name: str, given: Startable | None, problem: Problem) -> Algo
     chosen = given.form_for(problem) if isinstance(given, Startable) else None
     if chosen is None or chosen.name != name:
         what = f"the algorithm {name!r} that it was saved with (no file holds code)"
-        fail("algorithm", f"must be {what}", repr(given), "Pass it to load.")
+        fail("algorithm", f"must be {what}", shown(given), "Pass it to load.")
     return chosen
 
 
@@ -156,9 +156,9 @@ def _check_objects(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         if name not in wanted or name not in given:
             if name in wanted:
                 fail(name, f"must be passed to load, as the agent was made with {wanted[name]}", None, "Pass the same.")
-            fail(name, "must be left out, as the agent was made without one", given[name], "Leave it out of load.")
+            fail(name, "must be left out, as the agent was made without one", shown(given[name]), "Leave it out of load.")
         if plain_value(given[name]) != wanted[name] and ":" in str(wanted[name]):
-            fail(name, f"must be the one that the agent was made with, {wanted[name]}", given[name], "Pass it.")
+            fail(name, f"must be the one that the agent was made with, {wanted[name]}", shown(given[name]), "Pass it.")
 
 
 def _library_algorithm(kind: type[Algorithm], plain: Mapping[str, Any], objects: Mapping[str, Any]) -> Algorithm:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, flag, shown
+from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
@@ -98,7 +98,8 @@ def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool
         fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")
     next_obs, reward, terminated, truncated, _ = answer
     if isinstance(reward, (bool, np.bool_)) or (isinstance(reward, np.ndarray) and reward.size == 1):
-        reward = float(np.asarray(reward).item())
+        numbers = real_numbers(reward).ravel()
+        reward = float(numbers[0]) if len(numbers) else reward
     remedy = "env.step returns it."
     return next_obs, reward, flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
 from matrixrl.algorithms.registry import split_features
-from matrixrl.checks import fail, fits_memory, flag, function, integer, shown
+from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -111,6 +111,7 @@ class Simulation:
         checked_sizes(self.total, len(self.seeds))
         for name, value in (("certify", certify), ("measure_regret", measure_regret), ("trust_code", trust_code)):
             flag(name, value)
+        compiled = optional_flag("compiled", compiled)
         self.env_settings = dict(env_settings or {})
         settings, maps = split_features(settings, trust_code=trust_code)
         options |= maps
@@ -209,7 +210,7 @@ class Simulation:
         title = label or f"{self.agent} on {self.problem.name}"
         flag("progress", progress)
         if callback is not None:
-            function("callback", callback, remedy="Give a function of the number of episodes, or leave it out.")
+            function("callback", callback, of=1, remedy="Give a function of the number of episodes, or leave it out.")
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
             if not self._is_prepared:

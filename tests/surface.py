@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from dataclasses import fields
 from functools import cache
@@ -75,9 +74,23 @@ def values():
         np.full((3, 2), 2**63, dtype=np.uint64),
         np.zeros(3, dtype=[("a", float)]),
     ]
-    scalars = [np.int64(-1), np.float32("nan"), np.bool_(True), np.str_("x"), np.uint64(2**64 - 1), np.datetime64("NaT")]
+    scalars = [
+        np.int64(-1),
+        np.float32("nan"),
+        np.bool_(True),
+        np.str_("x"),
+        np.uint64(2**64 - 1),
+        np.datetime64("NaT"),
+    ]
     others = [object(), Opaque(), Unprintable(), object, int, lambda: None, lambda *_: None, Path("no/such/file")]
-    more = [sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(3) * 1j), NotImplemented, Ellipsis, slice(2), ValueError("x")]
+    more = [
+        sparse.csr_array(np.eye(3)),
+        sparse.csr_array(np.eye(3) * 1j),
+        NotImplemented,
+        Ellipsis,
+        slice(2),
+        ValueError("x"),
+    ]
     worlds = [Features(np.ones((3, 2, 1)), np.ones((3, 1))), Task(R, 2), FiniteMDP(P, R, 2), np.random.default_rng(0)]
     return [*plain, *odd, *containers, *nested, *arrays, *scalars, *others, *more, *worlds]
 
@@ -127,7 +140,7 @@ def agent(**options):
 @cache
 def saved():
     folder = tempfile.mkdtemp()
-    path = os.path.join(folder, "agent")
+    path = str(Path(folder) / "agent")
     agent().save(path)
     return path
 
@@ -228,7 +241,18 @@ def calls():
         found[f"FiniteMDP({name})"] = option(mdp, name)
         if name not in ("transitions", "noisy_rewards"):
             found[f"Task({name})"] = option(lambda **o: Task(**{"reward": R, "horizon": 3, **o}), name)
-    for name in ("phi", "psi", "sampler", "n_actions", "horizon", "reward", "reward_range", "start", "end_state", "env"):
+    for name in (
+        "phi",
+        "psi",
+        "sampler",
+        "n_actions",
+        "horizon",
+        "reward",
+        "reward_range",
+        "start",
+        "end_state",
+        "env",
+    ):
         found[f"FunctionalTask({name})"] = option(line, name)
     for name in ("phi", "psi", "sampler", "reward"):
         found[f"FunctionalTask({name} returns)"] = lambda v, name=name: line(**{name: lambda *_: v})
@@ -256,8 +280,8 @@ def calls():
     found["as_kernel(value)"] = lambda v: as_kernel(v)(points, points)
     found["kernel returns"] = lambda v: kernel_features(points, 2, k_phi=lambda *_: v)
     found["kernel of vectors returns"] = lambda v: KernelMatrixRL(Vectors(), kernel=lambda *_: v, seed=0).learn(1)
-    found["phi returns"] = lambda v: MatrixRL(mdp(), phi=lambda task: v, seed=0)
-    found["psi returns"] = lambda v: MatrixRL(mdp(), psi=lambda task: v, seed=0)
+    found["phi returns"] = lambda v: MatrixRL(mdp(), phi=lambda _: v, seed=0)
+    found["psi returns"] = lambda v: MatrixRL(mdp(), psi=lambda _: v, seed=0)
     for name in ("reset", "step", "obs", "next_obs", "reward", "terminated", "truncated", "info"):
         found[f"env returns {name}"] = lambda v, name=name: MatrixRL(
             Answering(**{name: v}), known_reward=False, seed=0
@@ -285,5 +309,3 @@ def _vectors_answering(name, value):
 
     first = {"obs": np.zeros(1), "next_obs": np.zeros(1)}
     return Odd(**{**first, name: value})
-
-

@@ -40,13 +40,14 @@ QUIET = settings(
 
 def accepts_or_refuses(name, value):
     """Call with a value; nothing but an error of the library, or a word about an unknown keyword, may come back."""
+    words = "accepted"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             CALLS[name](value)
     except MatrixRLError as error:
-        assert str(error).strip(), f"{name} refuses without a word"
-        assert len(str(error)) < 2000, f"{name} refuses with {len(str(error))} characters"
+        words = str(error)
+    assert 0 < len(words.strip()) < 2000
 
 
 @QUIET
@@ -64,7 +65,9 @@ def test_drawn_values(name, value):
 OPTIONS = ["env", "-n", "-k", "--seed", "--set", "--agent-set", "--agent", "--out", "--record"]
 WORDS = st.one_of(
     st.text(max_size=10),
-    st.sampled_from(["", "0", "-1", "9" * 20, "1e9", "nan", "a=b", "n_states=-1", "n_states=9e99", "radius=[", "x=1,2"]),
+    st.sampled_from(
+        ["", "0", "-1", "9" * 20, "1e9", "nan", "a=b", "n_states=-1", "n_states=9e99", "radius=[", "x=1,2"]
+    ),
     st.tuples(st.sampled_from(["n_states", "horizon", "delta", "ridge", "preset", "columns"]), st.text(max_size=6)).map(
         "=".join
     ),

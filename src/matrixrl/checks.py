@@ -62,7 +62,7 @@ def _as_text(received: object) -> str:
     """Return what was received as text, also if its class cannot be printed."""
     try:
         return str(received)
-    except Exception:  # of a user's class
+    except Exception:  # noqa: BLE001  # of a user's class
         return shown(received)
 
 
@@ -70,7 +70,7 @@ def shown(value: object) -> str:
     """Return a value as text for a message, shortened if it is long."""
     try:
         text = repr(value)
-    except Exception as error:  # of a user's class
+    except Exception as error:  # noqa: BLE001  # of a user's class
         text = f"a {type(value).__name__} whose repr fails ({type(error).__name__})"
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
@@ -232,7 +232,7 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     results whatever the memory layout of `value`.
     """
     if np.ma.is_masked(value):
-        fail(argument, "must not have masked entries", f"{np.ma.count_masked(value)} of them", "Fill them.")
+        fail(argument, "must not have masked entries", shown(value), "Fill or remove them.")
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "fiub":

@@ -26,6 +26,7 @@ __all__ = ["Agent"]
 
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
+
 class Agent:
     """One learner on one problem.
 
@@ -329,8 +330,12 @@ class Agent:
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"
-                fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
-        return load_agent(cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
+                fail(
+                    name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
+                )
+        return load_agent(
+            cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects
+        )
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""

@@ -156,7 +156,9 @@ def _check_objects(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         if name not in wanted or name not in given:
             if name in wanted:
                 fail(name, f"must be passed to load, as the agent was made with {wanted[name]}", None, "Pass the same.")
-            fail(name, "must be left out, as the agent was made without one", shown(given[name]), "Leave it out of load.")
+            fail(
+                name, "must be left out, as the agent was made without one", shown(given[name]), "Leave it out of load."
+            )
         if plain_value(given[name]) != wanted[name] and ":" in str(wanted[name]):
             fail(name, f"must be the one that the agent was made with, {wanted[name]}", shown(given[name]), "Pass it.")
 

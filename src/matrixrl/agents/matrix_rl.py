@@ -13,6 +13,7 @@ from matrixrl.records import FloatArray
 
 __all__ = ["KernelMatrixRL", "MatrixRL"]
 
+
 class MatrixRL(Agent):
     """Learns a problem with optimism over a matrix confidence set (UC-MatrixRL, YW19 Algorithm 1).
 

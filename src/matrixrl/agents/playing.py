@@ -84,7 +84,7 @@ def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
 
 def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
     """Reset an environment and return its first observation, as it was then."""
-    answer = env.reset(seed=seed)
+    answer: Any = env.reset(seed=seed)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
     return _kept(answer[0])
@@ -92,7 +92,7 @@ def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
 
 def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool]:
     """Take an action and return next observation, reward, terminated and truncated, checked as far as they can be."""
-    answer = env.step(action)
+    answer: Any = env.step(action)
     if not isinstance(answer, tuple) or len(answer) != 5:
         rule = "must return (observation, reward, terminated, truncated, info)"
         fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")

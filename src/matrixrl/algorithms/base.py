@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ _OUTSIDE = "outside_rewards"
 _PROGRESS = ("episode", "n_plans", "streams")
 
 
-class OutsideRewards(NamedTuple):
+@dataclass(frozen=True)
+class OutsideRewards:
     """Rewards outside the declared range that an algorithm learned from.
 
     Attributes:

@@ -14,10 +14,18 @@ from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMat
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
-from matrixrl.settings import Settings
 from matrixrl.references import is_reference, load_reference
+from matrixrl.settings import Settings
 
-__all__ = ["ALGORITHMS", "OBJECT_SETTINGS", "algorithm_class", "make_algorithm", "setting_names", "split_features", "with_objects"]
+__all__ = [
+    "ALGORITHMS",
+    "OBJECT_SETTINGS",
+    "algorithm_class",
+    "make_algorithm",
+    "setting_names",
+    "split_features",
+    "with_objects",
+]
 
 ALGORITHMS: dict[str, type[Startable]] = {
     UCMatrixRL.name: UCMatrixRL,
@@ -30,7 +38,6 @@ _OBJECT_CLASSES: dict[str, type[Any]] = {"set": ConfidenceSet, "radius": Radius}
 _FEATURE_SETTINGS = ("phi", "psi", "psi_pinv")
 OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi", "points")
 """Settings that may be objects, which no file holds."""
-
 
 
 def make_algorithm(
@@ -53,7 +60,9 @@ def make_algorithm(
     given = with_objects(settings or {}, trust_code=trust_code)
     if isinstance(agent, Startable):
         if given:
-            fail(_first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them.")
+            fail(
+                _first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them."
+            )
         return copy.deepcopy(agent)
     made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:

@@ -23,10 +23,10 @@ def parse_path(text: str) -> Path:
 
 
 def as_text(value: object) -> str:
-    """Return a value as text for Rich in which markup and control characters of a name or path have no effect.
+    r"""Return a value as text for Rich in which markup and control characters of a name or path have no effect.
 
-    >>> as_text("[red]name\\x1b[2J")
-    '\\\\[red]name�\\\\[2J'
+    >>> as_text("[red]name\x1b[2J")
+    '\\[red]name�[2J'
     """
     return escape("".join(c if c.isprintable() or c == " " else "�" for c in str(value)))
 

@@ -39,7 +39,11 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
                 remedy = space_remedy("action", space)
             fail("env", "must have continuous actions with bounds", space, remedy)
         count = integer(
-            "points", points, low=2, high=10_000, remedy="Give the number of points along each coordinate of the action."
+            "points",
+            points,
+            low=2,
+            high=10_000,
+            remedy="Give the number of points along each coordinate of the action.",
         )
         total = float(count) ** int(np.prod(space.shape))
         if total > 10_000:

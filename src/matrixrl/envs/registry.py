@@ -17,7 +17,15 @@ from matrixrl.references import is_reference, load_reference, refuse_untrusted
 if TYPE_CHECKING:
     from matrixrl.problems import MDPEnv, Problem
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "checked_settings", "make", "open_problem", "refuse_env_settings", "register_all"]
+__all__ = [
+    "ENVIRONMENTS",
+    "EnvEntry",
+    "checked_settings",
+    "make",
+    "open_problem",
+    "refuse_env_settings",
+    "register_all",
+]
 
 
 @dataclass(frozen=True, slots=True)

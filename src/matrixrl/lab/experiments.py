@@ -83,11 +83,12 @@ def run_experiment(
 
 def _failure_words(store: Store, outcome: Outcome) -> str:
     """Return which cells failed, why, and how to see more of it."""
-    reasons = {}
+    reasons: dict[int, tuple[tuple[int, ...], str]] = {}
     for number, seeds, reason in outcome.failed:
         reasons.setdefault(number, (seeds, reason))
     shown = [
-        f"{store.experiment.cells[number].id} (seed {seeds[0]}): {reason}" for number, (seeds, reason) in reasons.items()
+        f"{store.experiment.cells[number].id} (seed {seeds[0]}): {reason}"
+        for number, (seeds, reason) in reasons.items()
     ]
     more = "" if len(shown) <= _SHOWN_FAILURES else f"; and {len(shown) - _SHOWN_FAILURES} more"
     cell = store.experiment.cells[outcome.failed[0][0]]

@@ -115,8 +115,8 @@ def low_rank(
     flag("orthonormal", orthonormal)
     spread = number("concentration", concentration, low=0.0, high=1e6, open_ends=True, remedy="Try 1.0.")
     numbers = n_states * (n_actions * (d + 1.0) + 3.0 * wide) + d * wide
-    sizes = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
-    fits_memory("n_states, n_actions, d and d_psi", numbers, sizes, remedy="Make one of them smaller.")
+    received = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
+    fits_memory("n_states, n_actions, d and d_psi", numbers, received, remedy="Make one of them smaller.")
     rng = generator(seed, "problem")
     phi = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
     core = rng.dirichlet(np.ones(wide), size=d)

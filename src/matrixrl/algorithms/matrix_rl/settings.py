@@ -36,7 +36,9 @@ def _set(name: str, value: Any) -> str | ConfidenceSet:
 
 def _radius(name: str, value: Any) -> str | Radius:
     made = value() if isinstance(value, type) and issubclass(value, Radius) else value
-    remedy = 'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    remedy = (
+        'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    )
     return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 
@@ -145,7 +147,7 @@ class MatrixRLSettings(Settings):
         if largest / ridge < _SMALLEST_RATIO:
             fail(
                 "phi",
-                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; nothing would be learned)",
+                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; data would not count)",
                 f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
                 f"Multiply the features by {largest**-0.5:.3g}, or pass ridge={largest:.3g}.",
             )

@@ -15,8 +15,8 @@ from typing import Any, Protocol, get_args
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.interrupts import ignoring_interrupts
-from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
+from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]

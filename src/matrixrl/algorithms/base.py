@@ -53,7 +53,8 @@ class OutsideRewards:
         what = f"{self.count} reward{'s' * (self.count > 1)} outside the declared range [{low:g}, {high:g}]"
         since = f"the first in episode {self.first_episode}"
         if problem.reward_outside == "clip":
-            return f"{what} ({since}) were clipped: the bounds hold for the clipped rewards, not for those earned"
+            verb = "were" if self.count > 1 else "was"
+            return f"{what} ({since}) {verb} clipped: the bounds hold for the clipped rewards, not for those earned"
         now = problem.task.reward_range or self.declared
         return (
             f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "

@@ -51,9 +51,7 @@ def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."
-        ),
+        typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."),
     ] = None,
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", help="Number of episodes, in place of the spec's.")

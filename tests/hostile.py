@@ -421,6 +421,10 @@ def endless_directory(data, rng, _):
     entries = (_ENTRY.pack(*fields) + b"a") * int(rng.choice([10**5, 3 * 10**5]))
     last = list(_END.unpack_from(data, end))
     last[5] = end - start + len(entries)
+    if rng.random() < 0.5:
+        entries = (_ENTRY.pack(*fields) + b"a") * 60_000
+        last[3] = last[4] = len(places) + 60_000
+        last[5] = end - start + len(entries)
     return resealed(data[:end] + entries + _END.pack(*last) + data[end + _END.size :])
 
 

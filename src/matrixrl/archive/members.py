@@ -106,7 +106,7 @@ def _check_directory(file: IO[bytes], source: str, comment_size: int) -> None:
 
 
 def _before_large_records(file: IO[bytes], source: str, size: int, end: int, directory: int) -> int:
-    """Return where the directory ends: before the records of a large zip file, which must say what the last one says."""
+    """Return where the directory ends: before the records of a large zip file, which must say the same."""
     at = end - _LOCATOR.size
     if at < 0:
         return end

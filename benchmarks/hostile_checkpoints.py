@@ -95,6 +95,7 @@ class AgentTarget:
 
     @staticmethod
     def play_on(agent: Any) -> None:
+        agent.algorithm.use_compiled(False)  # loading the loops takes longer than all files of an agent
         for episode in agent.open_episodes:
             play_randomly(agent, episode, np.random.default_rng(0))
             episode.end() if episode.stage else episode.abandon()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,15 +18,25 @@ __all__ = [
     "choice",
     "distributions",
     "fail",
+    "file_path",
     "finite",
+    "fits_memory",
+    "flag",
+    "function",
     "index",
     "integer",
     "number",
+    "real_numbers",
     "shaped",
     "show_where",
+    "shown",
     "within",
 ]
 
+LARGEST_INTEGER = 2**63 - 1
+"""Largest whole number that arrays, files and stores can hold."""
+
+_SHOWN = 80  # characters of a value in a message
 _SHOWN_NAMES = 30  # longer lists, such as the environments of Gymnasium, are shortened in messages
 
 
@@ -45,13 +56,74 @@ def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
     raise InvalidInput(f"{argument} {rule}; got {received}. {remedy}")
 
 
-def integer(argument: str, value: object, *, low: int, remedy: str) -> int:
-    """Return `value` as an int that is at least `low`."""
+def shown(value: object) -> str:
+    """Return a value as text for a message, shortened if it is long."""
+    try:
+        text = repr(value)
+    except Exception as error:  # of a user's class
+        text = f"a {type(value).__name__} whose repr fails ({type(error).__name__})"
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def integer(argument: str, value: object, *, low: int, high: int = LARGEST_INTEGER, remedy: str) -> int:
+    """Return `value` as an int in low … high."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        fail(argument, "must be a whole number", repr(value), remedy)
+        fail(argument, "must be a whole number", shown(value), remedy)
     if int(value) < low:
-        fail(argument, f"must be at least {low}", int(value), remedy)
+        fail(argument, f"must be at least {low}", shown(int(value)), remedy)
+    if int(value) > high:
+        fail(argument, f"must be at most {high}", shown(int(value)), remedy)
     return int(value)
+
+
+def flag(argument: str, value: object, *, remedy: str = "Pass one of them.") -> bool:
+    """Return `value` as a bool; only True and False are accepted, also those of NumPy."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, (bool, np.bool_)):
+        fail(argument, "must be true or false", shown(value), remedy)
+    return bool(value)
+
+
+def function(argument: str, value: Any, *, remedy: str) -> Callable[..., Any]:
+    """Return `value` if it can be called."""
+    if not callable(value):
+        fail(argument, "must be a function", shown(value), remedy)
+    called: Callable[..., Any] = value
+    return called
+
+
+def file_path(argument: str, value: object) -> str:
+    """Return the path of a file or directory as text; the empty path is refused."""
+    if not isinstance(value, (str, os.PathLike)):
+        fail(argument, "must be a path", shown(value), "Give text or a pathlib.Path.")
+    path = os.fspath(value)
+    if not isinstance(path, str) or not path.strip() or "\0" in path:
+        fail(argument, "must be a path that is not empty", shown(path), "Give text or a pathlib.Path.")
+    return path
+
+
+def installed_memory() -> float:
+    """Return the memory of this machine in bytes; infinity if the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf
+
+
+def fits_memory(argument: str, n_numbers: float, received: object, *, remedy: str) -> None:
+    """Raise `InvalidInput` if so many numbers of 8 bytes are more than the memory of this machine.
+
+    Args:
+        argument: Name of the argument that sets the size.
+        n_numbers: Number of float64 numbers that will be stored at least.
+        received: What was received.
+        remedy: Sentence that tells the user what to do.
+    """
+    if 8.0 * n_numbers > installed_memory():
+        need = f"{8.0 * n_numbers / 1e9:,.3g} GB of memory"
+        fail(argument, f"must fit in memory ({installed_memory() / 1e9:,.3g} GB)", f"{received}: {need}", remedy)
 
 
 def number(
@@ -63,9 +135,11 @@ def number(
     open_ends: bool = False,
     remedy: str,
 ) -> float:
-    """Return `value` as a finite float in [low, high], or (low, high) with `open_ends`."""
+    """Return `value` as a finite float in [low, high], or (low, high) with `open_ends`; 0-d arrays are accepted."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        fail(argument, "must be a number", repr(value), remedy)
+        fail(argument, "must be a number", shown(value), remedy)
     try:
         x = float(value)
     except OverflowError:
@@ -87,15 +161,21 @@ def index(argument: str, value: object, *, size: int, first: int = 0, remedy: st
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        fail(argument, "must be a whole number", repr(value), remedy)
+        fail(argument, "must be a whole number", shown(value), remedy)
     i = int(value)
     if not first <= i < first + size:
-        fail(argument, f"must be in {first} … {first + size - 1}", i, remedy)
+        fail(argument, f"must be in {first} … {first + size - 1}", shown(i), remedy)
     return i
 
 
-def choice(argument: str, value: object, options: Iterable[str]) -> str:
+def choice(argument: str, value: object, options: Iterable[str], *, remedy: str | None = None) -> str:
     """Return `value` if it is one of `options`, else raise `UnknownName` with the nearest option in the message.
+
+    Args:
+        argument: Name of the argument.
+        value: What was received.
+        options: Names that are accepted.
+        remedy: Sentence for a value without a similar name.
 
     >>> choice("set", "normalized", ["frobenius", "normalised"])
     Traceback (most recent call last):
@@ -103,15 +183,24 @@ def choice(argument: str, value: object, options: Iterable[str]) -> str:
     Did you mean 'normalised'?
     """
     names = list(options)
+    if not isinstance(value, str):
+        raise UnknownName(f"{argument} must be one of {_some(names, '')}; got {shown(value)}. {remedy or _PICK}")
     if value in names:
-        return str(value)
+        return value
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else "Pick one of those names."
-    shown = ", ".join(names)
-    if len(names) > _SHOWN_NAMES:
-        some = difflib.get_close_matches(str(value), names, n=5, cutoff=0.0)
-        shown = f"{len(names)} names, such as {', '.join(some)}"
-    raise UnknownName(f"{argument} must be one of {shown}; got {value!r}. {hint}")
+    hint = f"Did you mean '{near[0]}'?" if near else remedy or _PICK
+    raise UnknownName(f"{argument} must be one of {_some(names, value)}; got {shown(value)}. {hint}")
+
+
+_PICK = "Pick one of those names."
+
+
+def _some(names: list[str], value: str) -> str:
+    """Return all names, or those that are nearest to a value if there are many."""
+    if len(names) <= _SHOWN_NAMES:
+        return ", ".join(names)
+    nearest = difflib.get_close_matches(value, names, n=5, cutoff=0.0)
+    return f"{len(names)} names, such as {', '.join(nearest)}"
 
 
 def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
@@ -120,15 +209,16 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     The result is a copy in C order, so later changes of `value` have no effect, and equal entries give bitwise equal
     results whatever the memory layout of `value`.
     """
+    if np.ma.is_masked(value):
+        fail(argument, "must not have masked entries", f"{np.ma.count_masked(value)} of them", "Fill them.")
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "fiub":
             raise TypeError(f"entries of type {given.dtype}")
         array = np.array(given, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{argument} must be an array of numbers; got {type(value).__name__} ({error}). {remedy}"
-        ) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        words = f"{type(value).__name__} ({' '.join(str(error).split())})"
+        raise InvalidInput(f"{argument} must be an array of numbers; got {words}. {remedy}") from error
     wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
     fits = array.ndim == len(shape) and all(
         have >= 1 if want is None else have == want for have, want in zip(array.shape, shape, strict=True)
@@ -140,10 +230,12 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
 
 def real_numbers(value: object) -> NDArray[np.float64]:
     """Return the result of a user's function as a float64 array, or an empty array if it is not real numbers."""
+    if np.ma.is_masked(value):
+        return np.empty(0)
     try:
         raw = np.asarray(value)
         return raw.astype(np.float64) if raw.dtype.kind in "biuf" else np.empty(0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.empty(0)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 __all__ = [
     "CheckpointError",
     "CheckpointMismatch",
+    "ExperimentFailed",
     "InvalidInput",
     "MatrixRLError",
+    "MatrixRLWarning",
     "MissingExtra",
     "OutputExists",
     "ProtocolError",
@@ -19,6 +21,10 @@ __all__ = [
 
 class MatrixRLError(Exception):
     """Base class of all exceptions that the library raises."""
+
+
+class MatrixRLWarning(UserWarning):
+    """Something that was given is used in a weaker form than the user may expect; the message says which."""
 
 
 class InvalidInput(MatrixRLError, ValueError):
@@ -59,3 +65,7 @@ class SpecError(InvalidInput):
 
 class StoreError(MatrixRLError):
     """A store of results is damaged, of a newer format, of another experiment, in use, or cannot be written."""
+
+
+class ExperimentFailed(MatrixRLError):
+    """Some cells of an experiment failed; the others are stored."""

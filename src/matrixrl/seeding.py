@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, fits_memory, integer
 
 __all__ = [
     "Stream",
@@ -27,6 +27,7 @@ __all__ = [
 Stream = Literal["env", "agent", "ties", "sampling", "problem"]
 _STREAM_KEYS: dict[Stream, int] = {"env": 0, "agent": 1, "ties": 2, "sampling": 3, "problem": 4}
 _WORD = (1 << 64) - 1
+_NUMBERS_PER_SEED = 200  # of random generators, in numbers of 8 bytes
 _WORDS = 6  # of a PCG64 state: two of 128 bits, a flag and a buffered number
 
 
@@ -58,7 +59,9 @@ def fresh_seed() -> int:
 def seed_list(seed: int, count: int) -> list[int]:
     """Return the `count` consecutive seeds that start at `seed`."""
     first = integer("seed", seed, low=0, remedy="Give a whole number such as 0.")
-    n = integer("seeds", count, low=1, remedy="Ask for at least one seed.")
+    n = integer("seeds", count, low=1, remedy="Give a number of seeds, or a list of them.")
+    integer("seed", first + n - 1, low=0, remedy="Give a smaller first seed.")
+    fits_memory("seeds", _NUMBERS_PER_SEED * n, f"{n:,} seeds", remedy="Play fewer seeds at a time.")
     return list(range(first, first + n))
 
 

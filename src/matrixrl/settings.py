@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
 
-from matrixrl.checks import choice, fail, integer, number
-from matrixrl.errors import InvalidInput
+from matrixrl.checks import choice, flag, integer, number, shown
+from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.references import reference_of
 
 __all__ = [
@@ -36,6 +36,15 @@ __all__ = [
 T = TypeVar("T")
 Check = Callable[[str, Any], Any]
 """(name of the setting, value) → the value to keep; raises `InvalidInput`."""
+
+_NO_DISCOUNT = "Episodes have a fixed number of steps and rewards are not discounted: set horizon=… instead."
+_ELSEWHERE = {
+    "features": "Pass phi=… and psi=…, such as phi=features.phi and psi=features.psi.",
+    "discount": _NO_DISCOUNT,
+    "gamma": _NO_DISCOUNT,
+    "algorithm": "Name another algorithm as the second argument of matrixrl.Agent, or as agent=… of run_seeds.",
+}
+"""Advice for names that users of other libraries expect."""
 
 _REMEDY = "Leave it out for the value of the preset."
 
@@ -61,13 +70,6 @@ def whole(*, low: int = 1, remedy: str = _REMEDY) -> Callable[[str, Any], int]:
 def one_of(options: Iterable[str]) -> Callable[[str, Any], str]:
     """Return a check for a name among `options`."""
     return lambda name, value: choice(name, value, options)
-
-
-def flag(name: str, value: Any) -> bool:
-    """Check a truth value."""
-    if not isinstance(value, bool):
-        fail(name, "must be true or false", repr(value), "Pass one of them.")
-    return value
 
 
 def optional(check: Check) -> Check:
@@ -109,6 +111,8 @@ class Settings:
         """Start from the preset and let every explicit setting win; None means not given."""
         chosen = {key: value for key, value in given.items() if value is not None}
         for key in chosen:
+            if key not in cls.names() and key in _ELSEWHERE:
+                raise UnknownName(f"{key} is not an agent setting; got {shown(chosen[key])}. {_ELSEWHERE[key]}")
             choice("agent setting", key, cls.names())
         if not cls.PRESETS:
             return cls(**chosen)

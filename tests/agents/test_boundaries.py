@@ -78,6 +78,8 @@ def test_an_unannounced_truncation_is_not_taken_for_the_end():
             obs, reward, terminated, _, info = self.env.step(action)
             return obs, reward, terminated, True, info
 
+        keeps_table = True
+
     agent = MatrixRL(Short(make("river-swim")), seed=0)
     with pytest.raises(ProtocolError, match="truncated an episode after 1 steps"):
         agent.learn(1)
@@ -218,7 +220,7 @@ def test_foreign_tables_are_checked():
     shifted = Odd()
     shifted.observation_space = gym.spaces.Discrete(2, start=1)
     shifted.P = {s: {0: [(1.0, 0, 0.0, False)]} for s in range(2)}
-    with pytest.raises(InvalidInput, match="must number states and actions from 0"):
+    with pytest.raises(InvalidInput, match="must be dictionaries with the numbers of observation_space"):
         MatrixRL(shifted, horizon=3)
     with pytest.raises(InvalidInput, match="reward must lie in"):
         MatrixRL(gym.make("FrozenLake-v1"), horizon=3, reward_range=(0.0, 0.5))

@@ -158,7 +158,7 @@ def test_callback_sees_every_episode_and_can_stop():
 
 def test_an_error_in_the_environment_leaves_the_agent_after_the_last_whole_episode():
     class Broken(MDPEnv):
-        count = 0
+        count, keeps_table = 0, True
 
         def step(self, action):
             Broken.count += 1
@@ -211,7 +211,7 @@ def test_bad_settings(settings, words):
 
 
 def test_bad_problems_and_calls():
-    with pytest.raises(InvalidInput, match="problem must be a Gymnasium environment"):
+    with pytest.raises(InvalidInput, match="problem must be the name of an environment, a Gymnasium environment"):
         MatrixRL(3)
     with pytest.raises(InvalidInput, match="Did you mean 'river-swim'"):
         MatrixRL("river-swin")

@@ -12,8 +12,9 @@ from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.checks import fail, index, integer, number
-from matrixrl.envs import open_problem
+from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
+from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, shown
+from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
@@ -23,6 +24,7 @@ from matrixrl.seeding import fresh_seed
 
 __all__ = ["Agent"]
 
+_NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 class Agent:
     """One learner on one problem.
@@ -49,10 +51,14 @@ class Agent:
         reward_range: Declared range of rewards, for environments that are not ours.
         env_settings: Settings of an environment given by name.
         measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
+        reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
+            the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
+            what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
+        settings: Settings of an algorithm given by name.
 
     >>> from matrixrl.algorithms.baselines import PSRL
     >>> agent = Agent("river-swim", PSRL(preset="tuned"), seed=0)
@@ -76,11 +82,15 @@ class Agent:
         reward_range: tuple[float, float] | None = None,
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
+        reward_outside: str = "error",
         seed: int | None = None,
         compiled: bool | None = None,
         trust_code: bool = False,
+        **settings: Any,
     ) -> None:
-        unstarted = make_algorithm(algorithm, trust_code=trust_code)
+        flag("trust_code", trust_code)
+        refuse_env_settings(problem, settings, setting_names(algorithm))
+        unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
             problem,
             env_settings,
@@ -93,6 +103,7 @@ class Agent:
             reward_range=reward_range,
             known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
+            reward_outside=reward_outside,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled)
@@ -116,6 +127,7 @@ class Agent:
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
+        self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
     @property
@@ -155,11 +167,17 @@ class Agent:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, else why not."""
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        return self._algorithm.guarantee
+        words = self._algorithm.outside_words or self._algorithm.guarantee
+        return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
@@ -201,6 +219,10 @@ class Agent:
         if (stage is None) == (episode is None):
             received = "neither" if stage is None else "both"
             fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
+        if episode is not None and not any(episode is one for one in self._open):
+            received = "one that was ended, abandoned or begun by another agent"
+            what = received if isinstance(episode, OpenEpisode) else shown(episode)
+            fail("episode", "must be an open episode of this agent", what, "Such as agent.begin_episode().")
         h = episode.stage if episode is not None else stage
         h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
         state = np.asarray(self.problem.state("obs", obs))
@@ -225,6 +247,8 @@ class Agent:
     def _certificate_of(self, plan: Any) -> Certificate:
         bounds = self._algorithm.certify(plan, self._first_states())
         words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
+        words = self._algorithm.outside_words or words
+        words = self._selection or words if words is True else words
         return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
 
     def learn(
@@ -257,6 +281,11 @@ class Agent:
         if self._open:
             raise ProtocolError("learn was called while an episode is open; end it first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
+        fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
+        if callback is not None:
+            function("callback", callback, remedy="Give a function of an Episode, or leave it out.")
+        flag("certify", certify)
+        flag("progress", progress)
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
         certifies = certify or until_gap is not None
@@ -277,7 +306,7 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
-        save_agent(self, path)
+        save_agent(self, file_path("path", path))
 
     @classmethod
     def load(
@@ -299,16 +328,20 @@ class Agent:
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
             phi: A user's own feature map that the agent was made with, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ as a feature map or an (S, d_psi) array, if it was a function.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.
             trust_code: Whether the file, or the name of an environment, may import code. A class that the file names
                 and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
+        for name, value in objects.items():
+            if name not in OBJECT_SETTINGS:
+                rule = "must be left out, as it is saved with the agent"
+                fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
         return load_agent(
             cls,
-            path,
+            file_path("path", path),
             env,
             phi=phi,
             psi=psi,
@@ -349,12 +382,22 @@ class Agent:
             alarm=bool(plan.empty[0]),
             certificate=episode._certificate,
         )
+        before = self.problem.task.reward_range
         with uninterrupted():
+            if self._open[0] is not episode:
+                self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
             self._algorithm.update(episode.steps(), plan)
             self._log.append(record)
             self._abandon(episode)
+            if before is not None and self.problem.task.reward_range != before:
+                for other in self._open:
+                    other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None
         return record
+
+    def _note_selection(self, what: str) -> None:
+        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
+        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _abandon(self, episode: OpenEpisode) -> None:
         episode._is_open = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from matrixrl.agents.agent import Agent
-from matrixrl.agents.matrix_rl import split_options
 from matrixrl.algorithms import baselines
 
 __all__ = [
@@ -35,8 +34,7 @@ class BaselineAgent(Agent):
     """
 
     def __init__(self, problem: Any, **options: Any) -> None:
-        shell, settings = split_options(options)
-        super().__init__(problem, baselines.BASELINES[self.name](**settings), **shell)
+        super().__init__(problem, baselines.BASELINES[self.name], **options)
 
 
 class RandomPlayAgent(BaselineAgent):

@@ -48,6 +48,7 @@ _ENTRIES: dict[str, Any] = {
     "seed": int,
     "compiled": (bool, type(None)),
     "first_state": (int, float, list, type(None)),
+    "selection": (str, type(None)),
     "problem": dict,
     "episodes": list,
 }
@@ -76,6 +77,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "seed": agent.seed,
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
+        "selection": agent._selection,
         "problem": problem_header,
         "episodes": [episode_header(episode) for episode in agent.open_episodes],
     }
@@ -252,6 +254,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
         raise InvalidInput(f"{int(seen[0])} steps were learned from, but {played} were played")
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
+    agent._selection = header["selection"]
     for i, saved in enumerate(header["episodes"]):
         own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
         agent._open.append(restore_episode(agent, saved, own, plan))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.checks import flag
 from matrixrl.errors import ProtocolError
 from matrixrl.records import Certificate, Episode, Steps
 
@@ -88,14 +89,15 @@ class OpenEpisode:
         chosen = problem.action("action", action)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
-        if terminated:
+        ended = flag("terminated", terminated)
+        if ended:
             following = problem.state_after_end(following)
         self._off_plan |= chosen != self._advice(state, explore=False)
         self._states.append(state)
         self._actions.append(chosen)
         self._rewards.append(earned)
         self._next_states.append(following)
-        self._terminated = bool(terminated)
+        self._terminated = ended
 
     def end(self) -> Episode:
         """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record."""
@@ -105,7 +107,13 @@ class OpenEpisode:
         return self._agent._end(self)
 
     def abandon(self) -> None:
-        """Forget the episode: nothing is learned from it."""
+        """Forget the episode: nothing is learned from it.
+
+        Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
+        them (docs/proofs.md, section 3).
+        """
+        if self._is_open and self.stage > 0:
+            self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
         self._agent._abandon(self)
 
     def _advice(self, state: Any, *, explore: bool) -> int:

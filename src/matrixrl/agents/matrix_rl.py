@@ -13,21 +13,6 @@ from matrixrl.records import FloatArray
 
 __all__ = ["KernelMatrixRL", "MatrixRL"]
 
-_SHELL = (
-    "phi",
-    "psi",
-    "psi_pinv",
-    "reward",
-    "horizon",
-    "reward_range",
-    "env_settings",
-    "measure_regret",
-    "seed",
-    "compiled",
-    "trust_code",
-)
-
-
 class MatrixRL(Agent):
     """Learns a problem with optimism over a matrix confidence set (UC-MatrixRL, YW19 Algorithm 1).
 
@@ -50,8 +35,7 @@ class MatrixRL(Agent):
     name = "matrix-rl"
 
     def __init__(self, problem: Any, **options: Any) -> None:
-        shell, settings = split_options(options)
-        super().__init__(problem, UCMatrixRL(**settings), **shell)
+        super().__init__(problem, UCMatrixRL, **options)
 
 
 class KernelMatrixRL(Agent):
@@ -75,8 +59,7 @@ class KernelMatrixRL(Agent):
     name = "kernel-matrix-rl"
 
     def __init__(self, problem: Any, **options: Any) -> None:
-        shell, settings = split_options(options)
-        super().__init__(problem, KernelStarter(**settings), **shell)
+        super().__init__(problem, KernelStarter, **options)
 
     def value(self, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
         """Return optimistic values and widths of observations (n, p), for pictures: (n,) and (n,)."""
@@ -87,9 +70,3 @@ class KernelMatrixRL(Agent):
         size = algorithm.task.n_coordinates
         points = shaped("obs", np.atleast_2d(obs), (None, size), remedy="Give rows of observations.")
         return algorithm.value(self._advised_plan(), h, points)
-
-
-def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of the agent shell, and the settings of the algorithm."""
-    shell = {name: value for name, value in options.items() if name in _SHELL}
-    return shell, {name: value for name, value in options.items() if name not in _SHELL}

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
 from matrixrl.seeding import restore, state_of, stream_seed
+from matrixrl.threads import limited_threads
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
     from matrixrl.agents.episodes import OpenEpisode
 
-__all__ = ["play_episodes", "play_through"]
+__all__ = ["first_observation", "play_episodes", "play_through", "take_step"]
 
 
 def play_episodes(
@@ -34,8 +34,7 @@ def play_episodes(
     until_gap: float | None = None,
 ) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
-    threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
-    with threads, EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
+    with limited_threads(blas_threads), EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
             try:
@@ -66,7 +65,7 @@ class _Mark:
         if self._agent.n_episodes > self._episode:
             return
         for episode in self._agent.open_episodes:
-            episode.abandon()
+            self._agent._abandon(episode)  # by an interrupt or an error, not for what was observed
         self._agent.algorithm.rewind(self._planning)
         self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
         if self._stream is not None:
@@ -74,9 +73,8 @@ class _Mark:
 
 
 def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
-    obs, _ = env.reset(seed=None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
+    obs = first_observation(env, None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
     agent._env_is_seeded = True
-    obs = _kept(obs)
     episode = agent.begin_episode()
     if certify:
         agent._certify_from(episode, obs)
@@ -84,13 +82,34 @@ def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
     return episode.end()
 
 
+def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
+    """Reset an environment and return its first observation, as it was then."""
+    answer = env.reset(seed=seed)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
+    return _kept(answer[0])
+
+
+def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool]:
+    """Take an action and return next observation, reward, terminated and truncated, checked as far as they can be."""
+    answer = env.step(action)
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        rule = "must return (observation, reward, terminated, truncated, info)"
+        fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")
+    next_obs, reward, terminated, truncated, _ = answer
+    if isinstance(reward, (bool, np.bool_)) or (isinstance(reward, np.ndarray) and reward.size == 1):
+        reward = float(np.asarray(reward).item())
+    remedy = "env.step returns it."
+    return next_obs, reward, flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
+
+
 def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, horizon: int) -> None:
     """Play an episode in an environment from its first observation to its last step."""
     obs = _kept(obs)
     for stage in range(horizon):
         action = episode.act(obs)
-        next_obs, reward, terminated, truncated, _ = env.step(action)
-        episode.observe(obs, action, float(reward), next_obs, bool(terminated))
+        next_obs, reward, terminated, truncated = take_step(env, action)
+        episode.observe(obs, action, reward, next_obs, terminated)
         obs = _kept(next_obs)
         if terminated:
             return

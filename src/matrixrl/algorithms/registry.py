@@ -11,17 +11,20 @@ from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
-from matrixrl.checks import choice, fail
+from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
 from matrixrl.references import code_of, is_reference, load_reference
+from matrixrl.settings import Settings
 
 __all__ = [
     "ALGORITHMS",
+    "OBJECT_SETTINGS",
     "algorithm_class",
     "import_algorithm",
     "make_algorithm",
     "saved_class",
+    "setting_names",
     "split_features",
     "with_objects",
 ]
@@ -35,7 +38,9 @@ ALGORITHMS: dict[str, type[Startable]] = {
 
 _OBJECT_CLASSES: dict[str, type[Any]] = {"set": ConfidenceSet, "radius": Radius}
 _FEATURE_SETTINGS = ("phi", "psi", "psi_pinv")
-_OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi")
+OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi", "points")
+"""Settings that may be objects, which no file holds."""
+
 
 
 def make_algorithm(
@@ -58,13 +63,17 @@ def make_algorithm(
     given = with_objects(settings or {}, trust_code=trust_code)
     if isinstance(agent, Startable):
         if given:
-            fail("settings", "must be empty for an agent that is already made", sorted(given), "Make it with them.")
+            fail(_first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them.")
         return copy.deepcopy(agent)
     made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:
         return made(**given)
     except TypeError as error:
         raise InvalidInput(f"agent {agent!r} cannot be made with settings {sorted(given)} ({error})") from error
+
+
+def _first(names: Mapping[str, Any]) -> str:
+    return next(iter(names))
 
 
 def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -> type[Startable]:
@@ -80,8 +89,15 @@ def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -
         if isinstance(found, type) and name in ALGORITHMS:
             return ALGORITHMS[name]  # an agent class stands for its algorithm
         rule = "must be a name, an algorithm or a subclass of matrixrl.algorithms.Algorithm"
-        fail("agent", rule, repr(agent), "See matrixrl list agents.")
+        fail("agent", rule, shown(agent), "See matrixrl list agents.")
     return found
+
+
+def setting_names(agent: Any) -> set[str]:
+    """Return the names of all settings of an algorithm, a name or a class; no names for what is none of them."""
+    kind = DefaultStarter if agent is None else ALGORITHMS.get(agent) if isinstance(agent, str) else agent
+    forms = getattr(kind, "forms", {"": kind}).values()
+    return {name for form in forms for name in getattr(form, "settings_class", Settings).names()}
 
 
 def saved_class(code: str) -> type[Algorithm] | None:
@@ -110,7 +126,7 @@ def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, 
         trust_code: Whether text may import code.
     """
     made = dict(settings)
-    for name in _OBJECT_SETTINGS:
+    for name in OBJECT_SETTINGS:
         value = made.get(name)
         if is_reference(value):
             found = load_reference(name, str(value), trust_code=trust_code)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, make, open_problem, register_all
+from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, checked_settings, make, open_problem, refuse_env_settings, register_all
 
 if TYPE_CHECKING:
     from matrixrl.envs.combination_lock import CombinationLock
@@ -44,9 +44,11 @@ __all__ = [
     "RiverSwim",
     "SoftGrid",
     "SparseReward",
+    "checked_settings",
     "make",
     "make_control",
     "open_problem",
+    "refuse_env_settings",
     "register_all",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fits_memory, integer, number
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.seeding import generator
 
@@ -40,6 +40,7 @@ class CombinationLock(MDPEnv):
         n = integer("n_states", n_states, low=2, remedy="Give at least a closed and an open state.")
         count = integer("n_actions", n_actions, low=1, remedy="Give at least one action.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
+        fits_memory("n_states and n_actions", 3.0 * n * n * count, f"{n:,} and {count:,}", remedy="Make it smaller.")
         combination = generator(seed, "problem").integers(0, count, size=n)
         table = np.zeros((n, count, n))
         table[:, :, 0] = 1.0

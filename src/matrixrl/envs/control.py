@@ -9,8 +9,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import choice, fail, integer, number
+from matrixrl.checks import choice, fail, flag, integer, number
 from matrixrl.errors import InvalidInput
+from matrixrl.problems.wrappers import space_remedy
 
 __all__ = ["CONTROL", "ControlEntry", "DeclaredRewards", "GridActions", "NoisyActions", "SparseReward", "make_control"]
 
@@ -31,7 +32,12 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, spaces.Box) or not np.isfinite([space.low, space.high]).all():
-            fail("env", "must have continuous actions with bounds", space, "Discrete actions need no grid.")
+            remedy = "Discrete actions need no grid."
+            if isinstance(space, spaces.Box):
+                remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+            elif isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+                remedy = space_remedy("action", space)
+            fail("env", "must have continuous actions with bounds", space, remedy)
         count = integer(
             "points", points, low=2, remedy="Give the number of points along each coordinate of the action."
         )
@@ -106,6 +112,8 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
 
 class DeclaredRewards(gym.Wrapper[Any, Any, Any, Any]):
     """Declare the range of rewards, which Gymnasium documents but does not store."""
+
+    keeps_table = True
 
     def __init__(self, env: gym.Env[Any, Any], reward_range: tuple[float, float]) -> None:
         super().__init__(env)
@@ -211,8 +219,7 @@ def make_control(
     steps = integer(
         "horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Give a number of steps, such as 200."
     )
-    if not isinstance(sparse, bool):
-        fail("sparse", "must be true or false", repr(sparse), "Give True or False.")
+    flag("sparse", sparse)
     try:
         env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode)
     except gym.error.Error as error:

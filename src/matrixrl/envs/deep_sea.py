@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.checks import integer
+from matrixrl.checks import fits_memory, integer
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.seeding import generator
 
@@ -37,6 +37,7 @@ class DeepSea(MDPEnv):
         render_mode: str | None = None,
     ) -> None:
         n = integer("size", size, low=2, remedy="Try 10.")
+        fits_memory("size", 6.0 * n**4, f"{n:,}", remedy="Try 10.")
         self.size = n
         right = generator(seed, "problem").integers(0, 2, size=(n, n))
         cost = 0.01 / n

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fits_memory, integer, number
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
@@ -47,6 +47,7 @@ class DoubleIntegrator(MDPEnv):
     ) -> None:
         nx = integer("positions", positions, low=3, remedy="Try 41.")
         nv = integer("speeds", speeds, low=3, remedy="Try 31.")
+        fits_memory("positions and speeds", 300.0 * nx * nv, f"{nx:,} and {nv:,}", remedy="Try 41 and 31.")
         size = number("noise", noise, low=0.0, high=10.0, remedy="Try 0.3.")
         x, v = (grid.ravel() for grid in np.meshgrid(np.linspace(-1, 1, nx), np.linspace(-1, 1, nv), indexing="ij"))
         self.points: FloatArray = np.stack([x, v], axis=1)

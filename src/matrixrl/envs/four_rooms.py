@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.checks import fail, integer, number
+from matrixrl.checks import fail, fits_memory, integer, number
 from matrixrl.problems import FiniteMDP, MDPEnv
 
 __all__ = ["FourRooms"]
@@ -39,6 +39,7 @@ class FourRooms(MDPEnv):
         if n % 2 == 0:
             fail("size", "must be odd (the walls need a middle line)", n, f"Try {n + 1}.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
+        fits_memory("size", 12.0 * (n - 1) ** 4, f"{n:,}", remedy="Try 9.")
         self._walls = _walls(n)
         self._cells = [(int(r), int(c)) for r, c in np.argwhere(~self._walls)]
         index_of = {cell: i for i, cell in enumerate(self._cells)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fits_memory, integer, number
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray
 
@@ -43,6 +43,7 @@ class GridWorld(MDPEnv):
     ) -> None:
         self.size = n = integer("size", size, low=2, remedy="Try 20.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
+        fits_memory("size", 100.0 * n * n, f"{n:,}", remedy="Try 20.")
         states, goal = np.arange(n * n), n * n - 1
         cells = np.stack(np.divmod(states, n), axis=1)
         parts = []

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from matrixrl.checks import choice, fail
+from matrixrl.checks import choice, fail, flag, shown
 from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.references import is_reference, load_reference, refuse_untrusted
 
 if TYPE_CHECKING:
     from matrixrl.problems import MDPEnv, Problem
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "make", "open_problem", "register_all"]
+__all__ = ["ENVIRONMENTS", "EnvEntry", "checked_settings", "make", "open_problem", "refuse_env_settings", "register_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class EnvEntry:
 
     @property
     def entry_point(self) -> str:
-        """Where Gymnasium imports the class from."""
+        """Reference from which Gymnasium imports the class."""
         return f"matrixrl.envs.{self.module}:{self.class_name}"
 
     @property
@@ -111,7 +111,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     from matrixrl.envs.control import CONTROL, make_control
 
     if not isinstance(name, str):
-        fail("environment", "must be a name", repr(name), "See matrixrl list envs.")
+        fail("environment", "must be a name", shown(name), "See matrixrl list envs.")
+    flag("trust_code", trust_code)
     name = name.replace("gym:matrixrl/", "matrixrl/")
     if name.startswith("gym:"):
         return _from_gym(name.removeprefix("gym:"), settings, trust_code=trust_code)
@@ -129,7 +130,10 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     for key in settings:
         choice(f"{entry.name} setting", key, entry.parameters)
     register_all()
-    return gym.make(entry.id, disable_env_checker=True, **settings)
+    try:
+        return gym.make(entry.id, disable_env_checker=True, **settings)
+    except (MemoryError, OverflowError) as error:
+        fail(f"{entry.name} settings", "must fit in memory", settings, f"Make it smaller ({error}).")
 
 
 def open_problem(
@@ -145,8 +149,8 @@ def open_problem(
     """
     from matrixrl.problems import read_problem
 
+    settings = checked_settings("env_settings", env_settings)
     if isinstance(given, str):
-        settings = dict(env_settings or {})
         if given.startswith("gym:"):  # settings of such an environment, as `make` explains
             settings |= {k: options.pop(k) for k in ("horizon", "reward_range") if options.get(k) is not None}
         return read_problem(make(given, trust_code=trust_code, **settings), name=given, **options)
@@ -154,6 +158,37 @@ def open_problem(
         rule = "must be empty for an environment that is already made"
         fail("env_settings", rule, env_settings, "Make it with them.")
     return read_problem(given, **options)
+
+
+def checked_settings(argument: str, settings: Any) -> dict[str, Any]:
+    """Return settings by name as a dictionary of their own; None means none."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
+        fail(argument, "must be a dictionary with names as keys", shown(settings), "Such as {'n_states': 4}.")
+    return dict(settings)
+
+
+def refuse_env_settings(env: Any, settings: Mapping[str, Any], known: Container[str]) -> None:
+    """Refuse settings of an environment among those of an agent, and say where they belong.
+
+    Args:
+        env: What was given as environment.
+        settings: What was given as settings of the agent.
+        known: Names of settings of the agent.
+    """
+    from matrixrl.envs.control import CONTROL
+
+    if not isinstance(env, str):
+        return
+    own: Container[str] = _CONTROL_SETTINGS if env in CONTROL else ()
+    entry = {**ENVIRONMENTS, **{entry.id: entry for entry in ENVIRONMENTS.values()}}.get(env)
+    own = entry.parameters if entry is not None else own
+    for name, value in settings.items():
+        if name not in known and (name in own or env.startswith("gym:")):
+            rule = f"is not an agent setting{'' if env.startswith('gym:') else f', but one of {env}'}"
+            where = f"env_settings={{'{name}': {shown(value)}}} (--set on the command line)"
+            fail(name, rule, shown(value), f"Pass settings of {env} as {where}.")
 
 
 def _gym_hint(name: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.checks import integer
+from matrixrl.checks import fits_memory, integer
 from matrixrl.problems import FiniteMDP, MDPEnv
 
 __all__ = ["RiverSwim"]
@@ -37,6 +37,8 @@ class RiverSwim(MDPEnv):
         render_mode: str | None = None,
     ) -> None:
         n = integer("n_states", n_states, low=2, remedy="Give at least two states.")
+        count = integer("copies", copies, low=1, remedy="Give at least one river.")
+        fits_memory("n_states and copies", 6.0 * (n * count) ** 2, f"{n:,} and {count:,}", remedy="Make it smaller.")
         table = np.zeros((n, 2, n))
         reward = np.zeros((n, 2))
         for s in range(n):
@@ -46,7 +48,6 @@ class RiverSwim(MDPEnv):
         for s in range(1, n - 1):
             table[s, 1, s - 1 : s + 2] = 0.1, 0.6, 0.3
         reward[0, 0], reward[n - 1, 1] = 0.005, 1.0
-        count = integer("copies", copies, low=1, remedy="Give at least one river.")
         start = np.zeros((count, n))
         start[:, 0] = 1.0 / count
         steps = 4 * n if horizon is None else horizon

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import fail, integer, number
+from matrixrl.checks import fail, fits_memory, integer, number
 from matrixrl.features import Features, FunctionPhi, SparsePsi
 from matrixrl.problems import FactoredTransitions, FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
@@ -60,10 +60,11 @@ class SoftGrid(MDPEnv):
             )
         self.regions = n_down, n_across
         self._step = number("step", step, low=0.0, high=100.0, remedy="Try 0.75.")
-        self._moves = np.array(
-            _MOVES * integer("copies", copies, low=1, remedy="Give at least one action for each move.")
-        )
+        n_copies = integer("copies", copies, low=1, remedy="Give at least one action for each move.")
         n_states = self.side**2
+        numbers = n_states * (4.0 * n_copies + 10.0) + float(n_down * n_across) ** 2
+        fits_memory("side and copies", numbers, f"{self.side:,} and {n_copies:,}", remedy="Make it smaller.")
+        self._moves = np.array(_MOVES * n_copies)
         phi = FunctionPhi(self._aim, n_states, len(self._moves))
         psi = _weights_of_cells(self.side, self.regions)
         mass = np.asarray(psi.sum(axis=0)).ravel()

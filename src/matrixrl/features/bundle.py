@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, flag, integer, shown
 from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
 from matrixrl.features.phi import Phi
 from matrixrl.features.psi import Psi
 from matrixrl.features.sparse_psi import SparsePsi
 from matrixrl.features.table_phi import TablePhi
 from matrixrl.features.table_psi import TablePsi
-
-if TYPE_CHECKING:
-    from matrixrl.records import FloatArray
 
 __all__ = ["Features", "as_phi", "as_psi", "check_sizes", "one_hot"]
 
@@ -26,8 +24,8 @@ class Features:
     """Hold the two feature maps of the model P(s'|s,a) = φ(s,a)ᵀ M* ψ(s') (YW19, Assumption 1).
 
     Attributes:
-        phi: Feature map of state-action pairs.
-        psi: Feature map of next states.
+        phi: Feature map of state-action pairs; an (S, A, d) array becomes one.
+        psi: Feature map of next states; an (S, d_psi) array or scipy.sparse matrix becomes one.
         same_states: Whether both cover the same states, which is then checked; False for φ at a few queried states.
 
     >>> features = one_hot(n_states=3, n_actions=2)
@@ -40,8 +38,8 @@ class Features:
     same_states: bool = True
 
     def __post_init__(self) -> None:
-        _check_phi(self.phi)
-        _check_psi(self.psi)
+        object.__setattr__(self, "phi", as_phi(self.phi, None))
+        object.__setattr__(self, "psi", as_psi(self.psi, None))
         if self.same_states and self.phi.n_states != self.psi.n_states:
             fail(
                 "psi",
@@ -84,34 +82,68 @@ def check_sizes(phi: Phi, psi: Psi, n_states: int, n_actions: int) -> None:
         )
 
 
-def as_phi(value: Phi | FloatArray | None, default: Phi) -> Phi:
-    """Return a feature map from a `Phi`, an (S, A, d) array, or None for the default."""
-    if value is None:
+def as_phi(value: Any, default: Phi | None) -> Phi:
+    """Return a feature map from a `Phi`, an (S, A, d) array, or None for the default.
+
+    Args:
+        value: What was given.
+        default: Feature map if nothing was given; None if something must be given.
+    """
+    if value is None and default is not None:
         return default
-    return _check_phi(value) if isinstance(value, Phi) else TablePhi(value)
+    if isinstance(value, Phi):
+        _check_counts("phi", value, ("n_states", "n_actions", "d"))
+        return value
+    _refuse_others("phi", value)
+    if isinstance(value, Psi):
+        fail("phi", "must be features of state-action pairs", f"{type(value).__name__}, of next states", _SWAP)
+    if _axes(value) == 2:
+        fail("phi", "must have shape (S, A, d)", f"shape {np.shape(value)}, that of psi", _SWAP)
+    return TablePhi(value)
 
 
-def as_psi(value: Psi | FloatArray | None, default: Psi, *, pseudo: bool) -> Psi:
-    """Return a feature map from a `Psi`, an (S, d_psi) array or scipy.sparse matrix, or None for the default."""
-    if value is None:
+def as_psi(value: Any, default: Psi | None, *, pseudo: bool = False) -> Psi:
+    """Return a feature map from a `Psi`, an (S, d_psi) array or scipy.sparse matrix, or None for the default.
+
+    Args:
+        value: What was given.
+        default: Feature map if nothing was given; None if something must be given.
+        pseudo: Whether linearly dependent columns of an array are accepted.
+    """
+    flag("psi_pinv", pseudo)
+    if value is None and default is not None:
         return default
     if sparse.issparse(value):
         return SparsePsi(value, pseudo=pseudo)
-    return _check_psi(value) if isinstance(value, Psi) else TablePsi(value, pseudo=pseudo)
+    if isinstance(value, Psi):
+        _check_counts("psi", value, ("n_states", "d_psi"))
+        return value
+    _refuse_others("psi", value)
+    if isinstance(value, Phi):
+        fail("psi", "must be features of next states", f"{type(value).__name__}, of state-action pairs", _SWAP)
+    if _axes(value) == 3:
+        fail("psi", "must have shape (S, d_psi)", f"shape {np.shape(value)}, that of phi", _SWAP)
+    return TablePsi(value, pseudo=pseudo)
 
 
-def _check_phi(phi: Phi) -> Phi:
-    if not isinstance(phi, Phi):
-        fail("phi", "must be a feature map", type(phi).__name__, "Give a matrixrl.features.Phi, such as TablePhi.")
-    _check_counts("phi", phi, ("n_states", "n_actions", "d"))
-    return phi
+_SWAP = "Check whether phi and psi are swapped: phi is (S, A, d), psi is (S, d_psi)."
 
 
-def _check_psi(psi: Psi) -> Psi:
-    if not isinstance(psi, Psi):
-        fail("psi", "must be a feature map", type(psi).__name__, "Give a matrixrl.features.Psi, such as TablePsi.")
-    _check_counts("psi", psi, ("n_states", "d_psi"))
-    return psi
+def _axes(value: Any) -> int | None:
+    """Return the number of axes of something that is an array of numbers, else None."""
+    try:
+        return np.asarray(value).ndim if np.asarray(value).dtype.kind in "fiub" else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _refuse_others(name: str, value: Any) -> None:
+    """Refuse what is neither a feature map nor an array, and name what to pass instead."""
+    kind = "Phi, such as TablePhi" if name == "phi" else "Psi, such as TablePsi"
+    if isinstance(value, Features):
+        fail(name, "must be one feature map", "Features, which hold two", f"Pass {name}=features.{name}.")
+    if isinstance(value, type) or value is None or isinstance(value, (str, bytes, dict)):
+        fail(name, "must be a feature map or an array", shown(value), f"Give a matrixrl.features.{kind}, or an array.")
 
 
 def _check_counts(name: str, feature_map: Phi | Psi, counts: tuple[str, ...]) -> None:

@@ -10,7 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, integer, number
+from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown
+from matrixrl.problems.wrappers import space_remedy, time_limit
 from matrixrl.records import FloatArray
 
 __all__ = ["ContinuousTask", "read_continuous"]
@@ -26,14 +27,14 @@ _KNOWN_REWARDS = {
 
 @dataclass(frozen=True)
 class ContinuousTask:
-    """What an agent may know of a problem with vectors as observations.
+    """Description of a problem with vectors as observations, as far as an agent may know it.
 
     Attributes:
         n_coordinates: Length p of an observation.
         low: (p,) lower bounds of observations.
         high: (p,) upper bounds of observations.
-        n_actions: A.
-        horizon: H.
+        n_actions: Number of actions A.
+        horizon: Number of steps H of an episode.
         reward_range: Declared range of the reward of a step; None if it follows from what is seen, starting at [0, 1].
         max_return: Largest return of an episode, where the environment declares it.
         is_declared: Whether the environment itself declares the range of rewards.
@@ -50,13 +51,10 @@ class ContinuousTask:
 
     def state(self, name: str, obs: Any) -> FloatArray:
         """Return an observation as a vector of its own, or refuse it."""
-        try:
-            vector = np.array(obs, dtype=np.float64)  # a copy: environments may change it in place
-        except (TypeError, ValueError):
-            vector = np.full(1, np.nan)
+        vector = real_numbers(obs)  # a copy: environments may change it in place
         if vector.shape != (self.n_coordinates,) or not np.isfinite(vector).all():
             rule = f"must be a vector of {self.n_coordinates} finite numbers"
-            fail(name, rule, repr(obs), "Give an observation of the environment.")
+            fail(name, rule, shown(obs), "Give an observation of the environment.")
         return vector
 
 
@@ -68,16 +66,15 @@ def read_continuous(
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     states, actions = env.observation_space, env.action_space
     if not isinstance(actions, spaces.Discrete):
-        remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
-        fail("env", "must have discrete actions", actions, remedy)
-    if isinstance(states, (spaces.Dict, spaces.Tuple)):
-        fail("env", "must have vectors as observations", states, "Wrap it in gymnasium.wrappers.FlattenObservation.")
-    if not isinstance(states, spaces.Box):
+        fail("env", "must have discrete actions", actions, space_remedy("action", actions))
+    if isinstance(states, spaces.Discrete):
         fail("env", "must have vectors (Box) as observations", states, "For discrete states use MatrixRL.")
+    if not isinstance(states, spaces.Box):
+        fail("env", "must have vectors (Box) as observations", states, space_remedy("observation", states))
     if len(states.shape) != 1:
         remedy = "Wrap it in gymnasium.wrappers.FlattenObservation."
         fail("env", "must have vectors as observations", f"arrays of shape {states.shape}", remedy)
-    limit = None if env.spec is None else env.spec.max_episode_steps
+    limit = time_limit(env)
     steps = horizon if horizon is not None else limit or getattr(env.unwrapped, "horizon", None)
     if steps is None:
         fail("horizon", "must be given for an environment without a time limit", None, "Such as horizon=200.")
@@ -85,6 +82,7 @@ def read_continuous(
     if limit is not None and checked > limit:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
+    fits_memory("horizon", 100.0 * checked * int(actions.n), f"{checked:,} steps", remedy="Shorten the episode.")
     fixed = _attribute(env, "fixed_horizon")
     if fixed is not None and checked != int(fixed):
         fail("horizon", f"must be {int(fixed)}, the step at which this task pays", checked, "Leave it out.")
@@ -112,7 +110,7 @@ def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tupl
         return None
     remedy = "Such as (0, 1)."
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        fail("reward_range", "must be two numbers, (low, high)", repr(given), remedy)
+        fail("reward_range", "must be two numbers, (low, high)", shown(given), remedy)
     low, high = (number("reward_range", x, low=-1e12, high=1e12, remedy=remedy) for x in given)
     if not low <= high:
         fail("reward_range", "must be (low, high)", given, "Give the smaller number first.")

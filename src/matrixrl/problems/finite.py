@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import distributions, fail, index, integer, number, shaped, within
+from matrixrl.checks import distributions, fail, flag, index, integer, number, shaped, within
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.transitions import Transitions
@@ -148,7 +148,7 @@ class FiniteMDP:
         features: Features | None = None,
         noisy_rewards: bool = False,
     ) -> None:
-        self.noisy_rewards = bool(noisy_rewards)
+        self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
         self.task = Task(
             reward,
             horizon,

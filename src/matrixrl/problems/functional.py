@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail, integer, real_numbers
 from matrixrl.problems.finite import checked_range
+from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 
 __all__ = ["FunctionalTask"]
@@ -78,6 +79,7 @@ class FunctionalTask:
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         self.reward_range = checked_range(reward_range)
         self.env = env
+        self.first_action = 0 if env is None else int(getattr(env.action_space, "start", 0))
         self._d: int | None = None  # set after the first calls of phi and psi
         self._d_psi: int | None = None
         self.state_shape: tuple[int, ...] = ()
@@ -193,7 +195,7 @@ def _check_env(env: Any, n_actions: int, horizon: int) -> None:
     count = getattr(env.action_space, "n", None)
     if count != n_actions:
         fail("env", f"must have {n_actions} discrete actions", env.action_space, "Pass its size as n_actions.")
-    limit = None if env.spec is None else env.spec.max_episode_steps
+    limit = time_limit(env)
     if limit is not None and limit < horizon:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.checks import integer, number
+from matrixrl.checks import fits_memory, integer, number
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.finite import FiniteMDP
@@ -60,6 +60,8 @@ def tabular(
     n_states, n_actions = _sizes(n_states, n_actions)
     reach = n_states if n_successors is None else n_successors
     reach = min(n_states, integer("n_successors", reach, low=1, remedy="Give at least one next state."))
+    sizes = f"{n_states:,} and {n_actions:,}"
+    fits_memory("n_states and n_actions", 3.0 * n_actions * n_states**2, sizes, remedy="Make one of them smaller.")
     rng = generator(seed, "problem")
     table = np.zeros((n_states, n_actions, n_states))
     for pair in table.reshape(-1, n_states):
@@ -110,6 +112,9 @@ def low_rank(
     d = integer("d", d, low=1, remedy="Give the number of features.")
     wide = integer("d_psi", d if d_psi is None else d_psi, low=1, remedy="Give the number of features.")
     spread = number("concentration", concentration, low=0.0, high=1e6, open_ends=True, remedy="Try 1.0.")
+    numbers = n_states * (n_actions * (d + 1.0) + 3.0 * wide) + d * wide
+    sizes = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
+    fits_memory("n_states, n_actions, d and d_psi", numbers, sizes, remedy="Make one of them smaller.")
     rng = generator(seed, "problem")
     phi = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
     core = rng.dirichlet(np.ones(wide), size=d)

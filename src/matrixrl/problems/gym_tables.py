@@ -9,26 +9,32 @@ import numpy as np
 from gymnasium import spaces
 from scipy import sparse
 
-from matrixrl.checks import fail, integer, within
+from matrixrl.checks import fail, integer, shaped, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.finite import FiniteMDP, checked_range
+from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
 
 __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
 
 
-def known_mdp(env: gym.Env[Any, Any]) -> FiniteMDP | None:
-    """Return the MDP of a matrixrl environment, or None for another environment."""
+def known_mdp(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> FiniteMDP | None:
+    """Return the MDP of a matrixrl environment; None for another one, and where a wrapper may change the MDP.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: One more class of wrappers that the caller accounts for.
+    """
     mdp = getattr(env.unwrapped, "mdp", None)
-    return mdp if isinstance(mdp, FiniteMDP) else None
+    return mdp if isinstance(mdp, FiniteMDP) and why_table_is_unknown(env, allowed=allowed) is None else None
 
 
 def horizon_of(env: gym.Env[Any, Any], horizon: int | None = None) -> int:
     """Return the number of steps of an episode: `horizon` if given, else the environment's horizon or time limit."""
     if horizon is None:
         horizon = getattr(env.unwrapped, "horizon", None)
-    if horizon is None and env.spec is not None:
-        horizon = env.spec.max_episode_steps
+    if horizon is None:
+        horizon = time_limit(env)
     if horizon is None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         fail("horizon", f"must be given for {name}, which has no time limit", None, "Pass horizon=….")
@@ -55,7 +61,8 @@ def from_gymnasium(
         features: Features of the n_states + 1 states, including the end state; one-hot by default.
 
     Raises:
-        InvalidInput: The environment has no transition table, its spaces are not discrete, or the table is invalid.
+        InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
+            table, or the table is invalid.
 
     >>> mdp = from_gymnasium(gym.make("FrozenLake-v1"), horizon=20)
     >>> mdp.n_states, mdp.task.end_state
@@ -63,6 +70,14 @@ def from_gymnasium(
     """
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Create one with gymnasium.make.")
+    changed_by = why_table_is_unknown(env)
+    if changed_by is not None:
+        fail(
+            "env",
+            "must not have wrappers that may change its transition table",
+            changed_by,
+            "Build a matrixrl.FiniteMDP from the P and R of the wrapped environment, or pass it to an agent as it is.",
+        )
     own_mdp = known_mdp(env)
     if own_mdp is not None:
         for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
@@ -81,17 +96,23 @@ def from_gymnasium(
     if not isinstance(actions, spaces.Discrete):
         fail("env", "must have discrete actions", str(actions), "Use an environment with a finite set of actions.")
     n, n_actions, end = int(observations.n), int(actions.n), int(observations.n)
-    if observations.start != 0 or actions.start != 0:
-        fail("env", "must number states and actions from 0", f"{observations} and {actions}", "Wrap it to shift them.")
+    first_state, first_action = int(observations.start), int(actions.start)
+    if (first_state, first_action) != (0, 0) and not _is_numbered_from(table, first_state, first_action, n, n_actions):
+        fail(
+            "env.unwrapped.P",
+            "must be dictionaries with the numbers of observation_space and action_space as keys",
+            f"other keys with {observations} and {actions}",
+            "Build a matrixrl.FiniteMDP instead.",
+        )
     rows, cols, probabilities = [], [], []
     reward = np.zeros((n + 1, n_actions))
     earned = [0.0]
     try:
         for s in range(n):
             for a in range(n_actions):
-                for probability, next_state, r, terminated in table[s][a]:
+                for probability, next_state, r, terminated in table[first_state + s][first_action + a]:
                     rows.append(s * n_actions + a)
-                    cols.append(end if terminated else int(next_state))
+                    cols.append(end if terminated else int(next_state) - first_state)
                     probabilities.append(float(probability))
                     reward[s, a] += float(probability) * float(r)
                     earned.append(float(r))
@@ -112,7 +133,8 @@ def from_gymnasium(
     shape = ((n + 1) * n_actions, n + 1)
     matrix = sparse.csr_array(sparse.coo_array((probabilities, (rows, cols)), shape=shape))
     start = np.zeros(n + 1)
-    start[:n] = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
+    first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
+    start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
     return FiniteMDP(
         transitions=matrix,
         reward=reward,
@@ -121,6 +143,19 @@ def from_gymnasium(
         start=start,
         end_state=end,
         features=features,
+    )
+
+
+def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:
+    """Say whether the keys of a table are the numbers of spaces that do not begin at 0."""
+    states, actions = (
+        set(range(first_state, first_state + n_states)),
+        set(range(first_action, first_action + n_actions)),
+    )
+    return (
+        isinstance(table, dict)
+        and set(table) == states
+        and all(isinstance(row, dict) and set(row) == actions for row in table.values())
     )
 
 

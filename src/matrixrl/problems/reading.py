@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, shaped
-from matrixrl.errors import InvalidInput
+from matrixrl.checks import choice, fail, flag, shaped, shown
+from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.problems.continuous import read_continuous
@@ -18,7 +20,8 @@ from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
-from matrixrl.problems.problem import Problem
+from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
+from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
@@ -35,6 +38,7 @@ def read_problem(
     reward_range: tuple[float, float] | None = None,
     known_reward: bool = True,
     measure_regret: bool = True,
+    reward_outside: str = "error",
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -50,17 +54,27 @@ def read_problem(
         reward_range: Declared range of rewards, for environments that are not ours.
         known_reward: Whether the agent is given the rewards.
         measure_regret: Measure exact regret where the MDP is known.
+        reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
+            `Problem`.
         name: Name in results; derived from the problem by default.
     """
-    if not isinstance(measure_regret, bool):
-        fail("measure_regret", "must be true or false", repr(measure_regret), "Pass one of them.")
+    choice("reward_outside", reward_outside, REWARD_OUTSIDE)
+    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
+        flag(argument, value)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
         _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
         if known_reward and not given.knows_reward:
             fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
-        return Problem(given, env=given.env, name=name or "FunctionalTask", pseudo=psi_pinv)
+        return Problem(
+            given,
+            env=given.env,
+            name=name or "FunctionalTask",
+            pseudo=psi_pinv,
+            first_action=given.first_action,
+            reward_outside=reward_outside,
+        )
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
@@ -71,12 +85,21 @@ def read_problem(
         _refuse_overrides(overrides, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
-            _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations")
-            return _read_vectors(given, horizon, reward_range, measure_regret, name)
+            remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
+            _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
+            read = _read_vectors(given, horizon, reward_range, measure_regret, name)
+            return replace(read, reward_outside=reward_outside)
         env, mdp = given, known_mdp(given)
-        if mdp is not None:
+        changed_by = why_table_is_unknown(given) if _has_table(given) else None
+        if changed_by is not None:
+            task = _task_without_table(given, reward, horizon, reward_range, known_reward, changed_by)
+            warn_about_table(given, changed_by)
+        elif mdp is not None:
             task = mdp.task
-            _refuse_overrides(overrides, "an environment of matrixrl")
+            what = "an environment of matrixrl"
+            remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
+            _refuse_overrides({"horizon": horizon}, what, remedy)
+            _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif hasattr(given.unwrapped, "P") and reward is None:
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
             task = mdp.task
@@ -85,9 +108,9 @@ def read_problem(
     else:
         fail(
             "problem",
-            "must be a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
-            type(given).__name__,
-            "Build one with gymnasium.make, matrixrl.make or matrixrl.FiniteMDP.",
+            "must be the name of an environment, a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
+            shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
+            "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns.",
         )
     chosen_phi = as_phi(_made("phi", phi, task), task.features.phi)
     chosen_psi = as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv)
@@ -105,13 +128,29 @@ def read_problem(
         env=env,
         mdp=mdp,
         name=name or _name_of(given),
-        points=_points(env),
+        points=None if env is None or why_table_is_unknown(env) is not None else _points(env),
         n_observed=n_observed,
         pseudo=chosen_psi.pseudo,
         measures_regret=measure_regret,
         first_state=first_state,
         first_action=first_action,
+        reward_outside=reward_outside,
     )
+
+
+def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
+    """Say that the transition table of an environment is not used."""
+    warnings.warn(
+        f"the transition table of {_name_of(env)} is not used, because {changed_by} may change it: regret is not "
+        "measured, and features and coordinates of states are not those of the table. A class of your own that changes "
+        "nothing says so with the class attribute keeps_table = True.",
+        MatrixRLWarning,
+        stacklevel=2,
+    )
+
+
+def _has_table(env: gym.Env[Any, Any]) -> bool:
+    return isinstance(getattr(env.unwrapped, "mdp", None), FiniteMDP) or hasattr(env.unwrapped, "P")
 
 
 def _made(name: str, value: Any, task: Task) -> Any:
@@ -121,7 +160,8 @@ def _made(name: str, value: Any, task: Task) -> Any:
     try:
         return value(task)
     except TypeError as error:
-        raise InvalidInput(f"{name} must be made from the task alone; got {value!r} ({error}).") from error
+        words = f"{name} must be made from the task alone; got {shown(value)} ({error})."
+        raise InvalidInput(f"{words} Give a function of one argument, or an object.") from error
 
 
 def _read_vectors(
@@ -133,12 +173,19 @@ def _read_vectors(
 ) -> Problem:
     """Return the problem of an environment with vectors as observations."""
     task = read_continuous(env, horizon=horizon, reward_range=reward_range)
-    seen = env.get_wrapper_attr("observation_points") if env.has_wrapper_attr("observation_points") else None
+    layer = next((one for one in wrapper_chain(env) if hasattr(one, "observation_points")), None)
+    changed_by = None if layer is None else why_table_is_unknown(env, allowed=type(layer))
+    if layer is None or changed_by is not None:
+        seen, mdp = None, None
+    else:
+        seen, mdp = layer.observation_points, known_mdp(env, allowed=type(layer))
+    if changed_by is not None:
+        warn_about_table(env, changed_by)
     assert isinstance(env.action_space, spaces.Discrete)
     return Problem(
         task,
         env=env,
-        mdp=known_mdp(env) if seen is not None else None,
+        mdp=mdp,
         name=name or _name_of(env),
         points=seen,
         measures_regret=measure_regret,
@@ -152,14 +199,14 @@ def _name_of(given: object) -> str:
     return type(given).__name__
 
 
-def _points(env: gym.Env[Any, Any] | None) -> FloatArray | None:
+def _points(env: gym.Env[Any, Any]) -> FloatArray | None:
     """Return where states lie, as the environment says (`points`)."""
-    own = None if env is None else getattr(env.unwrapped, "points", None)
+    own = getattr(env.unwrapped, "points", None)
     return None if own is None else np.asarray(own, dtype=np.float64)
 
 
 def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
-    limit = None if env.spec is None else env.spec.max_episode_steps
+    limit = time_limit(env)
     if limit is not None and limit < horizon:
         fail(
             "horizon",
@@ -169,10 +216,10 @@ def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
         )
 
 
-def _refuse_overrides(overrides: Mapping[str, object], what: str) -> None:
+def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = "Build it with that value.") -> None:
     for name, value in overrides.items():
         if value is not None:
-            fail(name, f"cannot be changed on {what}, which has its own", value, "Build it with that value.")
+            fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
 
 def _task_without_table(
@@ -181,23 +228,21 @@ def _task_without_table(
     horizon: int | None,
     reward_range: tuple[float, float] | None,
     known_reward: bool,
+    changed_by: str | None = None,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-        remedy = "Discretise it, or build a FiniteMDP."
-        if isinstance(actions, spaces.Box):
-            remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
-        if isinstance(states, (spaces.Dict, spaces.Tuple)):
-            remedy = "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL."
-        fail("env", "must have discrete states and actions", f"{states} and {actions}", remedy)
+        other = ("action", actions) if isinstance(states, spaces.Discrete) else ("observation", states)
+        fail("env", "must have discrete states and actions", f"{states} and {actions}", space_remedy(*other))
     shape = (int(states.n), int(actions.n))
     if reward is None and not known_reward:
         reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it
     if reward is None:
+        why = "" if changed_by is None else f" (that of the environment is not used, as {changed_by} may change it)"
         fail(
             "reward",
-            "must be given for an environment without a transition table",
+            f"must be given for an environment without a transition table{why}",
             None,
             f"Pass reward=array of shape ({states.n}, {actions.n}), or known_reward=False to learn them.",
         )

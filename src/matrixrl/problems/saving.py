@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from matrixrl.checks import fail, integer, number, shaped
+from matrixrl.checks import choice, fail, integer, number, shaped
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
 from matrixrl.features.bundle import check_sizes
@@ -20,7 +20,7 @@ from matrixrl.problems.fingerprint import fingerprint, fingerprint_of_points, sa
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
-from matrixrl.problems.problem import Problem
+from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.reading import read_problem
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
@@ -51,6 +51,7 @@ _ENTRIES = (
     "psi_pinv",
     "first_state",
     "first_action",
+    "reward_outside",
 )
 
 
@@ -71,6 +72,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "psi_pinv": problem.pseudo,
         "first_state": problem.first_state,
         "first_action": problem.first_action,
+        "reward_outside": problem.reward_outside,
     }
     arrays: Arrays = {"fingerprint": fingerprint(task)}
     if problem.mdp is not None:
@@ -88,6 +90,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         arrays["points"] = problem.state_points()
     header["phi"] = _save_phi(problem.features.phi, arrays)
     header["psi"] = _save_psi(problem.features.psi, arrays)
+    header["left_out"] = [problem.features.phi.left_out, problem.features.psi.left_out]  # of kernels, not saved
     return header, arrays
 
 
@@ -141,6 +144,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
         first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
         first_action=integer("first_action", header["first_action"], low=_LOWEST, remedy="It is damaged."),
+        reward_outside=choice("reward_outside", header["reward_outside"], REWARD_OUTSIDE),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
         points_fingerprint=arrays.get("points_fingerprint"),
@@ -152,13 +156,14 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     task = _task(header, arrays)
     if not 1 <= saved.n_observed <= task.n_states:
         raise InvalidInput("it observes more states than it has")
+    of_phi, of_psi = _left_out(header["left_out"])
     if not same_fingerprint(fingerprint(task), saved.fingerprint):
         raise InvalidInput("the problem is not the one of its fingerprint")
     if "points" in arrays:
         points = shaped("points", arrays["points"], (task.n_states, None), remedy="It is damaged.")
         saved = replace(saved, points=points)
-    phi = _unpack_phi(header["phi"], arrays, task)
-    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo)
+    phi = _unpack_phi(header["phi"], arrays, task, of_phi)
+    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo, of_psi)
     if isinstance(phi, Phi) and isinstance(psi, Psi):
         check_sizes(phi, psi, task.n_states, task.n_actions)
     return replace(saved, task=task, phi=phi, psi=psi)
@@ -171,7 +176,7 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     if kind == "continuous":
         entries.add("is_declared")
     if kind == "finite":
-        entries |= {"end_state", "phi", "psi"}
+        entries |= {"end_state", "phi", "psi", "left_out"}
         phi, psi = header["phi"], header["psi"]
         if not isinstance(phi, str) or phi not in _PHI or not isinstance(psi, str) or psi not in _PSI:
             raise InvalidInput("it holds feature maps of an unknown kind")
@@ -186,6 +191,12 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
             raise InvalidInput(f"{name} must be float64; got {array.dtype}")
 
 
+def _left_out(value: Any) -> tuple[str | None, str | None]:
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(x, str | None) for x in value):
+        raise InvalidInput("left_out must be two texts or nothing")
+    return value[0], value[1]
+
+
 def _pair(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
         raise InvalidInput("reward_range must be two numbers")
@@ -195,7 +206,7 @@ def _pair(value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class SavedProblem:
-    """What a file says of a problem; `attach` makes it a `Problem` again.
+    """Description of a problem in a file; `attach` makes it a `Problem` again.
 
     Attributes:
         phi: φ, or its answers at a few states (A, k, d) if it is a user's own map.
@@ -213,6 +224,7 @@ class SavedProblem:
     n_observed: int
     first_state: int
     first_action: int
+    reward_outside: str
     fingerprint: FloatArray
     mdp_fingerprint: FloatArray | None
     points_fingerprint: FloatArray | None = None
@@ -227,7 +239,7 @@ class SavedProblem:
         Args:
             given: Environment, `FiniteMDP` or `FunctionalTask` to go on in; None for ask and tell on a finite task.
             phi: A user's own feature map, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ of the user, if the file has only a probe of it.
 
         Raises:
             InvalidInput: `given` is another problem, or something that no file can hold is missing.
@@ -243,7 +255,7 @@ class SavedProblem:
                         "Load without it.",
                     )
             assert world is not None
-            return world
+            return replace(world, reward_outside=self.reward_outside)
         offered = None if world is None else world.features
         features = Features(
             _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
@@ -261,6 +273,7 @@ class SavedProblem:
             measures_regret=self.measures_regret,
             first_state=self.first_state,
             first_action=self.first_action,
+            reward_outside=self.reward_outside,
         )
 
     def _world(self, given: Any) -> Problem | None:
@@ -347,13 +360,13 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
     return chosen
 
 
-def _unpack_phi(form: str, arrays: Arrays, task: Task) -> Phi | FloatArray:
+def _unpack_phi(form: str, arrays: Arrays, task: Task, left_out: str | None) -> Phi | FloatArray:
     if form == "one-hot":
         return OneHotPhi(task.n_states, task.n_actions)
-    return TablePhi(arrays["phi"]) if form == "table" else _probe("phi", arrays, task, 3)
+    return TablePhi(arrays["phi"], left_out=left_out) if form == "table" else _probe("phi", arrays, task, 3)
 
 
-def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool) -> Psi | FloatArray:
+def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool, left_out: str | None) -> Psi | FloatArray:
     if form == "one-hot":
         return OneHotPsi(task.n_states)
     if form == _OWN:
@@ -361,7 +374,7 @@ def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool) -> Psi | Fl
     table = _csr(arrays) if form == "sparse" else arrays["psi"]
     if table.ndim != 2 or table.shape[0] != task.n_states or table.shape[1] > _widest(task.n_states):
         raise InvalidInput(f"psi must have {task.n_states} rows and at most {_widest(task.n_states)} columns")
-    return SparsePsi(table, pseudo=pseudo) if form == "sparse" else TablePsi(table, pseudo=pseudo)
+    return SparsePsi(table, pseudo=pseudo) if form == "sparse" else TablePsi(table, pseudo=pseudo, left_out=left_out)
 
 
 def _probe(name: str, arrays: Arrays, task: Task, n_axes: int) -> FloatArray:

@@ -75,6 +75,8 @@ class SparseTransitions(Transitions):
     """
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, n_actions: int) -> None:
+        if matrix.dtype.kind not in "fiub":
+            fail("P", "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real probabilities.")
         csr = sparse.csr_array(matrix, dtype=np.float64)
         n_rows, n_states = csr.shape
         if n_rows != n_states * n_actions:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from matrixrl.algorithms import Startable, make_algorithm
-from matrixrl.algorithms.registry import split_features
-from matrixrl.envs import open_problem
+from matrixrl.algorithms.registry import setting_names, split_features
+from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.problems import Problem
 from matrixrl.seeding import seed_list
 from matrixrl.simulate.results import RunResult, join_results
@@ -45,7 +45,8 @@ class SeedRuns:
         self._seeds = checked_seeds(seeds)
         settings, maps = split_features(settings, trust_code=trust_code)
         self._reading = {k: options.pop(k) for k in tuple(options) if k in _READING} | maps
-        self._given = (env, dict(env_settings or {}), trust_code)
+        self._given = (env, checked_settings("env_settings", env_settings), trust_code)
+        refuse_env_settings(env, settings, setting_names(agent))
         self._unstarted = make_algorithm(agent, settings, trust_code=trust_code)
         self._options = {"n_episodes": n_episodes, "agent": self._unstarted, **options}
         problem = self._open()
@@ -62,7 +63,9 @@ class SeedRuns:
         )
 
     def _simulate(self, problem: Problem, seeds: list[int]) -> Simulation:
-        return Simulation(problem, seeds=seeds, env_settings=self._given[1], **self._options)
+        simulation = Simulation(problem, seeds=seeds, **self._options)
+        simulation.env_settings = dict(self._given[1])
+        return simulation
 
     def run(self, *, progress: bool = False, blas_threads: int | None = 1, label: str | None = None) -> RunResult:
         """Play everything; an interrupt passes through, and `result` then holds what was finished.
@@ -88,7 +91,7 @@ class SeedRuns:
         return join_results(self._results if is_over else [*self._results, self._current.result()])
 
 
-_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret")
+_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret", "reward_outside")
 
 
 def run_seeds(
@@ -107,6 +110,7 @@ def run_seeds(
     certify: bool = False,
     compiled: bool | None = None,
     measure_regret: bool = True,
+    reward_outside: str = "error",
     trust_code: bool = False,
     progress: bool = False,
     blas_threads: int | None = 1,
@@ -131,6 +135,8 @@ def run_seeds(
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second.
         measure_regret: False leaves regret out and saves an exact evaluation of every policy.
+        reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
+            `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Draw a live bar.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -143,7 +149,7 @@ def run_seeds(
     runs = SeedRuns(
         env,
         n_episodes=n_episodes,
-        seeds=seeds if isinstance(seeds, Sequence) else seed_list(0, seeds),
+        seeds=seeds if isinstance(seeds, Sequence) or getattr(seeds, "ndim", 0) else seed_list(0, seeds),
         agent=agent,
         settings=settings,
         env_settings=env_settings,
@@ -155,6 +161,7 @@ def run_seeds(
         horizon=horizon,
         reward_range=reward_range,
         measure_regret=measure_regret,
+        reward_outside=reward_outside,
         certify=certify,
         compiled=compiled,
     )

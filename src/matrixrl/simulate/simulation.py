@@ -3,41 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
 from matrixrl.algorithms.registry import split_features
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, fits_memory, flag, function, integer, shown
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem, RegretEvaluator
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, Steps
+from matrixrl.seeding import seed_list
 from matrixrl.settings import Settings
 from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
 from matrixrl.simulate.results import RunResult
 from matrixrl.simulate.stretch import Stretch
 from matrixrl.simulate.worlds import EnvWorld, TableWorld, World
+from matrixrl.threads import limited_threads
 
 __all__ = ["Simulation", "checked_seeds", "plays_in_batches"]
 
+_NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
 def checked_seeds(seeds: Sequence[int]) -> list[int]:
     """Return seeds as plain numbers, at least one and no two alike."""
+    is_list = isinstance(seeds, np.ndarray) and seeds.ndim == 1
+    if not is_list and (isinstance(seeds, (str, bytes)) or not isinstance(seeds, Sequence)):
+        fail("seeds", "must be a list of whole numbers", shown(seeds), "Such as [0, 1, 2].")
+    seed_list(0, max(len(seeds), 1))  # not more than memory allows
     checked = [integer("seeds", s, low=0, remedy="Seeds are whole numbers.") for s in seeds]
     if not checked:
         fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
     if len(set(checked)) < len(checked):
         fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
     return checked
+
+
+def checked_sizes(n_episodes: int, n_seeds: int) -> None:
+    """Refuse more episodes than memory can hold."""
+    amount = f"{n_episodes:,} episodes of {n_seeds:,} seed{'s' * (n_seeds > 1)}"
+    remedy = "Play fewer at a time; an agent keeps less of each episode."
+    fits_memory("n_episodes", _NUMBERS_PER_EPISODE * n_episodes * n_seeds, amount, remedy=remedy)
+
+
+def _refuse_with_problem(options: Mapping[str, Any]) -> None:
+    """Refuse options of reading an environment if it was read before."""
+    for name, value in options.items():
+        if value is not None and value is not False and value != {}:
+            fail(name, "must be left out for a Problem that was read before", shown(value), "Read it with that option.")
 
 
 def plays_in_batches(problem: Problem) -> bool:
@@ -68,7 +87,7 @@ class Simulation:
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon and reward_range, as in `matrixrl.problems.read_problem`.
+        options: phi, psi, psi_pinv, reward, horizon, reward_range and reward_outside, as in `matrixrl.problems.read_problem`.
     """
 
     def __init__(
@@ -89,9 +108,14 @@ class Simulation:
     ) -> None:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = checked_seeds(seeds)
+        checked_sizes(self.total, len(self.seeds))
+        for name, value in (("certify", certify), ("measure_regret", measure_regret), ("trust_code", trust_code)):
+            flag(name, value)
         self.env_settings = dict(env_settings or {})
         settings, maps = split_features(settings, trust_code=trust_code)
         options |= maps
+        if isinstance(env, Problem):
+            _refuse_with_problem({**options, "env_settings": env_settings})
         unstarted = make_algorithm(agent, settings, trust_code=trust_code)
         unstarted.announce(self.total)
         problem = (
@@ -181,8 +205,11 @@ class Simulation:
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
             label: Label of the bar.
         """
-        threads = nullcontext() if blas_threads is None else threadpool_limits(blas_threads)
+        threads = limited_threads(blas_threads)
         title = label or f"{self.agent} on {self.problem.name}"
+        flag("progress", progress)
+        if callback is not None:
+            function("callback", callback, remedy="Give a function of the number of episodes, or leave it out.")
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
             if not self._is_prepared:
@@ -325,7 +352,7 @@ class Simulation:
 
     def result(self) -> RunResult:
         """Return what was played so far."""
-        n, problem, algorithm = self.played, self.problem, self.algorithm
+        n, problem, algorithm = self.played, self.algorithm.problem, self.algorithm
         return RunResult(
             env=problem.name,
             env_settings=self.env_settings,
@@ -345,7 +372,7 @@ class Simulation:
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
-            settings_guarantee=algorithm.guarantee,
+            settings_guarantee=algorithm.outside_words or algorithm.guarantee,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )
@@ -360,9 +387,12 @@ class Simulation:
         return {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
 
     def _final_certificates(self) -> list[Certificate]:
-        """Return, for each seed, the certificate of the policy that all its data advise; none for a baseline."""
+        """Return, for each seed, the certificate of the policy that all its data advise.
+
+        There are none for a baseline, nor for a window that another one follows: its policy is not the final one.
+        """
         algorithm = self.algorithm
-        if not algorithm.certifies or not self.is_batched:
+        if not algorithm.certifies or not self.is_batched or self.window.stop < self.total:
             return []
         if self._compiled is not None:
             upper, lower = self._compiled.certify_advice()
@@ -371,7 +401,7 @@ class Simulation:
             upper, lower, empty = algorithm.certify(algorithm.advice())
         found = []
         for b in range(len(self.seeds)):
-            words = algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
+            words = algorithm.outside_words or algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
             found.append(Certificate(float(upper[b]), float(lower[b]), algorithm.delta, words))
         return found
 

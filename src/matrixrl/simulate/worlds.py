@@ -10,7 +10,7 @@ from gymnasium.utils import seeding as gym_seeding
 from numpy.typing import NDArray
 
 from matrixrl.agents import Agent, OpenEpisode
-from matrixrl.agents.playing import play_through
+from matrixrl.agents.playing import first_observation, play_through
 from matrixrl.algorithms import Algorithm
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import FiniteMDP, Problem
@@ -91,7 +91,7 @@ class EnvWorld:
 
     def play(self, algorithm: Algorithm, plan: Any) -> Steps:
         """Play one episode."""
-        obs, _ = self._env.reset(seed=None if self._is_seeded else stream_seed(self._seed, "env"))
+        obs = first_observation(self._env, None if self._is_seeded else stream_seed(self._seed, "env"))
         self._is_seeded = True
         if self._agent is None:
             self._agent = Agent.around(algorithm)

@@ -80,6 +80,11 @@ class KernelUCBVI(Baseline):
         self.transitions = np.zeros((*shape, task.n_states))
 
     @property
+    def smaller_remedy(self) -> str:
+        """Advice if the tables do not fit in memory."""
+        return 'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
+
+    @property
     def guarantee(self) -> str:
         """The reason why there is none."""
         if self.settings.scale < 1.0:

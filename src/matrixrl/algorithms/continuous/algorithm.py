@@ -55,11 +55,12 @@ class ContinuousMatrixRL(Algorithm):
     kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ContinuousSettings
     stream_names = ("ties", "sampling")
+    widens = True
     settings: ContinuousSettings
 
     @property
     def task(self) -> ContinuousTask:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         assert isinstance(self.problem.task, ContinuousTask)
         return self.problem.task
 
@@ -90,6 +91,10 @@ class ContinuousMatrixRL(Algorithm):
             return self.task.reward_range
         seen = model.data.rewards
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards; rewards and plans are kept in the environment's unit, so nothing else changes."""
+        self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ContinuousPlans:
         """Return the optimistic plan for the data at hand."""
@@ -122,7 +127,10 @@ class ContinuousMatrixRL(Algorithm):
         return best, one.widths(z, residual).min(axis=1)
 
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
-        """Return the actions at the observations of a known MDP's states: (B, H, S)."""
+        """Return the actions at the observations of a known MDP's states: (B, H, S).
+
+        Ties go to the lowest action here, and to a random one in `act`.
+        """
         points = self.problem.points
         if points is None:
             self.problem.refuse("must have observations of known states to have a table", "Use predict(obs, stage).")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from matrixrl.algorithms.possible import (
     plan_shapes,
 )
 from matrixrl.checks import fail
-from matrixrl.core import Belief, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
+from matrixrl.core import Belief, Clock, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.features import OneHotPhi, OneHotPsi
@@ -35,9 +36,11 @@ from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Step
 
 __all__ = ["UCMatrixRL", "Visits"]
 
+_WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
+
 
 class Visits(NamedTuple):
-    """What B replicas with one-hot features have learned, as the arrays themselves: changing them is learning.
+    """Data of B replicas with one-hot features. They are the arrays of the algorithm itself: changing them is learning.
 
     Attributes:
         counts: (B, P) visits of each pair.
@@ -65,6 +68,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
+    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
+    widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
@@ -93,6 +98,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.revision = 0
         """Raised whenever what was learned changes."""
         self._compiled: bool | None = None
+        self.reward_alarm: BoolArray = np.zeros(self.n_replicas, dtype=np.bool_)
+        """(B,) whether observed rewards have refuted that they are linear in φ; it is never taken back."""
         self.forget()
 
     def forget(self) -> None:
@@ -101,7 +108,33 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.design = phi.design(self.n_replicas, self.ridge)
         self.cross_moment = np.zeros((self.n_replicas, phi.d, psi.d_psi))
         self.reward_moment = np.zeros((self.n_replicas, phi.d))
+        watched = phi.n_states * phi.n_actions if self._confidence.watches_rewards else 0
+        self.pair_visits = np.zeros((self.n_replicas, watched))
+        self.pair_rewards = np.zeros((self.n_replicas, watched))
+        self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def _may_widen(self) -> bool:
+        """Whether Σ φ is kept, from which Σ φr follows for another range of rewards."""
+        return self.problem.reward_outside == "widen" and not self.settings.known_reward
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        (old_low, _), old_unit = self.task.reward_range, self.task.unit
+        self.problem = self.problem.with_range(low, high)
+        self.use_task()
+        shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
+        self.reward_moment = shifted / self.task.unit
+        self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
+        self.revision += 1
+
+    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        (old_low, old_high), (low, _) = before, self.task.reward_range
+        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        own = plan.values * (old_high - old_low) + left * old_low
+        return replace(plan, values=(own - left * low) / self.task.unit)
 
     @property
     def confidence(self) -> Confidence:
@@ -120,7 +153,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return bounds on next values and rewards of all pairs.
 
         Args:
-            level: Which radius.
+            level: Choice of the radius.
             core: M_n, if it is at hand.
         """
         return self._confidence.believe(
@@ -137,14 +170,17 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return the plan to play now: a new one where it is due, the last one elsewhere."""
         due = self.due()
         if due.any():
-            fresh = self._new_plan(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
+            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
             else:
                 self.kept = fresh
             self.n_plans = self.n_plans + due
-        kept: Plan = self.kept
-        return kept
+        return self._alarmed(self.kept, self.reward_alarm)
+
+    def _alarmed(self, plan: Plan, alarm: BoolArray) -> Plan:
+        """Return a plan that also counts the alarm on rewards, as one pair."""
+        return replace(plan, empty=plan.empty + alarm) if alarm.any() else plan
 
     def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
         """Return the replicas that draw a ranking, and the rankings of the others."""
@@ -152,13 +188,19 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     def make_plan(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties broken at random (Algorithm 1, line 6)."""
-        return self._new_plan(random_rankings(self.streams["ties"], self.task.n_actions))
+        rankings = random_rankings(self.streams["ties"], self.task.n_actions)
+        return self._alarmed(self.plan_with(rankings), self.reward_alarm)
 
     def advice(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties to the lowest action."""
-        return self._new_plan(lowest_first(self.task.n_actions, self.n_replicas))
+        return self.plan_with(lowest_first(self.task.n_actions, self.n_replicas))
 
-    def _new_plan(self, rankings: FloatArray) -> Plan:
+    def plan_with(self, rankings: FloatArray) -> Plan:
+        """Return the optimistic plan for the data at hand; every plan of this class is made here.
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
         core = self.core_matrix()
         preference = None if self.settings.ties == "random" else self._preference(core)
         return self._optimistic_plan(self.belief(core=core), rankings, preference=preference)
@@ -190,7 +232,14 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         belief = self.belief("proven")
         best = self._optimistic_plan(belief, lowest_first(self.task.n_actions, self.n_replicas))
         lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
-        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), belief.empty)
+        empty = belief.empty + (self.reward_alarm | self._rewards_misfit(self.clock))
+        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), empty)
+
+    def _rewards_misfit(self, clock: Clock) -> BoolArray:
+        """Return whether the rewards of the data at hand refute that they are linear in φ: (B,)."""
+        if not self._confidence.watches_rewards:
+            return np.zeros(self.n_replicas, dtype=np.bool_)
+        return self._confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, clock)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
@@ -203,7 +252,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return self._compiled
 
     def compiles(self, n_episodes: int = 0) -> bool:
@@ -249,8 +298,24 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.design.update(pairs, weights)
         phi.accumulate(self.cross_moment, self.features.psi, pairs, steps.next_states, weights)
         if not self.settings.known_reward:
-            phi.accumulate_rewards(self.reward_moment, pairs, self.to_unit(steps.rewards) * weights)
+            paid = self.to_unit(steps.rewards) * weights
+            phi.accumulate_rewards(self.reward_moment, pairs, paid)
+            if self._confidence.watches_rewards:
+                self._watch_rewards(pairs, weights, paid)
+        if self._may_widen:
+            phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
+
+    def _watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
+        """Add visits and rewards of pairs; compare them with φ after 1, 2, 3, 4, 6, 8, 12, … episodes.
+
+        The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
+        """
+        np.add.at(self.pair_visits, (self._replica[:, None], pairs), weights)
+        np.add.at(self.pair_rewards, (self._replica[:, None], pairs), paid)
+        played = self.episode + 1
+        if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
+            self.reward_alarm = self.reward_alarm | self._rewards_misfit(self.clock)
 
     def learned(self) -> Arrays:
         """Return the moments, the design and, with rare switching, the plan that is being played."""
@@ -259,6 +324,10 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             "reward_moment": self.reward_moment,
             **self.design.arrays(),
         }
+        if self._confidence.watches_rewards:
+            arrays |= {name: getattr(self, name) for name in _WATCHED}
+        if self._may_widen:
+            arrays["feature_moment"] = self.feature_moment
         if self.settings.switch_growth > 0.0:
             kept = self.kept or self._no_plan()
             arrays |= {f"kept_{name}": array for name, array in kept.arrays().items()}
@@ -283,6 +352,12 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             self._check_visits(arrays, episode)
         if self.settings.switch_growth > 0.0:
             check_range("kept_values", arrays["kept_values"], 0.0, float(self.task.horizon))
+        if self._confidence.watches_rewards:
+            visits, paid = arrays["pair_visits"], arrays["pair_rewards"]
+            check_whole("pair_visits", visits)
+            if (visits < 0).any() or (visits.sum(axis=1) > steps).any():
+                impossible("pair_visits", f"must be counts of at most {steps} steps")
+            check_range("pair_rewards", paid, 0.0, visits)
 
     def _check_visits(self, arrays: Arrays, episode: int) -> None:
         counts = arrays["counts"]
@@ -304,6 +379,11 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             "reward_moment": (n_replicas, phi.d),
             **design_shapes(phi, n_replicas),
         }
+        if problem.reward_outside == "widen" and not self.settings.known_reward:
+            shapes["feature_moment"] = (n_replicas, phi.d)
+        if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
+            n_pairs = task.n_states * task.n_actions
+            shapes |= dict(zip(_WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
         if self.settings.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
             shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
@@ -320,7 +400,11 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Take back what `learned` returned."""
         own = {name: array.copy() for name, array in arrays.items()}
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
+        self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
+        if self._confidence.watches_rewards:
+            for name in _WATCHED:
+                setattr(self, name, own[name])
         self.revision += 1
         if self.settings.switch_growth > 0.0 and (own["kept_logdet"] >= 0.0).all():
             kept = {name: own[f"kept_{name}"] for name in ("policy", "values", "empty")}

@@ -71,7 +71,9 @@ class SampledMatrixRL(MatrixRLLearner):
 
     def _measure(self, columns: Columns, psi: TablePsi) -> Constants:
         """Return the constants of the features at a replica's first sample: exact if it is every state."""
-        phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2))
+        given = self.problem.features
+        left_out = None if given is None else given.phi.left_out
+        phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
         confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon)
         feature_block = np.empty(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
@@ -131,6 +133,13 @@ class SampledMatrixRL(MatrixRLLearner):
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""
         return super().certificate_guarantee(alarmed) if self.is_exact else self._estimated
+
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false, or not checked: the alarm does not watch rewards with columns."""
+        words = super().refutation()
+        if words is None and self.confidence.watches_rewards and self.problem.mdp is None:
+            return "proven only if learned rewards are linear in phi, which is not watched with columns"
+        return words
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after an alarm: 1 − φᵀM_n u has the sampling error of u."""
@@ -338,10 +347,10 @@ class SampledMatrixRL(MatrixRLLearner):
         clock = arrays["clock"]
         if (
             not fits
-            or clock.shape != (2,)
+            or clock.shape != (3,)
             or clock.dtype != np.int64
             or not 1 <= clock[0] <= episode + 1
-            or clock[1] < 0
+            or (clock[1:] < 0).any()
         ):
             raise InvalidInput("the plan does not fit the problem")
         if not np.array_equal(np.sort(arrays["rankings"][0]), np.arange(self.oracle.n_actions) / self.oracle.n_actions):

@@ -19,6 +19,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("random", "estimate")
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
+_SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
 
 PRESETS: dict[str, dict[str, Any]] = {
     "guaranteed": {"set": "normalised", "radius": "block", "exploration": 1.0},
@@ -29,12 +30,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:
     made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
-    return made if isinstance(made, ConfidenceSet) else choice(name, made, SETS)
+    remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
+    return made if isinstance(made, ConfidenceSet) else choice(name, made, SETS, remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
     made = value() if isinstance(value, type) and issubclass(value, Radius) else value
-    return made if isinstance(made, Radius) else choice(name, made, RADII)
+    remedy = 'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 
 _positive = real(open_ends=True)
@@ -42,7 +45,7 @@ _positive = real(open_ends=True)
 
 @dataclass(frozen=True)
 class MatrixRLSettings(Settings):
-    """How MatrixRL explores."""
+    """Settings of MatrixRL: set, radius, exploration, rewards, ties and the times of planning."""
 
     preset: str = setting(
         "guaranteed", "Start from guaranteed (exploration 1, every proof holds) or practical (tuned).", one_of(PRESETS)
@@ -138,6 +141,13 @@ class MatrixRLSettings(Settings):
                 f"must not be longer than {_LARGEST_RATIO:g} times the ridge (squared norm; A_n would lose its digits)",
                 f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
                 "Divide the features by a constant, or raise ridge.",
+            )
+        if largest / ridge < _SMALLEST_RATIO:
+            fail(
+                "phi",
+                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; nothing would be learned)",
+                f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
+                f"Multiply the features by {largest**-0.5:.3g}, or pass ridge={largest:.3g}.",
             )
         return ridge
 

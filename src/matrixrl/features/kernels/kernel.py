@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.checks import choice, fail
+from matrixrl.checks import choice, fail, real_numbers
 from matrixrl.records import FloatArray
 
 __all__ = ["PAIRWISE", "Kernel", "as_kernel", "check_gram"]
@@ -38,10 +38,10 @@ class Kernel:
 
     def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Return k(x_i, y_j): (n, p), (m, p) → (n, m)."""
-        found = np.asarray(self._function(x, y), dtype=np.float64)
+        found = real_numbers(self._function(x, y))
         if found.shape != (len(x), len(y)):
             rule = f"must return shape {(len(x), len(y))} for {len(x)} and {len(y)} points"
-            fail(self.name, rule, f"shape {found.shape}", "Return k(x_i, y_j) for all pairs.")
+            fail(self.name, rule, f"shape {found.shape}", "Return real numbers k(x_i, y_j) for all pairs.")
         if not np.isfinite(found).all():
             fail(self.name, "must be finite", "NaN or infinity", "Check the function and the scale of the points.")
         return found
@@ -50,7 +50,7 @@ class Kernel:
         """Return k(x_i, x_i): (n, p) → (n,)."""
         if self._diagonal is None:
             return np.array([self(row[None], row[None])[0, 0] for row in x])
-        found = np.asarray(self._diagonal(x), dtype=np.float64)
+        found = real_numbers(self._diagonal(x))
         if found.shape != (len(x),) or not np.isfinite(found).all():
             rule = f"must have a diagonal of {len(x)} finite numbers"
             fail(self.name, rule, f"shape {found.shape}", "Leave diag out, or return k(x, x).")

@@ -1,0 +1,107 @@
+"""Wrappers of Gymnasium: which ones leave states, actions, rewards and transitions of an environment as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces, wrappers
+
+__all__ = ["space_remedy", "time_limit", "why_table_is_unknown", "wrapper_chain"]
+
+_HARMLESS = {
+    wrappers.AddWhiteNoise,  # of pictures only, as the next three
+    wrappers.HumanRendering,
+    wrappers.ObstructView,
+    wrappers.RenderCollection,
+    wrappers.Autoreset,  # an agent resets after every episode itself
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.TimeLimit,  # the horizon is checked against it
+}
+_LIBRARIES = ("gymnasium.", "matrixrl.")
+
+
+def wrapper_chain(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
+    """Yield the wrappers of an environment from the outermost one to the environment itself."""
+    yield env
+    while isinstance(env, gym.Wrapper):
+        env = env.env
+        yield env
+
+
+def time_limit(env: gym.Env[Any, Any]) -> int | None:
+    """Return the number of steps after which an episode is truncated, or None if the environment declares none."""
+    limits = [] if env.spec is None or env.spec.max_episode_steps is None else [int(env.spec.max_episode_steps)]
+    for layer in wrapper_chain(env):
+        if isinstance(layer, wrappers.TimeLimit):
+            limits.append(int(layer._max_episode_steps))
+    return min(limits, default=None)
+
+
+def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> str | None:
+    """Return what may change the transition table of an environment, or None if the table is that of the environment.
+
+    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user, or
+    a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not inherited.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: One more class of wrappers that the caller accounts for.
+    """
+    for layer in wrapper_chain(env):
+        kind = type(layer)
+        keeps = kind in _HARMLESS or kind is allowed or _declares_table(kind)
+        if isinstance(layer, gym.Wrapper) and not keeps:
+            return f"the wrapper {kind.__name__}"
+    return _overriding_class(env.unwrapped)
+
+
+def _declares_table(kind: type[Any]) -> bool:
+    return vars(kind).get("keeps_table") is True
+
+
+def _overriding_class(env: gym.Env[Any, Any]) -> str | None:
+    """Return a user's subclass that has its own `step` or `reset` in place of those of a library's environment."""
+    if _declares_table(type(env)):
+        return None
+    for method in ("step", "reset"):
+        owners = [kind for kind in type(env).__mro__ if method in vars(kind) and kind is not gym.Env]
+        is_library = [kind.__module__.startswith(_LIBRARIES) for kind in owners]
+        if any(is_library) and not is_library[0]:
+            return f"the method {method} of {owners[0].__name__}"
+    return None
+
+
+def space_remedy(part: str, space: spaces.Space[Any]) -> str:
+    """Return the sentence that says how to make a space of states or actions one that agents can use.
+
+    Args:
+        part: "observation" or "action".
+        space: Space that agents cannot use.
+
+    >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
+    'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
+    """
+    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+        return _numbered_combinations(part, space)
+    if part == "action" and isinstance(space, spaces.Box):
+        return "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
+    if part == "observation" and isinstance(space, (spaces.Dict, spaces.Tuple, spaces.Box)):
+        return "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL."
+    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
+    return f"Number them with {wrapper}(env, function, gymnasium.spaces.Discrete(n))."
+
+
+def _numbered_combinations(part: str, space: spaces.MultiDiscrete | spaces.MultiBinary) -> str:
+    sizes = [2] * int(np.prod(space.shape)) if isinstance(space, spaces.MultiBinary) else space.nvec.ravel().tolist()
+    dims, count = f"({', '.join(map(str, sizes))},)", int(np.prod([float(n) for n in sizes]))
+    to_number = f"lambda s: int(numpy.ravel_multi_index(numpy.ravel(s), {dims}))"
+    from_number = f"lambda a: numpy.array(numpy.unravel_index(a, {dims})).reshape({space.shape})"
+    function = to_number if part == "observation" else from_number
+    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
+    return f"Number the combinations: {wrapper}(env, {function}, gymnasium.spaces.Discrete({count}))."

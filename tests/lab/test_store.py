@@ -183,7 +183,7 @@ def test_a_store_of_format_2_that_cannot_be_migrated_is_refused_with_the_reason(
         pass
     as_format_2(tmp_path / "s")
     lock = WriterLock(tmp_path / "s")
-    with pytest.raises(StoreError, match="cannot be migrated to 3, which reading it needs: .* by another process"):
+    with pytest.raises(StoreError, match=r"cannot be migrated to 3, which reading it needs: .* by another process"):
         Store.open_to_read(tmp_path / "s")
     lock.release()
 

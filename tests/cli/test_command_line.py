@@ -136,17 +136,6 @@ def test_version_and_help():
     assert "river-swim" in run("run", "--help").stdout
 
 
-def test_without_matplotlib_only_the_picture_is_refused(tmp_path):
-    """The minimal install: run works; --out says what to install, before any work."""
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')")
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    assert run("run", "river-swim", "-n", "3", "--json", env=env).returncode == 0
-    refused = run("run", "river-swim", "-n", "3", "--out", str(tmp_path / "o"), env=env)
-    assert refused.returncode == 2
-    assert "matrixrl[viz]" in refused.stderr
-    assert not (tmp_path / "o").exists()
-
-
 @pytest.mark.slow
 def test_a_control_task_ends_with_a_table_a_picture_and_a_video(tmp_path):
     out, video = tmp_path / "run", tmp_path / "video"

@@ -123,8 +123,8 @@ def traces(page, chart):
     """Return agent, part, visibility, style and data of every trace from Plotly."""
     return page.evaluate(
         "(id) => document.getElementById(id)._fullData.map((t) => "
-        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name, colour: t.line.color,"
-        " dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
+        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name,"
+        " colour: t.line.color, dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
         chart,
     )
 
@@ -445,14 +445,14 @@ def test_a_template_escapes_its_values_and_needs_all_of_them():
 
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):
     text = (
-        'name = "restarts"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
-        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { doubling = "restart" }\n'
+        'name = "printed"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
+        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { set = "column-printed" }\n'
     )
-    with played_store(tmp_path / "restarts", text) as store:
+    with played_store(tmp_path / "printed", text) as store:
         page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
     (said,) = re.findall(r"Only estimated, not proven:</p><ul class=\"proofs\">(.*?)</ul>", page)
     assert said.count("<li>") == 1
-    assert said.startswith("<li>matrix-rl doubling=restart: restarts forget data")
+    assert said.startswith("<li>matrix-rl set=column-printed: the printed ball B1 sums row norms")
 
 
 def test_the_command_repeats_the_options_that_were_given(tmp_path):

@@ -193,17 +193,17 @@ class TestTheLargestMean:
         ends = np.append(seen.firsts, len(seen.times))
         law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends)
         compiled = [
-            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon) for i, j in itertools.pairwise(ends)
+            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon, np.empty((2, 6))) for i, j in itertools.pairwise(ends)
         ]
         np.testing.assert_allclose(compiled, ours, rtol=1e-12)
 
     def test_no_data_and_certain_data(self):
         law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1))
         values = np.array([0.0, 3.0, 2.0])
-        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1) == 3.0
+        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == 3.0
         # one state seen: U = M − e^{−ε}(M − V)
         expected = 3.0 - math.exp(-0.1)
-        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1) == pytest.approx(expected, rel=1e-14)
+        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == pytest.approx(expected, rel=1e-14)
 
     @pytest.mark.parametrize("p", [1.0 - 1e-9, 1e-9, 0.5])
     @pytest.mark.parametrize("epsilon", [1e-10, 1e-4, 1.0, 100.0])

@@ -51,6 +51,9 @@ class Agent:
         reward_range: Declared range of rewards, for environments that are not ours.
         env_settings: Settings of an environment given by name.
         measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
+        reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
+            the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
+            what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
@@ -79,6 +82,7 @@ class Agent:
         reward_range: tuple[float, float] | None = None,
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
+        reward_outside: str = "error",
         seed: int | None = None,
         compiled: bool | None = None,
         trust_code: bool = False,
@@ -99,6 +103,7 @@ class Agent:
             reward_range=reward_range,
             known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
+            reward_outside=reward_outside,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled)
@@ -122,6 +127,7 @@ class Agent:
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
+        self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
     @property
@@ -161,11 +167,17 @@ class Agent:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, else why not."""
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        return self._algorithm.guarantee
+        words = self._algorithm.outside_words or self._algorithm.guarantee
+        return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
@@ -235,6 +247,8 @@ class Agent:
     def _certificate_of(self, plan: Any) -> Certificate:
         bounds = self._algorithm.certify(plan, self._first_states())
         words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
+        words = self._algorithm.outside_words or words
+        words = self._selection or words if words is True else words
         return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
 
     def learn(
@@ -304,6 +318,7 @@ class Agent:
         psi: Psi | None = None,
         compiled: bool | None = None,
         algorithm: Startable | None = None,
+        trust_code: bool = False,
         **objects: Any,
     ) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
@@ -313,16 +328,28 @@ class Agent:
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
             phi: A user's own feature map that the agent was made with, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ as a feature map or an (S, d_psi) array, if it was a function.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.
+            trust_code: Whether the file, or the name of an environment, may import code. A class that the file names
+                and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"
                 fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
-        return load_agent(cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects)
+        return load_agent(
+            cls,
+            file_path("path", path),
+            env,
+            phi=phi,
+            psi=psi,
+            compiled=compiled,
+            algorithm=algorithm,
+            trust_code=trust_code,
+            objects=objects,
+        )
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""
@@ -355,12 +382,22 @@ class Agent:
             alarm=bool(plan.empty[0]),
             certificate=episode._certificate,
         )
+        before = self.problem.task.reward_range
         with uninterrupted():
+            if self._open[0] is not episode:
+                self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
             self._algorithm.update(episode.steps(), plan)
             self._log.append(record)
             self._abandon(episode)
+            if before is not None and self.problem.task.reward_range != before:
+                for other in self._open:
+                    other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None
         return record
+
+    def _note_selection(self, what: str) -> None:
+        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
+        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _abandon(self, episode: OpenEpisode) -> None:
         episode._is_open = False

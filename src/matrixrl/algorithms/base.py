@@ -6,24 +6,60 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.references import describe
 from matrixrl.seeding import Stream, Streams
-from matrixrl.settings import Settings, describe_settings
+from matrixrl.settings import Settings, describe_settings, plain_value
 
-__all__ = ["Algorithm", "Arrays", "Startable"]
+__all__ = ["Algorithm", "Arrays", "OutsideRewards", "Startable"]
 
 Arrays = dict[str, NDArray[Any]]
+_OUTSIDE = "outside_rewards"
 _PROGRESS = ("episode", "n_plans", "streams")
+
+
+class OutsideRewards(NamedTuple):
+    """Rewards outside the declared range that an algorithm learned from.
+
+    Attributes:
+        count: Number of them.
+        first_episode: Number of the episode of the first one, counted from 1.
+        declared: Declared range of rewards.
+    """
+
+    count: int
+    first_episode: int
+    declared: tuple[float, float]
+
+    def plus(self, count: int, episode: int) -> OutsideRewards:
+        """Return the record with so many more of an episode."""
+        return OutsideRewards(self.count + count, self.first_episode or episode, self.declared)
+
+    def words(self, problem: Problem) -> str | None:
+        """Return what the rewards outside the range mean for bounds; None if there were none."""
+        if not self.count:
+            return None
+        low, high = self.declared
+        what = f"{self.count} reward{'s' * (self.count > 1)} outside the declared range [{low:g}, {high:g}]"
+        since = f"the first in episode {self.first_episode}"
+        if problem.reward_outside == "clip":
+            return f"{what} ({since}) were clipped: the bounds hold for the clipped rewards, not for those earned"
+        now = problem.task.reward_range or self.declared
+        return (
+            f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "
+            "range that was chosen by data"
+        )
 
 
 class Startable(ABC):
@@ -64,25 +100,34 @@ class Algorithm(Startable):
         settings_class: Declaration of its settings.
         stream_names: Random streams that it draws from.
         learned_names: Attributes that hold what was learned, all arrays.
+        widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
+        outside: Rewards outside the declared range that were learned from.
+        may_be_infinite: Names of learned arrays in which infinity has a meaning.
         settings: Its settings.
         problem: The problem it was started on.
         seeds: One seed for each replica.
         streams: Its random generators.
         episode: Number of episodes that it learned from.
         n_plans: (B,) number of plans made.
+        recipe: What it was made with that is no plain setting, as plain data: objects among the settings, and
+            attributes of its own.
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = Settings
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
+    widens: ClassVar[bool] = False
+    may_be_infinite: ClassVar[tuple[str, ...]] = ()
 
+    outside: OutsideRewards
     settings: Any = None
     problem: Problem
     seeds: list[int]
     streams: Streams
     episode: int
     n_plans: IntArray
+    recipe: dict[str, Any]
 
     def __init__(self, **settings: Any) -> None:
         self.settings = self.settings_class.resolve(settings)
@@ -165,8 +210,23 @@ class Algorithm(Startable):
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""
         started = copy.deepcopy(self)
+        started.recipe = self._recipe()
         started._start(problem, seeds)
         return started
+
+    def _recipe(self) -> dict[str, Any]:
+        """Return what a saved algorithm is compared with; before the start, as attributes change later."""
+        own = vars(self)
+        if "recipe" in own:
+            return dict(own["recipe"])
+        settings = own.get("settings")
+        objects: dict[str, Any] = {}
+        if isinstance(settings, Settings):
+            left_out = getattr(settings, "IN_FEATURES", ())
+            values = {name: getattr(settings, name) for name in settings.names() if name not in left_out}
+            objects = {name: describe(value) for name, value in values.items() if plain_value(value) is not value}
+        attributes = {name: describe(value) for name, value in own.items() if name != "settings"}
+        return {"objects": objects, "attributes": attributes}
 
     def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start on a problem whose features are final, such as that of a saved agent."""
@@ -178,6 +238,7 @@ class Algorithm(Startable):
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
+        self.outside = OutsideRewards(0, 0, problem.task.reward_range or (0.0, 0.0))
         try:
             self.begin()
         except MemoryError as error:
@@ -187,7 +248,7 @@ class Algorithm(Startable):
 
     @property
     def smaller_remedy(self) -> str:
-        """What to do if the tables of this algorithm do not fit in memory."""
+        """Advice if the tables of this algorithm do not fit in memory."""
         return "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
 
     def check_problem(self, problem: Problem) -> None:
@@ -201,6 +262,43 @@ class Algorithm(Startable):
             wanted = " or ".join(words[kind] for kind in self.kinds)
             remedy = "KernelMatrixRL learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
+        if problem.reward_outside == "widen" and not self.widens:
+            rule = f"must be 'error' or 'clip' for {self.name}, which cannot re-scale what it learned"
+            fail("reward_outside", rule, "'widen'", "Use MatrixRL without columns, or KernelMatrixRL.")
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards from now on, and re-scale what was learned; for algorithms that `widens`."""
+        del low, high
+        raise ProtocolError(f"{self.name} cannot widen the range of rewards")
+
+    def rescaled_plan(self, plan: Any, before: tuple[float, float]) -> Any:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        del before
+        return plan
+
+    @property
+    def outside_words(self) -> str | None:
+        """Why bounds do not hold as they are, if rewards outside the declared range came; else None."""
+        return self.outside.words(self.problem)
+
+    def _inside(self, steps: Steps) -> Steps:
+        """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""
+        problem, declared = self.problem, self.problem.task.reward_range
+        if problem.reward_outside == "error" or declared is None:
+            return steps  # rewards were checked one by one
+        bad = steps.taken & ~problem.in_range(steps.rewards)
+        if not bad.any():
+            return steps
+        low, high = declared
+        if problem.reward_outside == "clip":
+            self.outside = self.outside.plus(int(bad.sum()), self.episode + 1)
+            return replace(steps, rewards=np.where(bad, np.clip(steps.rewards, low, high), steps.rewards))
+        if self.n_replicas > 1:
+            fail("reward_outside", "must be 'error' or 'clip' for several replicas", "'widen'", "Play one seed.")
+        seen = steps.rewards[bad]
+        self.widen(min(low, float(seen.min())), max(high, float(seen.max())))
+        self.outside = self.outside.plus(int(bad.sum()), self.episode + 1)
+        return steps
 
     @property
     def has_policy_table(self) -> bool:
@@ -220,6 +318,11 @@ class Algorithm(Startable):
     def guarantee(self) -> Literal[True] | str:
         """True if a regret bound is proven for these settings, else why not."""
         return f"{self.name} has no proof here"
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee`, in words; empty if nothing is proven."""
+        return ""
 
     @property
     def delta(self) -> float:
@@ -242,7 +345,7 @@ class Algorithm(Startable):
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
-            self.learn(steps)
+            self.learn(self._inside(steps))
             self.episode += 1
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
@@ -293,7 +396,7 @@ class Algorithm(Startable):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return None
 
     def mark(self) -> tuple[Any, ...]:
@@ -319,6 +422,7 @@ class Algorithm(Startable):
             "episode": np.array(self.episode, dtype=np.int64),
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
+            **self._outside_arrays(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
 
@@ -331,16 +435,59 @@ class Algorithm(Startable):
         missing = sorted(set(_PROGRESS) - set(state))
         if missing:
             raise InvalidInput(f"the arrays {missing} are missing")
-        learned = {name: array for name, array in state.items() if name not in _PROGRESS}
+        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE)}
+        if (_OUTSIDE in state) != (self.problem.reward_outside != "error"):
+            raise InvalidInput(f"{_OUTSIDE} must be there if, and only if, rewards may lie outside their range")
         episode, n_plans = state["episode"], state["n_plans"]
         if episode.shape != () or episode.dtype != np.int64 or episode < 0:
             raise InvalidInput("episode must be one count")
         if n_plans.shape != (self.n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
             raise InvalidInput("n_plans must be one count for each replica")
+        if _OUTSIDE in state:
+            self._restore_outside(state[_OUTSIDE])
+        if episode > 0 and (n_plans < 1).any():
+            raise InvalidInput("n_plans must count the plans of the episodes that were played")
+        for name, array in learned.items():
+            bad = np.isnan(array) if name in self.may_be_infinite else ~np.isfinite(array)
+            if bad.any():
+                raise InvalidInput(f"{name} holds NaN or infinity")
         self.check_learned(learned, int(episode))
         self.streams.from_array(state["streams"])
         self.episode, self.n_plans = int(episode), n_plans.copy()
         self.load_learned(learned)
+
+    def _outside_arrays(self) -> Arrays:
+        """Return the count of rewards outside the range, the first episode, the declared and the present range."""
+        if self.problem.reward_outside == "error":
+            return {}
+        numbers = (self.outside.count, self.outside.first_episode, *self.outside.declared)
+        return {_OUTSIDE: np.array([*numbers, *(self.problem.task.reward_range or (0.0, 0.0))], dtype=np.float64)}
+
+    def _restore_outside(self, array: NDArray[Any]) -> None:
+        """Take back what `_outside_arrays` returned."""
+        if array.shape != (6,) or array.dtype != np.float64 or not np.isfinite(array).all() or (array[:2] < 0).any():
+            raise InvalidInput(f"{_OUTSIDE} must be six finite numbers")
+        count, first, declared_low, declared_high, low, high = array.tolist()
+        if not low <= declared_low <= declared_high <= high:
+            raise InvalidInput(f"{_OUTSIDE} must hold a range inside a range")
+        if self.problem.task.reward_range not in (None, (low, high)):
+            self.widen(low, high)  # what was learned follows
+        self.outside = OutsideRewards(int(count), int(first), (declared_low, declared_high))
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
+        """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.
+
+        None leaves it to `restore`, which comes after the start.
+
+        Args:
+            problem: The problem to start on.
+            n_replicas: Number of replicas B.
+        """
+        del problem, n_replicas
+        return None
+
+    def n_steps(self) -> FloatArray | None:
+        """Return how many steps what was learned comes from, (B,), where that can be told."""
+        return None
 
     def learned(self) -> Arrays:
         """Return what was learned, as named arrays."""

@@ -28,7 +28,7 @@ class FiniteAlgorithm(Algorithm):
 
     @property
     def task(self) -> Task:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         return self.problem.finite_task
 
     @property
@@ -49,11 +49,15 @@ class FiniteAlgorithm(Algorithm):
 
     def begin(self) -> None:
         """Prepare what follows from the task; subclasses allocate what they learn after calling this."""
+        self.use_task()
+        self._replica = np.arange(self.n_replicas)
+
+    def use_task(self) -> None:
+        """Map the rewards of the task to [0, 1]."""
         task = self.task
         self._unit_reward: FloatArray = np.ascontiguousarray(task.unit_reward.T)
         end_reward = (0.0 - task.reward_range[0]) / task.unit
         self._frame = Frame(task.horizon, task.n_actions, task.n_states, task.end_state, end_reward)
-        self._replica = np.arange(self.n_replicas)
 
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table: states (B,) → (B,)."""
@@ -122,7 +126,11 @@ def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_repl
         and plan.values.shape == (n_replicas, frame.horizon + 1, frame.n_states)
         and plan.values.dtype == np.float64
         and plan.empty.shape == (n_replicas,)
+        and plan.empty.dtype.kind == "i"
+        and set(arrays) == {"policy", "values", "empty"}
         and 0 <= plan.policy.min() <= plan.policy.max() < frame.n_actions
+        and not plan.values[:, -1].any()
+        and bool((plan.empty >= 0).all())
     )
     if not fits:
         raise InvalidInput("the plan does not fit the problem")

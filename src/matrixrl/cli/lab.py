@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
+from matrixrl.cli.output import parse_path
 from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.interrupts import INTERRUPTED
 from matrixrl.lab.requirements import require_lab
@@ -26,8 +27,13 @@ __all__ = ["add_lab_commands"]
 OnOption = Annotated[str | None, typer.Option("--on", help="serial, processes or ray; the spec's executor by default.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Number of workers; all cores by default.")]
 AddressOption = Annotated[str | None, typer.Option("--address", help="Address of a running Ray cluster.")]
-TensorBoardOption = Annotated[Path | None, typer.Option("--tensorboard", help="Directory for event files.")]
-FolderArgument = Annotated[Path, typer.Argument(help="Directory of an experiment.")]
+TensorBoardOption = Annotated[
+    Path | None,
+    typer.Option("--tensorboard", parser=parse_path, metavar="DIR", help="Directory for event files."),
+]
+FolderArgument = Annotated[
+    Path, typer.Argument(parser=parse_path, metavar="FOLDER", help="Directory of an experiment.")
+]
 
 
 def add_lab_commands(app: typer.Typer) -> None:
@@ -57,7 +63,12 @@ def _ending_in_one_line() -> Iterator[None]:
 
 def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Directory of the results; out/NAME by default.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."
+        ),
+    ] = None,
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", help="Number of episodes, in place of the spec's.")
     ] = None,
@@ -133,7 +144,7 @@ def show_command(
 
 def export_command(
     folder: FolderArgument,
-    out: Annotated[Path, typer.Option("--out", help="File to write.")],
+    out: Annotated[Path, typer.Option("--out", parser=parse_path, metavar="FILE", help="File to write.")],
     form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
 ) -> None:
     """Write all episodes of an experiment as one flat table."""
@@ -148,9 +159,18 @@ def export_command(
 
 def report_command(
     folder: FolderArgument,
-    out: Annotated[Path | None, typer.Option("--out", help="HTML file; DIR/report.html by default.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", parser=parse_path, metavar="FILE", help="HTML file; DIR/report.html by default."),
+    ] = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="Also write a figure for a paper to this file (.pdf or .png).")
+        Path | None,
+        typer.Option(
+            "--figure",
+            parser=parse_path,
+            metavar="FILE",
+            help="Also write a figure for a paper to this file (.pdf or .png).",
+        ),
     ] = None,
     columns: Annotated[int, typer.Option("--columns", help="Width of the figure: 1 or 2 columns of a page.")] = 1,
     env: Annotated[str | None, typer.Option("--env", help="Draw only this environment.")] = None,
@@ -186,7 +206,10 @@ def watch_command(
 
 def reproduce_command(
     out: Annotated[
-        Path | None, typer.Option("--out", help="Directory of the results; out/study-SIZE by default.")
+        Path | None,
+        typer.Option(
+            "--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/study-SIZE by default."
+        ),
     ] = None,
     full: Annotated[
         bool,
@@ -266,6 +289,9 @@ def _played(
         for observer in observers:
             observer.close()
     summaries = summarise(store)
+    written = [write_report(store, store.folder / "report.html")]  # before anything is printed
+    if any(agent.final is not None for env in summaries for agent in env.agents):
+        written.append(draw_paper_figure(store, store.folder / "figure.png", columns=2))
     print_summary(console, summaries)
     console.print(
         f"{outcome.episodes:,} episodes in {outcome.seconds:.1f} s ({on}); spec {store.experiment.hash}, "
@@ -273,9 +299,6 @@ def _played(
         highlight=False,
         style="dim",
     )
-    written = [write_report(store, store.folder / "report.html")]
-    if any(agent.final is not None for env in summaries for agent in env.agents):
-        written.append(draw_paper_figure(store, store.folder / "figure.png", columns=2))
     for path in written:
         _say(console, f"wrote {path}")
     return outcome.failed

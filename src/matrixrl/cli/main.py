@@ -14,11 +14,12 @@ import matrixrl
 from matrixrl.checks import choice, integer
 from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
+from matrixrl.cli.output import never_fail_to_encode, parse_path
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.envs import open_problem
-from matrixrl.errors import MatrixRLError
+from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.lab.demo import DEMO
 from matrixrl.lab.plots import draw_regret, require_matplotlib
 from matrixrl.lab.return_plots import draw_returns
@@ -37,7 +38,12 @@ app = typer.Typer(
 )
 add_lab_commands(app)
 
-OutOption = Annotated[Path | None, typer.Option("--out", help="Directory for result.json, episodes.csv and a figure.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", parser=parse_path, metavar="DIR", help="Directory for result.json, episodes.csv and a figure."
+    ),
+]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Environment setting key=value (see matrixrl list envs).")
 ]
@@ -92,7 +98,10 @@ def run_command(
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
-    record: Annotated[Path | None, typer.Option("--record", help="Directory for a video of one more episode.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", parser=parse_path, metavar="DIR", help="Directory for a video of one more episode."),
+    ] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the figure, columns in the CSV.")
     ] = False,
@@ -172,7 +181,9 @@ def inspect_command(
 
 @app.command("demo")
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", help="Directory of the results.")] = Path("out/demo"),
+    out: Annotated[
+        Path, typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory of the results.")
+    ] = Path("out/demo"),
     episodes: Annotated[int, typer.Option("--episodes", "-n")] = DEMO.n_episodes,
     seeds: Annotated[int, typer.Option("--seeds", "-k")] = DEMO.n_seeds,
     overwrite: OverwriteOption = False,
@@ -201,20 +212,25 @@ def demo_command(
 
 def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
     """Return the output directory; raise before anything is played if results cannot be written."""
-    if out is None:
-        return None
-    require_matplotlib()
-    return OutputDirectory(out, overwrite=overwrite)
+    return None if out is None else OutputDirectory(out, overwrite=overwrite)
 
 
 def _write(
     results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
 ) -> list[Path]:
-    """Write summary, episodes and figure, if any episode was played; return the files."""
+    """Write summary, episodes and figure, if any episode was played; return the files.
+
+    Without matplotlib there is no figure, and a note on standard error says which extra draws it.
+    """
     if directory is None or not any(r.n_episodes for r in results.values()):
         return []
     files = directory.write_results(results)
     first = next(iter(results.values()))
+    try:
+        require_matplotlib()
+    except MissingExtra as error:
+        typer.echo(f"note: no figure was drawn: {error}", err=True)
+        return files
     if first.optimal_value is not None:
         files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
     elif runs is not None:
@@ -236,6 +252,7 @@ def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -
 
 def main() -> None:
     """Run the command line; an error of the user is printed as one line on standard error."""
+    never_fail_to_encode()
     try:
         app()
     except MatrixRLError as error:

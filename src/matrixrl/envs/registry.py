@@ -41,7 +41,7 @@ class EnvEntry:
 
     @property
     def entry_point(self) -> str:
-        """Where Gymnasium imports the class from."""
+        """Reference from which Gymnasium imports the class."""
         return f"matrixrl.envs.{self.module}:{self.class_name}"
 
     @property
@@ -187,7 +187,8 @@ def refuse_env_settings(env: Any, settings: Mapping[str, Any], known: Container[
     for name, value in settings.items():
         if name not in known and (name in own or env.startswith("gym:")):
             rule = f"is not an agent setting{'' if env.startswith('gym:') else f', but one of {env}'}"
-            fail(name, rule, shown(value), f"Pass settings of {env} as env_settings={{'{name}': {shown(value)}}}.")
+            where = f"env_settings={{'{name}': {shown(value)}}} (--set on the command line)"
+            fail(name, rule, shown(value), f"Pass settings of {env} as {where}.")
 
 
 def _gym_hint(name: str) -> list[str]:

@@ -125,8 +125,17 @@ class Phi(ABC):
 
     def blocks(self) -> Blocks:
         """Return the finest blocks of features such that every pair uses features of one block only."""
+        return self._blocks
+
+    @cached_property
+    def _blocks(self) -> Blocks:
         return find_blocks(self.flat)
+
+    @cached_property
+    def _design_eigenvalue(self) -> float:
+        blocks = self._blocks
+        return float(blocks.eigenvalues[0]) if blocks.count == 1 else design_eigenvalue(self.flat)
 
     def smallest_design_eigenvalue(self) -> float:
         r"""Return \(\lambda_{\min}(\sum_p w_p \phi_p\phi_p^\top)\) for good weights w, on the span of φ."""
-        return design_eigenvalue(self.flat)
+        return self._design_eigenvalue

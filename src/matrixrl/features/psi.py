@@ -64,7 +64,7 @@ class Psi(ABC):
 
     @property
     def left_out(self) -> str | None:
-        """What the features leave out of what they were given as, in words; None if nothing.
+        """Part of the given features that these features leave out, in words; None if they leave out nothing.
 
         Nothing is proven if P may need it.
         """

@@ -52,7 +52,7 @@ class SeenRows:
 
 
 class OutcomeCounts:
-    """How often each row of each replica led to each outcome.
+    """Number of times that each row of each replica led to each outcome.
 
     A row is a group of pairs that share a law, and an outcome is a next state. The memory is that of the outcomes seen,
     not of all rows times all outcomes.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import gymnasium as gym
@@ -13,19 +14,22 @@ from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["Kind", "Problem"]
+__all__ = ["REWARD_OUTSIDE", "Kind", "Problem"]
 
 Kind = Literal["finite", "functional", "continuous"]
 """States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
+
+REWARD_OUTSIDE = ("error", "clip", "widen")
+"""Treatment of a reward outside the declared range."""
 
 _REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What an algorithm learns.
+    """A problem to learn, with its features and, where they are known, its MDP and environment.
 
     Attributes:
         task: What an agent may know.
@@ -39,6 +43,8 @@ class Problem:
         measures_regret: Whether the known MDP is used to measure regret.
         first_state: Number that the environment gives to its first state.
         first_action: Number that the environment gives to its first action.
+        reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
+            the nearest reward inside, "widen" widens the range and re-scales what was learned.
     """
 
     task: Task | FunctionalTask | ContinuousTask
@@ -52,6 +58,7 @@ class Problem:
     measures_regret: bool = True
     first_state: int = 0
     first_action: int = 0
+    reward_outside: str = "error"
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -130,11 +137,35 @@ class Problem:
         return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
 
     def reward(self, value: Any) -> float:
-        """Return a reward if it lies in the declared range."""
-        low, high = self.task.reward_range or (-1e12, 1e12)
-        slack = _REWARD_SLACK[self.kind] * (high - low) if self.task.reward_range else 0.0
-        remedy = "Declare the reward_range of the problem."
-        return number("reward", value, low=low - slack, high=high + slack, remedy=remedy)
+        """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
+        earned = number("reward", value, low=-1e12, high=1e12, remedy="Give the reward of the step.")
+        if self.reward_outside == "error" and not self.in_range(np.array(earned)):
+            low, high = self.task.reward_range or (0.0, 1.0)
+            remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' or 'widen'."
+            fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
+        return earned
+
+    def in_range(self, rewards: FloatArray) -> BoolArray:
+        """Say which rewards lie in the declared range, up to rounding; all do if none is declared. Any shape."""
+        if self.task.reward_range is None:
+            return np.ones(rewards.shape, dtype=np.bool_)
+        low, high = self.task.reward_range
+        slack = _REWARD_SLACK[self.kind] * (high - low)
+        inside: BoolArray = (rewards >= low - slack) & (rewards <= high + slack)
+        return inside
+
+    def with_range(self, low: float, high: float) -> Problem:
+        """Return the same problem with another range of rewards."""
+        if isinstance(self.task, ContinuousTask):
+            return replace(self, task=replace(self.task, reward_range=(low, high), is_declared=False))
+        task = copy.copy(self.task)
+        task.reward_range = (low, high)
+        return replace(self, task=task)
+
+    def rewards(self, values: FloatArray) -> None:
+        """Refuse an array of rewards if one of them lies outside the declared range."""
+        for extreme in (values.min(), values.max()) if values.size else ():
+            self.reward(float(extreme))
 
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""

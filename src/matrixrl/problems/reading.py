@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, flag, shaped, shown
+from matrixrl.checks import choice, fail, flag, shaped, shown
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
@@ -19,7 +20,7 @@ from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
-from matrixrl.problems.problem import Problem
+from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
@@ -37,6 +38,7 @@ def read_problem(
     reward_range: tuple[float, float] | None = None,
     known_reward: bool = True,
     measure_regret: bool = True,
+    reward_outside: str = "error",
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -52,8 +54,11 @@ def read_problem(
         reward_range: Declared range of rewards, for environments that are not ours.
         known_reward: Whether the agent is given the rewards.
         measure_regret: Measure exact regret where the MDP is known.
+        reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
+            `Problem`.
         name: Name in results; derived from the problem by default.
     """
+    choice("reward_outside", reward_outside, REWARD_OUTSIDE)
     for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
         flag(argument, value)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
@@ -63,7 +68,12 @@ def read_problem(
         if known_reward and not given.knows_reward:
             fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
         return Problem(
-            given, env=given.env, name=name or "FunctionalTask", pseudo=psi_pinv, first_action=given.first_action
+            given,
+            env=given.env,
+            name=name or "FunctionalTask",
+            pseudo=psi_pinv,
+            first_action=given.first_action,
+            reward_outside=reward_outside,
         )
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
@@ -77,7 +87,8 @@ def read_problem(
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
-            return _read_vectors(given, horizon, reward_range, measure_regret, name)
+            read = _read_vectors(given, horizon, reward_range, measure_regret, name)
+            return replace(read, reward_outside=reward_outside)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
@@ -123,6 +134,7 @@ def read_problem(
         measures_regret=measure_regret,
         first_state=first_state,
         first_action=first_action,
+        reward_outside=reward_outside,
     )
 
 

@@ -16,7 +16,7 @@ from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.checks import fail
 from matrixrl.core.bounds import first_informative, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
-from matrixrl.core.embedding import embedding
+from matrixrl.core.embedding import embedding, refuted_rewards
 from matrixrl.features import FunctionPhi
 from matrixrl.problems import FiniteMDP
 from matrixrl.simulate.simulation import Simulation
@@ -154,8 +154,17 @@ def inspect_problem(
         informative_from=informative_from,
         cost=cost,
         warnings=_warnings(shown, bounds, informative_from, cost)
+        + [words for words in (algorithm.confidence.left_out, _reward_warning(algorithm, mdp)) if words]
         + (["columns are sampled: constants and bounds are estimates, nothing is proven"] if sampled else []),
     )
+
+
+def _reward_warning(algorithm: MatrixRLLearner, mdp: FiniteMDP) -> str | None:
+    """Return a warning if rewards are learned and are not linear in φ."""
+    features = algorithm.problem.features
+    if features is None or not algorithm.confidence.watches_rewards:
+        return None
+    return refuted_rewards(mdp.task.unit_reward, features.phi)
 
 
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:

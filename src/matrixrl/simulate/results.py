@@ -241,6 +241,7 @@ def join_results(results: Sequence[RunResult]) -> RunResult:
         n_features=[count for result in results for count in result.n_features],
         certificate=[certificate for result in results for certificate in result.certificate],
         n_plans=[count for result in results for count in result.n_plans],
+        settings_guarantee=next((r.settings_guarantee for r in results if r.settings_guarantee is not True), True),
         alarms=joined("alarms", False),
         interrupted=any(result.interrupted for result in results),
         **{name: joined(name, np.nan) for name in ("regret", "returns", "lengths", "upper", "certified", "seconds")},

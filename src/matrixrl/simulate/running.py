@@ -91,7 +91,7 @@ class SeedRuns:
         return join_results(self._results if is_over else [*self._results, self._current.result()])
 
 
-_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret")
+_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret", "reward_outside")
 
 
 def run_seeds(
@@ -110,6 +110,7 @@ def run_seeds(
     certify: bool = False,
     compiled: bool | None = None,
     measure_regret: bool = True,
+    reward_outside: str = "error",
     trust_code: bool = False,
     progress: bool = False,
     blas_threads: int | None = 1,
@@ -134,6 +135,8 @@ def run_seeds(
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second.
         measure_regret: False leaves regret out and saves an exact evaluation of every policy.
+        reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
+            `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Draw a live bar.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -158,6 +161,7 @@ def run_seeds(
         horizon=horizon,
         reward_range=reward_range,
         measure_regret=measure_regret,
+        reward_outside=reward_outside,
         certify=certify,
         compiled=compiled,
     )

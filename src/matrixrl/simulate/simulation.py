@@ -87,7 +87,7 @@ class Simulation:
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon and reward_range, as in `matrixrl.problems.read_problem`.
+        options: phi, psi, psi_pinv, reward, horizon, reward_range and reward_outside, as in `matrixrl.problems.read_problem`.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ class Simulation:
 
     def result(self) -> RunResult:
         """Return what was played so far."""
-        n, problem, algorithm = self.played, self.problem, self.algorithm
+        n, problem, algorithm = self.played, self.algorithm.problem, self.algorithm
         return RunResult(
             env=problem.name,
             env_settings=self.env_settings,
@@ -372,7 +372,7 @@ class Simulation:
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
-            settings_guarantee=algorithm.guarantee,
+            settings_guarantee=algorithm.outside_words or algorithm.guarantee,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )
@@ -401,7 +401,7 @@ class Simulation:
             upper, lower, empty = algorithm.certify(algorithm.advice())
         found = []
         for b in range(len(self.seeds)):
-            words = algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
+            words = algorithm.outside_words or algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
             found.append(Certificate(float(upper[b]), float(lower[b]), algorithm.delta, words))
         return found
 

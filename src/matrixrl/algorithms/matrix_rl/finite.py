@@ -13,12 +13,22 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.possible import (
+    Shapes,
+    check_range,
+    check_regression,
+    check_steps,
+    check_whole,
+    design_shapes,
+    impossible,
+    largest_norm_sq,
+    plan_shapes,
+)
 from matrixrl.checks import fail
 from matrixrl.core import Belief, Clock, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
-from matrixrl.errors import InvalidInput
-from matrixrl.features import FunctionPhi, OneHotPhi, OneHotPsi
+from matrixrl.features import OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
@@ -30,7 +40,7 @@ _WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
 
 
 class Visits(NamedTuple):
-    """What B replicas with one-hot features have learned, as the arrays themselves: changing them is learning.
+    """Data of B replicas with one-hot features. They are the arrays of the algorithm itself: changing them is learning.
 
     Attributes:
         counts: (B, P) visits of each pair.
@@ -58,7 +68,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
-    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards")
+    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
+    widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
@@ -100,7 +111,30 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         watched = phi.n_states * phi.n_actions if self._confidence.watches_rewards else 0
         self.pair_visits = np.zeros((self.n_replicas, watched))
         self.pair_rewards = np.zeros((self.n_replicas, watched))
+        self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def _may_widen(self) -> bool:
+        """Whether Σ φ is kept, from which Σ φr follows for another range of rewards."""
+        return self.problem.reward_outside == "widen" and not self.settings.known_reward
+
+    def widen(self, low: float, high: float) -> None:
+        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        (old_low, _), old_unit = self.task.reward_range, self.task.unit
+        self.problem = self.problem.with_range(low, high)
+        self.use_task()
+        shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
+        self.reward_moment = shifted / self.task.unit
+        self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
+        self.revision += 1
+
+    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        (old_low, old_high), (low, _) = before, self.task.reward_range
+        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        own = plan.values * (old_high - old_low) + left * old_low
+        return replace(plan, values=(own - left * low) / self.task.unit)
 
     @property
     def confidence(self) -> Confidence:
@@ -119,7 +153,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return bounds on next values and rewards of all pairs.
 
         Args:
-            level: Which radius.
+            level: Choice of the radius.
             core: M_n, if it is at hand.
         """
         return self._confidence.believe(
@@ -218,7 +252,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return self._compiled
 
     def compiles(self, n_episodes: int = 0) -> bool:
@@ -268,6 +302,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             phi.accumulate_rewards(self.reward_moment, pairs, paid)
             if self._confidence.watches_rewards:
                 self._watch_rewards(pairs, weights, paid)
+        if self._may_widen:
+            phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
 
     def _watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
@@ -290,6 +326,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         }
         if self._confidence.watches_rewards:
             arrays |= {name: getattr(self, name) for name in _WATCHED}
+        if self._may_widen:
+            arrays["feature_moment"] = self.feature_moment
         if self.settings.switch_growth > 0.0:
             kept = self.kept or self._no_plan()
             arrays |= {f"kept_{name}": array for name, array in kept.arrays().items()}
@@ -305,24 +343,64 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
         super().check_learned(arrays, episode)
-        phi, psi = self.features.phi, self.features.psi
-        if isinstance(phi, FunctionPhi):
-            return
-        steps = episode * self.task.horizon
-        largest = steps * np.sqrt(phi.max_norm_sq * psi.norms_sq().max())
-        if np.abs(arrays["cross_moment"]).max() > largest * (1 + 1e-9) + 1e-9:
-            raise InvalidInput(f"cross_moment is larger than {steps} steps can make it")
+        phi, psi, steps = self.features.phi, self.features.psi, episode * self.task.horizon
+        targets = {"cross_moment": largest_norm_sq(psi), "reward_moment": 1.0}
+        check_regression(phi, self.ridge, arrays, targets, steps)
+        if self.settings.known_reward and arrays["reward_moment"].any():
+            impossible("reward_moment", "must be zero where rewards are known")
+        if isinstance(phi, OneHotPhi):
+            self._check_visits(arrays, episode)
+        if self.settings.switch_growth > 0.0:
+            check_range("kept_values", arrays["kept_values"], 0.0, float(self.task.horizon))
         if self._confidence.watches_rewards:
             visits, paid = arrays["pair_visits"], arrays["pair_rewards"]
+            check_whole("pair_visits", visits)
             if (visits < 0).any() or (visits.sum(axis=1) > steps).any():
-                raise InvalidInput(f"pair_visits must be counts of at most {steps} steps")
-            if (paid < -1e-6).any() or (paid > visits + 1e-6).any():
-                raise InvalidInput("pair_rewards must be sums of unit rewards of pair_visits")
+                impossible("pair_visits", f"must be counts of at most {steps} steps")
+            check_range("pair_rewards", paid, 0.0, visits)
+
+    def _check_visits(self, arrays: Arrays, episode: int) -> None:
+        counts = arrays["counts"]
+        if self.settings.doubling != "restart":  # which forgets visits
+            check_steps("counts", counts.sum(axis=1), episode, self.task.horizon)
+        check_range("reward_moment", arrays["reward_moment"], 0.0, counts)
+        if isinstance(self.features.psi, OneHotPsi):
+            check_whole("cross_moment", arrays["cross_moment"])
+            if not np.array_equal(arrays["cross_moment"].sum(axis=2), counts):
+                impossible("cross_moment", "must sum to the counts")
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
+        """Return the shapes of the moments, the design and, with rare switching, the plan that is being played."""
+        if problem.features is None or self.settings.columns is not None:
+            return None
+        phi, psi, task = problem.features.phi, problem.features.psi, problem.finite_task
+        shapes: Shapes = {
+            "cross_moment": (n_replicas, phi.d, psi.d_psi),
+            "reward_moment": (n_replicas, phi.d),
+            **design_shapes(phi, n_replicas),
+        }
+        if problem.reward_outside == "widen" and not self.settings.known_reward:
+            shapes["feature_moment"] = (n_replicas, phi.d)
+        if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
+            n_pairs = task.n_states * task.n_actions
+            shapes |= dict(zip(_WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
+        if self.settings.switch_growth > 0.0:
+            shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
+            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
+        return shapes
+
+    def n_steps(self) -> FloatArray | None:
+        """Return the number of visits, (B,), for one-hot features whose data were not forgotten."""
+        if not isinstance(self.design, DiagonalPairs) or self.settings.doubling == "restart":
+            return None
+        total: FloatArray = self.design.counts.sum(axis=1)
+        return total
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
         own = {name: array.copy() for name, array in arrays.items()}
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
+        self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
         if self._confidence.watches_rewards:
             for name in _WATCHED:

@@ -13,7 +13,7 @@ from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock, Confidence
 from matrixrl.core.bounds import a_priori_bound
-from matrixrl.core.embedding import RewardFit, fit_rewards
+from matrixrl.core.embedding import refuted_assumption
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
@@ -55,7 +55,7 @@ class MatrixRLLearner(Algorithm):
         self.kept: Any = None
         """The plan that is being played."""
         self._kept_logdet: FloatArray = np.full(self.n_replicas, -np.inf)
-        self._reward_fit: RewardFit | None = None
+        self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose det A_n grew by 1 + κ since their last plan: (B,).
@@ -101,22 +101,36 @@ class MatrixRLLearner(Algorithm):
         """True if the regret bound is proven for these settings, else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
-        return self._reward_words or self.confidence.guarantee
+        claim = self.confidence.guarantee
+        return self.refutation() or True if claim is True else claim
 
     @property
-    def _reward_words(self) -> str | None:
-        """Why nothing is proven if learned rewards are not linear in φ; None if they are, or if R is not known."""
-        mdp, features = self.problem.mdp, self.problem.features
-        if not self.confidence.watches_rewards or mdp is None or features is None:
-            return None
-        if self._reward_fit is None:
-            self._reward_fit = fit_rewards(mdp.task.unit_reward, features.phi)
-        if self._reward_fit is None or self._reward_fit.is_exact:
-            return None
-        return (
-            f"learned rewards must be linear in phi, and the best fit misses R by {self._reward_fit.residual:.2g} of "
-            "its range. Add R to the features, or give the rewards (known_reward=True)"
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
+        rewards = (
+            "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            if self.confidence.watches_rewards
+            else ""
         )
+        return (
+            f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
+            "left out for what was observed in it"
+        )
+
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false where P and R are known, in words; None if they hold or are not known.
+
+        Only what is claimed depends on it; what is learned does not.
+        """
+        if self._refutation is None:
+            mdp, features = self.problem.mdp, self.problem.features
+            if mdp is None or features is None:
+                self._refutation = (None,)
+            else:
+                reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
+        return self._refutation[0]
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
@@ -154,4 +168,5 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if alarmed:
             return MatrixRLLearner.alarm_words(self, "misspecification alarm")
-        return self._reward_words or self.confidence.certificate_guarantee
+        claim = self.confidence.certificate_guarantee
+        return self.refutation() or True if claim is True else claim

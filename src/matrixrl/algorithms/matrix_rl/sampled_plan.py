@@ -19,7 +19,10 @@ from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix, QueriedPairs
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Constants", "PlanData", "SampledPlan", "sampled_psi"]
+__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "sampled_psi"]
+
+PLAN_NAMES = ("design", "cross_moment", "reward_moment", "clock", "rankings", "columns", "column_weights")
+"""Names of the arrays from which a plan is made again."""
 
 _CHUNK = 1 << 13  # states that are evaluated together when a table is wanted
 
@@ -37,7 +40,7 @@ def sampled_psi(oracle: StateOracle, columns: Columns, *, pseudo: bool) -> Table
 
 @dataclass(frozen=True)
 class Constants:
-    """What does not change during the life of one replica.
+    """Constants of one replica.
 
     Attributes:
         oracle: Features, rewards and samples of states.
@@ -57,7 +60,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class PlanData:
-    """What one replica knew when it planned. A plan is a function of it, so saving it saves the plan.
+    """Data of one replica when it planned. A plan is a function of them, so saving them saves the plan.
 
     Attributes:
         design: (1, d, d) A_n.
@@ -108,9 +111,9 @@ class SampledPlan:
     """Optimistic backward induction on sampled columns: O(m A d H) for any number of states.
 
     Args:
-        constants: Of the replica.
+        constants: Constants of the replica.
         data: What is known.
-        level: Which radius.
+        level: Choice of the radius.
     """
 
     def __init__(self, constants: Constants, data: PlanData, *, level: Level = "agent") -> None:

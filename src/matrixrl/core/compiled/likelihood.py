@@ -20,7 +20,7 @@ __all__ = ["dirichlet_excess", "fill_plan", "largest_mean", "pessimistic_values"
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON = range(6)
 
 _STEPS = 60
-_CLOSE = 1e-9
+_CLOSE = 1e-7
 _SMALLEST, _LARGEST = 1e-60, 1e60
 _LONGEST = 7.0
 _ROUNDING = 1e-14
@@ -28,23 +28,23 @@ _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
 @compiled
-def _excess(first: int, last: int, law: Any, values: Any, sign: float, top: float, mean: float, x: float) -> Any:
+def _excess(count: int, shares: Any, first: int, gaps: Any, below: Any, gap: float, x: float) -> Any:
     """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0 where the top was seen."""
-    shares, states, extras = law[SHARES], law[STATES], law[EXTRAS]
-    y = x + (top - mean)
+    y = x + gap
     squares, variance, logs = 0.0, 0.0, 0.0
-    for e in range(first, last):
-        value = sign * (values[states[e]] + (extras[e] if len(extras) > 0 else 0.0))
-        ratio, away = (x + (top - value)) / y, (mean - value) / y
-        inverse = away / ratio
-        squares += shares[e] * away * inverse
-        variance += shares[e] * inverse * inverse
-        logs += shares[e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
+    for e in range(count):
+        ratio, away = (x + gaps[e]) / y, below[e] / y
+        part = shares[first + e] * (away / ratio)
+        squares += part * away
+        variance += part * (away / ratio)
+        logs += shares[first + e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
     return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
 
 
 @compiled
-def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top: float, epsilon: float) -> float:
+def largest_mean(
+    first: int, last: int, law: Any, values: Any, sign: float, top: float, epsilon: float, scratch: Any
+) -> float:
     """Return the largest mean of sign·V over {q : KL(p̂‖q) <= ε}, as `core.likelihood.KLBall` does for all rows.
 
     Args:
@@ -55,31 +55,36 @@ def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top:
         sign: 1 or -1.
         top: Largest sign·V of any outcome, seen or not.
         epsilon: Radius ε of the group.
+        scratch: (2, n) Room for the entries of a group, overwritten.
     """
     if first == last:
         return top
-    shares, states, extras = law[SHARES], law[STATES], law[EXTRAS]
-    mean, best = 0.0, -np.inf
-    for e in range(first, last):
-        value = sign * (values[states[e]] + (extras[e] if len(extras) > 0 else 0.0))
-        mean += shares[e] * value
-        best = max(best, value)
-    gap = top - mean
+    shares, states, extras, count = law[SHARES], law[STATES], law[EXTRAS], last - first
+    gaps, below = scratch[0], scratch[1]
+    gap, nearest = 0.0, np.inf  # distances from the top: of the mean, and of the best outcome seen
+    for e in range(count):
+        value = values[states[first + e]]
+        if len(extras) > 0:
+            value += extras[first + e]
+        gaps[e] = top - sign * value
+        gap += shares[first + e] * gaps[e]
+        nearest = min(nearest, gaps[e])
+    mean = top - gap
     if gap <= _ROUNDING * (abs(top) + abs(mean)):
         return top
-    if best < top:
-        excess, slope, logs = _excess(first, last, law, values, sign, top, mean, 0.0)
+    variance = 0.0
+    for e in range(count):
+        below[e] = gaps[e] - gap
+        variance += shares[first + e] * below[e] * below[e]
+    if nearest > 0.0:
+        excess, slope, logs = _excess(count, shares, first, gaps, below, gap, 0.0)
         if excess <= epsilon:
             return min(mean - gap * math.expm1(logs - epsilon), top)
-    variance = 0.0
-    for e in range(first, last):
-        value = sign * (values[states[e]] + (extras[e] if len(extras) > 0 else 0.0))
-        variance += shares[e] * (value - mean) * (value - mean)
     x = max(math.sqrt(variance / (2.0 * epsilon)) - gap, 1e-3 * gap)
     low, high, logs = _SMALLEST * gap, _LARGEST * gap, 0.0
     for _ in range(_STEPS):
-        excess, slope, logs = _excess(first, last, law, values, sign, top, mean, x)
-        if abs(excess - epsilon) <= _CLOSE * epsilon:
+        excess, slope, logs = _excess(count, shares, first, gaps, below, gap, x)
+        if abs(excess - epsilon) <= _CLOSE * epsilon or x <= _SMALLEST * gap:
             break
         if excess > epsilon:
             low = x
@@ -90,12 +95,20 @@ def largest_mean(first: int, last: int, law: Any, values: Any, sign: float, top:
             flat = excess > epsilon and -slope < excess
             change = excess - epsilon if flat else math.log(excess / epsilon) * excess
             step = x * math.exp(min(change / -slope, _LONGEST))
-        if 0.0 <= step <= _SMALLEST * gap:
-            x = _SMALLEST * gap
-            break
-        x = step if low < step < high else math.sqrt(low * high)
-    excess, slope, logs = _excess(first, last, law, values, sign, top, mean, x)
+        if step < 0.0 or step >= high or _SMALLEST * gap < step <= low:
+            step = math.sqrt(low * high)
+        x = max(step, _SMALLEST * gap)
     return min(mean - (x + gap) * math.expm1(logs - epsilon), top)
+
+
+@compiled
+def _longest(law: Any) -> int:
+    """Return the largest number of entries of a group."""
+    longest = 0
+    for b in range(law[FIRSTS].shape[0]):
+        for g in range(law[FIRSTS].shape[1]):
+            longest = max(longest, law[LASTS][b, g] - law[FIRSTS][b, g])
+    return longest
 
 
 @compiled
@@ -134,6 +147,7 @@ def fill_plan(
     n_replicas, horizon, n_states = policy.shape
     n_groups, n_actions = law[FIRSTS].shape[1], ties.shape[1]
     has_joint = joint[FIRSTS].shape[1] > 0
+    scratch = np.empty((2, max(_longest(law), _longest(joint))))
     bounds, both = np.empty(n_groups), np.empty(n_groups)
     q, best, score, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states), np.empty(n_states)
     for b in range(n_replicas):
@@ -145,10 +159,10 @@ def fill_plan(
                 bounds[g] = 0.0
                 if h < horizon - 1:
                     first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                    bounds[g] = largest_mean(first, last, law, following, 1.0, top, law[EPSILON][r, g])
+                    bounds[g] = largest_mean(first, last, law, following, 1.0, top, law[EPSILON][r, g], scratch)
                 if has_joint:
                     first, last = joint[FIRSTS][r, g], joint[LASTS][r, g]
-                    both[g] = largest_mean(first, last, joint, following, 1.0, top + 1.0, joint[EPSILON][r, g])
+                    both[g] = largest_mean(first, last, joint, following, 1.0, top + 1.0, joint[EPSILON][r, g], scratch)
             best[:] = -np.inf
             score[:] = -np.inf
             for a in range(n_actions):
@@ -189,6 +203,7 @@ def pessimistic_values(
         values: Filled in.
     """
     horizon, n_states = policy.shape
+    scratch = np.empty((2, _longest(law)))
     for h in range(horizon - 1, -1, -1):
         following = values[h + 1]
         top = -following.min()
@@ -198,7 +213,7 @@ def pessimistic_values(
             if h < horizon - 1:
                 g = groups[p]
                 first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                worth -= largest_mean(first, last, law, following, -1.0, top, law[EPSILON][r, g])
+                worth -= largest_mean(first, last, law, following, -1.0, top, law[EPSILON][r, g], scratch)
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if end_state >= 0:
             values[h, end_state] = (horizon - h) * end_reward

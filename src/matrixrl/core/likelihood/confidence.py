@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,21 @@ from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.linalg import OutcomeCounts, SeenRows
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["LikelihoodConfidence"]
+__all__ = ["LikelihoodConfidence", "Parts"]
+
+
+class Parts(NamedTuple):
+    """Parts of δ that add up to 1.
+
+    Attributes:
+        optimal: Part of β₁, for optimism; 0 if it is not used.
+        all_functions: Part of β_D, for all values at once.
+        rewards: Part of each of the two sides of the bounds on rewards; 0 if rewards are known.
+    """
+
+    optimal: float
+    all_functions: float
+    rewards: float
 
 
 @dataclass(frozen=True)
@@ -41,9 +55,11 @@ class LikelihoodConfidence:
     targeted: bool
 
     @property
-    def shares(self) -> int:
-        """Number of equal parts of δ: for β_D, and where they are used, for β₁ and the two sides of rewards."""
-        return 1 + self.targeted + (0 if self.known_reward else 2)
+    def parts(self) -> Parts:
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, and the rest for β_D."""
+        optimal = 0.25 if self.targeted else 0.0
+        rewards = 0.0 if self.known_reward else 0.125
+        return Parts(optimal, 1.0 - optimal - 2.0 * rewards, rewards)
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -57,9 +73,9 @@ class LikelihoodConfidence:
         """The bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
         return True
 
-    def log_events(self, n_functions: int = 1) -> float:
-        """Return ln(K times the number of functions / share of δ)."""
-        return math.log(self.n_groups * n_functions * self.shares / self.delta)
+    def log_events(self, part: float, n_functions: int = 1, shares: int = 1) -> float:
+        """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
+        return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
     def believe(
         self,
@@ -70,6 +86,7 @@ class LikelihoodConfidence:
         reward_sums: FloatArray | None = None,
         joint: tuple[SeenRows, FloatArray] | None = None,
         level: Level = "agent",
+        shares: int = 1,
         empty: IntArray | None = None,
     ) -> LikelihoodBelief:
         """Return the bounds that follow from counts.
@@ -81,27 +98,31 @@ class LikelihoodConfidence:
             reward_sums: (B, K) Sums of the unit rewards of each group; used only if rewards are not known.
             joint: Joint counts of reward level and next state, and the levels (B, L); likewise.
             level: Choice of the radius.
+            shares: Number of shares of δ of which the data have one, where data are forgotten between runs.
             empty: (B,) Number of groups whose pairs cannot share a law.
         """
         seen, n = counts.seen, counts.seen.totals
         scale = 1.0 if level == "proven" else self.exploration**2
         if level == "ties":
             scale *= TIE_EXPLORATION**2
-        of_all = self.log_events() + excess.ravel()[seen.ids]
-        # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
-        of_optimal = targeted_beta(n, self.log_events(max(self.horizon - self.known_reward, 1)))
-        lower = scale * of_all / n
-        separate = self.known_reward and self.targeted
-        upper = scale * np.minimum(of_all, of_optimal) / n if separate else lower
+        parts = self.parts
+        of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
+        of_optimal = None
+        if self.targeted:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
+            functions = max(self.horizon - self.known_reward, 1)
+            of_optimal = targeted_beta(n, self.log_events(parts.optimal, functions, shares))
+        lower = upper = scale * of_all / n
+        if self.known_reward and of_optimal is not None:
+            upper = np.minimum(upper, scale * of_optimal / n)
         most = least = reward
         law = None
         if not self.known_reward:
             assert reward_sums is not None
             assert joint is not None
-            most, least = (
-                side[:, self.groups] for side in reward_bounds(counts.totals(), reward_sums, self.log_events(), scale)
-            )
-            if self.targeted:
+            log_events = self.log_events(parts.rewards, shares=shares)
+            sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
+            most, least = (side[:, self.groups] for side in sides)
+            if of_optimal is not None:
                 law = JointLaw(*joint, scale * of_optimal / n)
         return LikelihoodBelief(
             groups=self.groups,

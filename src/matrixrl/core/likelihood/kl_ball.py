@@ -11,7 +11,7 @@ __all__ = ["KLBall", "extreme_means"]
 
 STEPS = 60
 """Largest number of steps of the search for ν; every ν gives a valid bound, so stopping early is safe."""
-CLOSE = 1e-9
+CLOSE = 1e-7
 """Relative accuracy of the equation for ν; the bound is at its minimum there, so its own error is of second order."""
 SMALLEST, LARGEST = 1e-60, 1e60
 """Bracket of x, in units of the distance from the mean to the top; beyond it the bound does not change."""

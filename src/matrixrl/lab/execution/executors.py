@@ -15,6 +15,7 @@ from typing import Any, Protocol, get_args
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.interrupts import starting_processes, uninterrupted
+from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 from matrixrl.lab.execution.workers import start_worker
 from matrixrl.lab.spec.models import ExecutorName
@@ -102,6 +103,7 @@ class ProcessExecutor:
     """
 
     def __init__(self, workers: int | None = None, play: Callable[[Order], BlockResult] = play_block) -> None:
+        require_lab("loky")
         import loky
 
         pool: Any = loky

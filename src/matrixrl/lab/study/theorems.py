@@ -254,8 +254,8 @@ QUESTIONS = [
         "For every N, with probability 1 − δ − δ', regret is at most 2C_ψH√β·√(2HT ln det A) + H√(T ln(1/δ')/2), "
         "constants and all (T = NH).",
         "Two rivers and a linear MDP, and the smallest river (2 states, H = 2) for so long that the bound is below "
-        "N·H: the paper's ball with the proven radius and the guaranteed preset, δ = δ' = 0.05, against the bound that can "
-        "be written down before any data.",
+        "N·H: the paper's ball with the proven radius and the guaranteed preset, δ = δ' = 0.05, against the bound that "
+        "can be written down before any data.",
         _bound,
         _bound_specs,
     ),

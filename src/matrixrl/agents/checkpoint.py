@@ -208,7 +208,8 @@ def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, tru
     found = dict(given)
     for name in sorted({*wanted, *given}):
         if name not in wanted:
-            fail(name, "must be left out, as the agent was made without one", shown(given[name]), "Leave it out of load.")
+            rule = "must be left out, as the agent was made without one"
+            fail(name, rule, shown(given[name]), "Leave it out of load.")
         words = show_description(wanted[name])
         if name not in given:
             code = wanted[name].get("code") if isinstance(wanted[name], dict) else wanted[name]

@@ -482,6 +482,7 @@ class Algorithm(Startable):
         if self.problem.task.reward_range not in (None, (low, high)):
             self.widen(low, high)  # what was learned follows
         self.outside = OutsideRewards(int(count), int(first), (declared_low, declared_high))
+
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.
 

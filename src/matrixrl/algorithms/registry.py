@@ -9,7 +9,7 @@ from typing import Any
 from matrixrl.algorithms.base import Algorithm, Startable
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
-from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
+from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL, SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
@@ -103,8 +103,9 @@ def setting_names(agent: Any) -> set[str]:
 
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
-    forms: list[type[Algorithm]] = [UCMatrixRL, SampledMatrixRL, FiniteKernelMatrixRL, ContinuousMatrixRL]
-    return {code_of(form): form for form in [*forms, *BASELINES.values()]}.get(code)
+    forms: list[type[Algorithm]] = [UCMatrixRL, IndicatorMatrixRL, SampledMatrixRL]
+    forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, *BASELINES.values()]
+    return {code_of(form): form for form in forms}.get(code)
 
 
 def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool) -> Startable:

@@ -66,7 +66,13 @@ class UCMatrixRL(FiniteMatrixRL):
     widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
+        """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
+        if self.settings.is_likelihood and not self.is_own:
+            from matrixrl.algorithms.matrix_rl.indicator import IndicatorMatrixRL
+
+            counting = IndicatorMatrixRL()
+            counting.settings = self.settings
+            return counting.start(problem, seeds)
         if self.settings.columns is None and problem.kind != "functional":
             return super().start(problem, seeds)
         if self.is_own:

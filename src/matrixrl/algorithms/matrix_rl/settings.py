@@ -10,6 +10,7 @@ from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SETS, Confidence, ConfidenceSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
+from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.features import Features
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
@@ -31,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def _set(name: str, value: Any) -> str | ConfidenceSet:
     made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
     remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
-    return made if isinstance(made, ConfidenceSet) else choice(name, made, SETS, remedy=remedy)
+    return made if isinstance(made, ConfidenceSet) else choice(name, made, {**SETS, **LIKELIHOOD_SETS}, remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
@@ -118,6 +119,11 @@ class MatrixRLSettings(Settings):
         """Refuse ties by the estimate on sampled columns."""
         if self.columns is not None and self.ties != "random":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
+        return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
 
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""

@@ -36,7 +36,9 @@ def _set(name: str, value: Any) -> str | ConfidenceSet:
 
 def _radius(name: str, value: Any) -> str | Radius:
     made = value() if isinstance(value, type) and issubclass(value, Radius) else value
-    remedy = 'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    remedy = (
+        'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    )
     return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 

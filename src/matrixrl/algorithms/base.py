@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ _OUTSIDE = "outside_rewards"
 _PROGRESS = ("episode", "n_plans", "streams")
 
 
-class OutsideRewards(NamedTuple):
+@dataclass(frozen=True)
+class OutsideRewards:
     """Rewards outside the declared range that an algorithm learned from.
 
     Attributes:
@@ -54,7 +55,8 @@ class OutsideRewards(NamedTuple):
         what = f"{self.count} reward{'s' * (self.count > 1)} outside the declared range [{low:g}, {high:g}]"
         since = f"the first in episode {self.first_episode}"
         if problem.reward_outside == "clip":
-            return f"{what} ({since}) were clipped: the bounds hold for the clipped rewards, not for those earned"
+            verb = "were" if self.count > 1 else "was"
+            return f"{what} ({since}) {verb} clipped: the bounds hold for the clipped rewards, not for those earned"
         now = problem.task.reward_range or self.declared
         return (
             f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "

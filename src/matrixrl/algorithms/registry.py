@@ -42,7 +42,6 @@ OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi", "
 """Settings that may be objects, which no file holds."""
 
 
-
 def make_algorithm(
     agent: str | Startable | type[Startable] | None,
     settings: Mapping[str, Any] | None = None,
@@ -63,7 +62,9 @@ def make_algorithm(
     given = with_objects(settings or {}, trust_code=trust_code)
     if isinstance(agent, Startable):
         if given:
-            fail(_first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them.")
+            fail(
+                _first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them."
+            )
         return copy.deepcopy(agent)
     made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:

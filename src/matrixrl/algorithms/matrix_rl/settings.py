@@ -147,7 +147,7 @@ class MatrixRLSettings(Settings):
         if largest / ridge < _SMALLEST_RATIO:
             fail(
                 "phi",
-                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; nothing would be learned)",
+                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; data would not count)",
                 f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
                 f"Multiply the features by {largest**-0.5:.3g}, or pass ridge={largest:.3g}.",
             )

@@ -115,12 +115,14 @@ class UCMatrixRL(FiniteMatrixRL):
         return self.problem.reward_outside == "widen" and not self.settings.known_reward
 
     def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        """Use a wider range of rewards: sums of the new unit rewards follow from the old ones and from visits."""
         (old_low, _), old_unit = self.task.reward_range, self.task.unit
         self.problem = self.problem.with_range(low, high)
         self.use_task()
         shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
         self.reward_moment = shifted / self.task.unit
+        paid = self.pair_rewards * old_unit + (old_low - low) * self.pair_visits
+        self.pair_rewards = paid / self.task.unit
         self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
         self.revision += 1
 

@@ -53,11 +53,11 @@ FIRST = {
     "columns": ["large_state_sets"],
     "confidence": ["supermartingale", "certificates", "explicit_bound"],
     "dual": ["eq9_kernel_form"],
-    "embedding": ["theorems_bounds"],
+    "embedding": ["theorems_bounds", "reward_alarm"],
     "estimator": ["eq2_eq3_estimator"],
     "radius": [*RADII, "explicit_bound"],
     "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
-    "reward": ["unknown_rewards", "special_cases", "supermartingale"],
+    "reward": ["reward_alarm", "unknown_rewards", "special_cases", "supermartingale"],
     "sets/base": [*SETS, "every_set_and_radius"],
     "sets/normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
     "sets/paper": [*SETS, "explicit_bound"],
@@ -66,6 +66,7 @@ FIRST = {
 THEN = ["tests/core", "tests/paper"]
 EXTRA = {
     "greedy": ["tests/core/test_greedy.py", "tests/paper/test_ties_by_estimate.py"],
+    "confidence": ["tests/core/test_confidence.py"],
     "claims": ["tests/core/test_own_sets_and_radii.py"],
     "compiled/backup": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
     "compiled/arguments": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
@@ -76,7 +77,7 @@ EXTRA = {
 def tests_of(module: Path) -> list[list[str]]:
     """Return the tests of a module in two stages; the second is run for mutants that survive the first."""
     near = [f"{PAPER}/test_{name}.py" for name in FIRST.get(name_of(module), [])]
-    return [near or EXTRA.get(name_of(module), ["tests/core"]), THEN]
+    return [[*near, *EXTRA.get(name_of(module), [])] or ["tests/core"], THEN]
 
 
 def name_of(module: Path) -> str:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matrixrl import FiniteMDP, run_seeds
+from matrixrl import FiniteMDP, InvalidInput, run_seeds
 from matrixrl.core import regularity
 from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
-from matrixrl.core.embedding import embedding
+from matrixrl.core.embedding import embedding, fit_rewards
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.problems import tabular
 from matrixrl.simulate import Simulation, inspect_problem
@@ -83,6 +83,22 @@ def test_the_residual_is_not_zero_where_it_fails():
     found = embedding(world.transitions, blurred)
     assert found.residual > 0.05
     assert 0.0 < found.explained < 0.99
+
+
+def test_a_table_that_is_too_large_is_not_computed(monkeypatch):
+    """S²A entries of P, S·A·d numbers of φ: 4 states and 3 actions have 48, and 24 for two features."""
+    world = tabular(n_states=4, n_actions=3, seed=0).mdp
+    features = Features(TablePhi(np.random.default_rng(0).random((4, 3, 2))), OneHotPsi(4))
+    for limit, has_embedding, has_fit in ((48, True, True), (47, False, True), (24, False, True), (23, False, False)):
+        monkeypatch.setattr("matrixrl.core.embedding._LARGEST", limit)
+        assert (embedding(world.transitions, features) is not None) == has_embedding
+        assert (fit_rewards(world.task.unit_reward, features.phi) is not None) == has_fit
+
+
+@pytest.mark.parametrize("c_core", [0.0, -1.0, math.inf, math.nan])
+def test_a_given_norm_is_positive_and_finite(c_core):
+    with pytest.raises(InvalidInput, match="c_core"):
+        regularity(one_hot(3, 2), c_core=c_core)
 
 
 def test_inspect_says_what_to_expect():

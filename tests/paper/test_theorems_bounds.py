@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP, run_seeds
 from matrixrl.core import regularity
-from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound
+from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.embedding import embedding
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.problems import tabular
@@ -24,6 +25,22 @@ def test_the_theorems_number_by_number():
     assert theorem_1_bound(k, horizon=24, n_episodes=1000) == pytest.approx(common * 12**1.5)
     assert theorem_2_bound(k, horizon=24, n_episodes=1000) == pytest.approx(math.sqrt(6) * common * 12)
     assert theorem_2_bound(k, horizon=24, n_episodes=1000, c=0.5) == pytest.approx(math.sqrt(6) * common * 6)
+
+
+def test_the_theorems_with_other_constants_and_for_one_step():
+    """C_ψ outside the root and C_M + C_ψ'² inside (E5); the logarithm is at least 1."""
+    k = replace(regularity(one_hot(6, 2)), c_core=3.0, c_psi_inv=2.0, c_phi=0.5)
+    root, log = math.sqrt(3.0 + 4.0), math.log(0.5 * 7 * 20)
+    common = 5.0 * root * log * 7**2 * math.sqrt(140)
+    assert theorem_1_bound(k, horizon=7, n_episodes=20, c_psi=5.0) == pytest.approx(common * 12**1.5)
+    assert theorem_2_bound(k, horizon=7, n_episodes=20, c_psi=5.0) == pytest.approx(common * 12)
+    assert theorem_1_bound(k, horizon=1, n_episodes=1, c=0.5) == pytest.approx(0.5 * root * 12**1.5)
+    assert theorem_2_bound(k, horizon=1, n_episodes=1) == pytest.approx(math.sqrt(6) * root * 12)
+    third = {"c_psi": 3.0, "norm": 0.5, "effective_dim": 4.0}
+    assert theorem_3_bound(**third, horizon=7, n_episodes=20, c=2.0) == pytest.approx(
+        2.0 * 3.0 * 0.5 * math.log(140) * 4.0 * 7**2 * math.sqrt(140)
+    )
+    assert theorem_3_bound(**third, horizon=1, n_episodes=1) == pytest.approx(3.0 * 0.5 * 4.0)
 
 
 def test_the_simplified_bound_of_the_paper():

@@ -59,6 +59,9 @@ _FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
+_FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
+_FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
+_PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
@@ -114,9 +117,28 @@ def _name_aliases(
     return short[0], short[1]
 
 
+def _raise_primes(formula: str) -> str:
+    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, as TeX reads it; docutils prints primes on the line."""
+
+    def raised(found: re.Match[str]) -> str:
+        return "^{" + r"\prime " * len(found[1]) + (found[2] or found[3] or "") + "}"
+
+    return _PRIMES.sub(raised, formula)
+
+
+def _spaced(found: re.Match[str]) -> str:
+    """Return the name of a function (ln, det) with the thin spaces that TeX sets around it, none before a fence."""
+    after = "0" if found[2] else "0.1667em"
+    return f'<mo form="prefix" lspace="0.1667em" rspace="{after}">{found[1]}</mo>{found[2] or ""}'
+
+
 def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
     def visit(translator: Any, node: nodes.Element) -> None:
-        formula = tex2mathml(node.astext(), as_block=as_block)
+        tex = node.astext()
+        formula = tex2mathml(_raise_primes(tex), as_block=as_block)
+        if "\\left" not in tex:  # browsers stretch these to the height of the line, TeX only after \left
+            formula = _FENCE.sub(r'<mo\1 stretchy="false" lspace="0" rspace="0">\2</mo>', formula)
+        formula = _FUNCTION.sub(_spaced, formula)
         translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
         raise nodes.SkipNode
 

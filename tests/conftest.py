@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
+# Sums differ in their last digits between one and two threads, and `learn` plays with one: set before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -7,6 +14,10 @@ from hypothesis import settings
 # Derandomised: a failure is reproducible, and a pass today is a pass tomorrow.
 settings.register_profile("matrixrl", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("matrixrl")
+
+# As at a terminal. A background job of a shell inherits an ignored SIGINT, and so do the processes that it starts.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

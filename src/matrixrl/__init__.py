@@ -6,10 +6,13 @@ first used, so that ``import matrixrl`` costs little more than importing Gymnasi
 
 from __future__ import annotations
 
+import sys as _sys
+from contextlib import nullcontext as _nullcontext
 from importlib import import_module
+from pathlib import PurePath as _PurePath
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.envs.registry import register_all as _register_all
+from matrixrl.interrupts import ending_at_once as _ending_at_once
 
 if TYPE_CHECKING:
     from matrixrl.agents import Agent, KernelMatrixRL, MatrixRL
@@ -85,7 +88,12 @@ __all__ = [
     "tensor_product",
 ]
 
-_register_all()
+_is_script = [_PurePath(name).stem for name in _sys.argv[:1]] == ["matrixrl"]
+_is_command = _is_script or ("-m", "matrixrl") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False)
+with _ending_at_once() if _is_command else _nullcontext():  # Ctrl-C while the command starts shows no traceback
+    from matrixrl.envs.registry import register_all as _register_all
+
+    _register_all()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CheckpointError",
+    "CheckpointMismatch",
     "ExperimentFailed",
     "InvalidInput",
     "MatrixRLError",
@@ -44,6 +45,10 @@ class ProtocolError(MatrixRLError, RuntimeError):
 
 class CheckpointError(MatrixRLError):
     """A saved file is truncated, inconsistent, of another format or of another format version, or cannot be written."""
+
+
+class CheckpointMismatch(CheckpointError, InvalidInput):
+    """A saved file and the arguments of `load` do not belong together."""
 
 
 class MissingExtra(MatrixRLError, ImportError):

@@ -1,14 +1,22 @@
-"""Context managers that delay or ignore Ctrl-C (SIGINT), so that it never interrupts a change halfway."""
+"""Context managers for Ctrl-C (SIGINT): it never interrupts a change halfway, nor reaches worker processes.
+
+A process whose parent ignores SIGINT, such as a background job of a shell, ignores it too, and so do these functions.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
-__all__ = ["ignoring_interrupts", "uninterrupted"]
+__all__ = ["INTERRUPTED", "ending_at_once", "starting_processes", "uninterrupted"]
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended."""
 
 
 @contextmanager
@@ -38,17 +46,45 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def ignoring_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C inside the block; processes that are started in the block inherit this and always ignore it.
+def starting_processes() -> Iterator[None]:
+    """Delay Ctrl-C until the block is finished; processes that are started in the block never receive it.
 
-    >>> with ignoring_interrupts():
+    A terminal sends SIGINT to all processes of a command. Processes inherit the set of blocked signals from the thread
+    that starts them, so they are safe before they have run any code of their own.
+
+    >>> with starting_processes():
     ...     started = True
     """
-    if threading.current_thread() is not threading.main_thread():
+    with uninterrupted():
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            yield
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """End the process with one line on Ctrl-C inside the block: for imports, which leave nothing to clean up.
+
+    >>> with ending_at_once():
+    ...     import math
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    os.write(2, b"stopped\n")
+    os._exit(INTERRUPTED)

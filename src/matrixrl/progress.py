@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from matrixrl.printable import literal
+
 __all__ = ["EpisodeProgress"]
 
 
@@ -43,7 +45,7 @@ class EpisodeProgress:
             transient=True,
             refresh_per_second=8,
         )
-        self._task: TaskID = self._progress.add_task(label, total=total, rate="", note="")
+        self._task: TaskID = self._progress.add_task(literal(label), total=total, rate="", note="")
 
     def __enter__(self) -> Self:
         self._progress.start()

@@ -44,7 +44,7 @@ _ELSEWHERE = {
     "gamma": _NO_DISCOUNT,
     "algorithm": "Name another algorithm as the second argument of matrixrl.Agent, or as agent=… of run_seeds.",
 }
-"""What to do about names that users of other libraries expect."""
+"""Advice for names that users of other libraries expect."""
 
 _REMEDY = "Leave it out for the value of the preset."
 

@@ -16,8 +16,10 @@ loss of a policy in one episode is at most about ``horizon**2`` times this (docs
 
 GRAM_RANK: Final = 1e-10
 """Eigenvalues of K_psi below this fraction of the largest one count as zero: inverting them would amplify the rounding
-errors of the features (1e-16) to more than 1e-6."""
+errors of the features (1e-16) to more than 1e-6. Directions that are left out by this rule and are larger than rounding
+errors withdraw every guarantee, because P may need them (docs/proofs.md, section 4)."""
 
 EMPTY_SET: Final = 1e-9
 """Relative excess of ε²/‖u‖² over βw² above which the normalised set counts as empty and the misspecification alarm
-is raised (docs/proofs.md, section 2), so that rounding alone never raises it."""
+is raised (docs/proofs.md, section 2), so that rounding alone never raises it. The alarm on rewards (section 5) has the
+same relative slack."""

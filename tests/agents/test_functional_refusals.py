@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from continuum import aims, hats, line
+from hostile import changed, npy
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, make
 from matrixrl.features import FunctionPhi
 from matrixrl.problems import low_rank
@@ -27,8 +28,7 @@ def test_a_hostile_column_is_refused(tmp_path):
     agent.learn(2)
     agent.begin_episode()
     agent.save(tmp_path / "a")
-    with np.load(tmp_path / "a") as archive:
-        arrays = dict(archive)
+    names = np.load(tmp_path / "a").files
     for name, value in {
         "learned_columns_0": np.full(10, 10**6),
         "learned_column_weights_0": np.full(10, -1.0),
@@ -41,8 +41,8 @@ def test_a_hostile_column_is_refused(tmp_path):
         "plan_0_columns": np.full(10, -1),
         "plan_0_rankings": np.zeros((1, 9)),
     }.items():
-        assert name in arrays
-        np.savez(tmp_path / "odd.npz", **{**arrays, name: value})
+        assert name in names
+        (tmp_path / "odd.npz").write_bytes(changed((tmp_path / "a").read_bytes(), {f"{name}.npy": npy(value)}))
         with pytest.raises(CheckpointError, match="cannot be restored"):
             MatrixRL.load(tmp_path / "odd.npz")
 

@@ -115,8 +115,6 @@ def test_ctrl_c_ends_cleanly_with_what_was_played(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Background jobs of a shell inherit an ignored SIGINT; a user at a terminal does not.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not out.exists() and time.monotonic() < deadline:  # made just before the first episode

@@ -184,15 +184,19 @@ def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        time.sleep(0.5)
-        if (tmp_path / "s" / "results.sqlite").exists():
-            held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
-            if any(cell["episodes"] for cell in held["cells"]):
-                break
-    os.killpg(process.pid, signal.SIGINT)
-    said, errors = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            if (tmp_path / "s" / "results.sqlite").exists():
+                held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
+                if any(cell["episodes"] for cell in held["cells"]):
+                    break
+        os.killpg(process.pid, signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a test that failed leaves nothing running
     assert process.returncode == 130
     assert said == "stopped; continue with: matrixrl resume s\n"
     assert errors == ""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from matrixrl.core import SETS, Clock, Confidence, HalfWidthTable
+from matrixrl import InvalidInput
+from matrixrl.algorithms.matrix_rl.doubling import clock_of
+from matrixrl.core import SETS, Clock, Confidence, HalfWidthTable, Radius
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.core.radius import RADII, ConstantRadius
+from matrixrl.core.sets import Intersection, NormalisedBall, NormalisedColumnBall
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from tolerances import EXACT
 
@@ -56,10 +60,10 @@ REWARDS = {"bias": 1.0, "noise": 0.5}  # |φᵀθ*| <= 1, and rewards in [0, 1] 
 
 @pytest.mark.parametrize(
     ("kind", "known_reward", "parts"),
-    [("normalised", True, 1), ("normalised", False, 2), ("intersection", True, 2), ("intersection", False, 4)],
+    [("normalised", True, 1), ("normalised", False, 2), ("intersection", True, 1), ("intersection", False, 2)],
 )
 def test_every_radius_has_its_share_of_delta(kind, known_reward, parts):
-    """One share for each member of the set; as many again for rewards that are learned."""
+    """One share for each event that the set relies on; as many again for rewards that are learned."""
     ours = confidence(kind=kind, known_reward=known_reward)
     design = design_of()
     assert ours.shares == parts
@@ -71,6 +75,104 @@ def test_every_radius_has_its_share_of_delta(kind, known_reward, parts):
         assert radii.rewards is None
     else:
         np.testing.assert_allclose(radii.rewards, by_visits(DELTA / parts, **REWARDS), rtol=EXACT)
+
+
+class OwnEvent(NormalisedBall):
+    """A bound with a proof, and an event, of its own."""
+
+    guarantee = True
+
+    def split(self, v):
+        return super().split(v)
+
+
+class ThreeMembers(Intersection):
+    """Names its members without a word about shares."""
+
+    def __init__(self):
+        super().__init__(NormalisedBall(), NormalisedColumnBall(), OwnEvent())
+
+
+@pytest.mark.parametrize(
+    ("made", "parts"),
+    [
+        (Intersection(), 1),
+        (Intersection(NormalisedBall()), 1),
+        (Intersection(NormalisedBall(), OwnEvent()), 2),
+        (ThreeMembers(), 2),
+        (OwnEvent(), 1),
+    ],
+    ids=["default", "one member", "own event", "subclass", "own set"],
+)
+def test_delta_is_divided_between_the_events_of_the_members(made, parts):
+    ours = replace(confidence(), set=made)
+    assert made.shares == ours.shares == parts
+    assert ours.guarantee is True
+    assert ours.inputs(design_of(), CLOCK).delta == pytest.approx(DELTA / parts, rel=EXACT)
+
+
+def test_an_intersection_is_proven_only_if_its_members_are():
+    class Unproven(NormalisedBall):
+        def split(self, v):
+            return super().split(v)
+
+    ours = replace(confidence(), set=Intersection(NormalisedBall(), Unproven()))
+    assert ours.guarantee == ours.certificate_guarantee == "the confidence set declares no proof"
+    with pytest.raises(InvalidInput, match="members must be normalised sets; got frobenius"):
+        Intersection(NormalisedBall(), SETS["frobenius"]())
+
+
+def test_all_runs_of_a_doubling_agent_share_delta():
+    """Run j has δ/(j(j + 1)) if data are forgotten, and the parts add up to δ; data that are kept are one run."""
+    ours, design = confidence(known_reward=False), design_of()
+
+    def share(episode, doubling):
+        return ours.inputs(design, clock_of(episode, doubling, None)).delta / (DELTA / 2)
+
+    firsts = [2**j - 2 for j in range(1, 40)]  # epochs of 2, 4, 8, … episodes
+    shares = [share(episode, "restart") for episode in firsts]
+    np.testing.assert_allclose(shares, [1.0 / (j * (j + 1)) for j in range(1, 40)], rtol=EXACT)
+    assert sum(shares) == pytest.approx(1.0 - 1.0 / 40, rel=EXACT)
+    assert share(5, "restart") == share(2, "restart") == pytest.approx(1 / 6)
+    assert [share(episode, "keep") for episode in (0, 5, 100)] == [1.0, 1.0, 1.0]
+    assert [share(episode, "off") for episode in (0, 5, 100)] == [1.0, 1.0, 1.0]
+
+
+class BadRadius(Radius):
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, inputs):
+        return self.answer
+
+
+@pytest.mark.parametrize("known_reward", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (np.array([[np.nan]]), "must be finite and >= 0; got nan"),
+        (np.array([[np.inf]]), "must be finite and >= 0; got inf"),
+        (np.array([[-1.0]]), "must be finite and >= 0; got -1"),
+        (np.where(np.arange(N_PAIRS) == 3, -0.5, 1.0)[None], r"must be finite and >= 0; got -0.5 at \[0, 3\]"),
+        (np.ones(N_PAIRS), r"must be real numbers of shape \(1, 1\), or \(1, 8\).*got shape \(8,\)"),
+        (np.ones((2, 1)), r"got shape \(2, 1\)"),
+        (1.5, r"got shape \(\)"),
+        (None, "got None"),
+        ("big", "got 'big'"),
+        (np.array([[1.0 + 1.0j]]), "must be real numbers"),
+    ],
+    ids=["nan", "inf", "negative", "one pair", "no replicas", "replicas", "number", "None", "word", "complex"],
+)
+def test_a_radius_that_returns_anything_else_is_one_clear_error(answer, words, known_reward):
+    ours = replace(confidence(known_reward=known_reward), radius=BadRadius(answer))
+    with pytest.raises(InvalidInput, match=f"the radius 'own radius' .*{words}"):
+        ours.radii(design_of(), CLOCK)
+
+
+def test_a_radius_may_return_integers_and_zeros():
+    for answer in (np.zeros((1, 1), dtype=int), np.ones((1, N_PAIRS), dtype=np.float32), [[2]]):
+        radii = replace(confidence(), radius=BadRadius(answer)).radii(design_of(), CLOCK)
+        assert radii.models.dtype == np.float64
 
 
 @pytest.mark.parametrize("known_reward", [True, False])

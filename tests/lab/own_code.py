@@ -7,6 +7,7 @@ import numpy as np
 
 from matrixrl import FiniteMDP, MDPEnv
 from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.algorithms.baselines import PSRL
 from matrixrl.core import Radius
 from matrixrl.core.sets import Reach, SingleSet, Split
 
@@ -44,6 +45,26 @@ class Wide(Counter):
     def __init__(self, bonus=1.0):
         super().__init__(bonus)
         FiniteAlgorithm.__init__(self)
+
+
+class Cooler(PSRL):
+    """A baseline with a constructor of its own: other arguments, and one that has another meaning than a setting."""
+
+    name = "cooler"
+
+    def __init__(self, heat=1.0, prior=4.0):
+        super().__init__(preset="tuned", prior=prior / 2)
+        self.heat = heat
+
+
+class Warmer(PSRL):
+    """A baseline with a constructor that passes all other settings on, and changes one."""
+
+    name = "warmer"
+
+    def __init__(self, heat=1.0, **settings):
+        super().__init__(**{**settings, "prior": 2.0 * settings.get("prior", 1.0)})
+        self.heat = heat
 
 
 class Ball(SingleSet):

@@ -10,7 +10,7 @@ from experiments import SMALL, experiment, finished
 from scipy import stats
 
 from matrixrl.errors import MatrixRLError, UnknownName
-from matrixrl.lab.analysis import summarise
+from matrixrl.lab.analysis import RegretBounds, summarise
 from matrixrl.lab.analysis.statistics import curve_of, grid_of, growth_exponent, mean_interval, median_interval
 from matrixrl.lab.export import export
 from matrixrl.lab.listing import listing
@@ -169,3 +169,19 @@ def test_exports_are_refused_or_whole(folder, tmp_path):
         with pytest.raises(MatrixRLError, match="cannot write"):
             export(store, tmp_path / "file" / "x.csv", "csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_regret_bounds_say_where_they_are_trivial():
+    stored = {"episode": [1.0, 10.0], "theorem_2": [5.0, 9.0], "explicit": [4.0, 30.0], "largest": [4.0, 40.0]}
+    some = RegretBounds.of({"bounds": {**stored, "informative_from": 7}})
+    assert not some.is_trivial
+    assert some.extent == "trivial until N = 7"
+    nothing = RegretBounds.of({"bounds": {**stored, "explicit": [4.0, 40.0], "informative_from": 2_400_000_000}})
+    assert nothing.is_trivial
+    assert nothing.extent == "trivial until N = 2.4·10⁹"
+    unproven = RegretBounds.of({"bounds": {**stored, "explicit": None, "informative_from": None}})
+    assert unproven.explicit is None
+    assert unproven.extent == "nothing is proven"
+    older = RegretBounds.of({"bounds": {name: stored[name] for name in ("episode", "theorem_2", "explicit")}})
+    assert older.explicit is None  # it left out learned rewards, rare switching and chance
+    assert RegretBounds.of({}) is None

@@ -194,7 +194,7 @@ def stored_episodes(folder):
 
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, reference):
-    """Killed once at any time, three times after more blocks were stored; benchmarks/lab_store.py does it 50 times."""
+    """Killed once at any time, three times after more blocks; benchmarks/kill_and_resume.py does it 50 times."""
     folder, spec = tmp_path / "s", tmp_path / "small.toml"
     spec.write_text(SMALL)
     rng = np.random.default_rng(7)
@@ -214,8 +214,12 @@ def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, 
         if process.poll() is not None:
             assert process.returncode == 0, process.stderr.read().decode()
             break
-        os.killpg(process.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)  # the parent alone: its workers end by themselves
         process.communicate()
+        deadline = time.monotonic() + 60
+        while subprocess.run(["pgrep", "-g", str(process.pid)], capture_output=True, check=False).stdout:
+            assert time.monotonic() < deadline, "a process is left behind"
+            time.sleep(0.1)
         kills += 1
     process.communicate()
     assert kills >= 2
@@ -403,7 +407,8 @@ def test_the_spec_chooses_the_executor_and_the_caller_wins(tmp_path, named_execu
         run_experiment(tmp_path / "small.toml", tmp_path / "s")
     with pytest.raises(Named, match="processes"):
         run_experiment(tmp_path / "small.toml", tmp_path / "s", on="processes")
-    with Store.open_to_write(tmp_path / "s") as store:
+    assert not (tmp_path / "s").exists(), "an executor that cannot be made leaves no store"
+    with Store.create(tmp_path / "s", work_out(read_spec(tmp_path / "small.toml"))) as store:
         with pytest.raises(Named, match=expected):
             play(store)
         with pytest.raises(Named, match="serial"):

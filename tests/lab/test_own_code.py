@@ -18,8 +18,9 @@ import pytest
 
 import matrixrl
 from matrixrl.algorithms import make_algorithm
-from matrixrl.errors import InvalidInput, MatrixRLError, SpecError, UnknownName, UntrustedCode
+from matrixrl.errors import InvalidInput, MatrixRLError, SpecError, StoreError, UnknownName, UntrustedCode
 from matrixrl.lab import Store, play, read_spec, run_experiment, summarise, work_out
+from matrixrl.lab.report.sections import how_to_repeat
 from matrixrl.references import is_reference
 from matrixrl.simulate import run_seeds
 
@@ -99,6 +100,45 @@ def test_cells_keep_references_and_constructor_arguments(home):
     assert [cell.settings["radius"] for cell in cells[3:]] == ["block", "own_code:slow", "own_code:Slow"]
     assert cells[3].references == ["own_code:Ring", "own_code:Ball"]
     assert cells[5].settings["exploration"] == 0.5
+
+
+OWN_CONSTRUCTORS = """\
+name = "constructors"
+episodes = 12
+seeds = 2
+block = 5
+[[env]]
+name = "river-swim"
+[[agent]]
+name = "own_code:Cooler"
+[[agent]]
+name = "own_code:Cooler"
+settings = { heat = 2.0, prior = 6.0 }
+[[agent]]
+name = "own_code:Warmer"
+settings = { prior = 3.0 }
+"""
+
+
+def test_a_baseline_with_its_own_constructor_is_made_as_given_in_every_block(tmp_path):
+    """Resolved settings of the base class are no arguments of the constructor, or mean something else there."""
+    (tmp_path / "s.toml").write_text(OWN_CONSTRUCTORS)
+    run_experiment(tmp_path / "s.toml", tmp_path / "s", on="serial", trust_code=True)
+    made = [own_code.Cooler(), own_code.Cooler(2.0, 6.0), own_code.Warmer(prior=3.0)]
+    assert [agent.settings.prior for agent in made] == [2.0, 3.0, 6.0]
+    with Store.open_to_read(tmp_path / "s") as store:
+        assert [cell.settings for cell in store.experiment.cells] == [{}, {"heat": 2.0, "prior": 6.0}, {"prior": 3.0}]
+        for i, agent in enumerate(made):
+            expected = run_seeds("river-swim", n_episodes=12, seeds=2, agent=agent)
+            assert np.array_equal(store.read(i, "regret"), expected.regret)
+
+
+def test_the_advice_to_resume_has_the_permission_that_it_needs(home, reference):
+    with Store.open_to_read(home / "reference") as store:
+        assert store.resume_command == f"matrixrl resume {home / 'reference'} --trust-code"
+        assert how_to_repeat(store)["command"] == "matrixrl compare own.toml --trust-code --out own"
+    with pytest.raises(StoreError, match=r"continue with matrixrl resume \S+ --trust-code$"):
+        Store.create(home / "reference", work_out(read_spec(home / "own.toml"), trust_code=True))
 
 
 def test_rows_are_those_of_the_objects_in_python(home, reference):

@@ -15,6 +15,7 @@ from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
 from matrixrl.lab import pages
 from matrixrl.lab.analysis import summarise
+from matrixrl.lab.analysis.formatting import rounded
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
@@ -122,8 +123,8 @@ def traces(page, chart):
     """Return agent, part, visibility, style and data of every trace from Plotly."""
     return page.evaluate(
         "(id) => document.getElementById(id)._fullData.map((t) => "
-        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, colour: t.line.color,"
-        " dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
+        "({agent: t.meta.agent, part: t.meta.part, kind: t.meta.kind, visible: t.visible, name: t.name,"
+        " colour: t.line.color, dash: t.line.dash, x: Array.from(t.x || []), y: Array.from(t.y || [])}))",
         chart,
     )
 
@@ -192,11 +193,14 @@ def test_bounds_stand_where_they_are_proven_and_never_squash_the_curves(browser,
     linear, log = (traces(watched.page, f"env-1-{kind}") for kind in ("regret", "loglog"))
     (explicit,) = [t for t in linear if t["part"] == "bound"]
     assert explicit["visible"] == "legendonly"
-    np.testing.assert_allclose(explicit["y"], proven.bounds["explicit"])
+    np.testing.assert_allclose(explicit["y"], proven.bounds.explicit)
+    assert proven.bounds.is_trivial
+    until_when = f"trivial until N = {rounded(proven.bounds.informative_from)}"
+    assert explicit["name"].replace("<br>", "\n").startswith(f"explicit bound\n{until_when}\n")
     assert [t["kind"] for t in log if t["part"] == "bound"] == ["explicit", "theorem_2"]
     before = y_range(watched.page, "env-1-regret")
     top = max(a.curve.high.max() for a in environments[0].agents)
-    assert top <= before[1] <= 1.1 * top < max(proven.bounds["explicit"])
+    assert top <= before[1] <= 1.1 * top < max(proven.bounds.explicit)
     click_legend(watched.page, "env-1-regret", "explicit bound")
     until(
         watched.page,
@@ -441,14 +445,14 @@ def test_a_template_escapes_its_values_and_needs_all_of_them():
 
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):
     text = (
-        'name = "restarts"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
-        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { doubling = "restart" }\n'
+        'name = "printed"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
+        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { set = "column-printed" }\n'
     )
-    with played_store(tmp_path / "restarts", text) as store:
+    with played_store(tmp_path / "printed", text) as store:
         page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
     (said,) = re.findall(r"Only estimated, not proven:</p><ul class=\"proofs\">(.*?)</ul>", page)
     assert said.count("<li>") == 1
-    assert said.startswith("<li>matrix-rl doubling=restart: restarts forget data")
+    assert said.startswith("<li>matrix-rl set=column-printed: the printed ball B1 sums row norms")
 
 
 def test_the_command_repeats_the_options_that_were_given(tmp_path):

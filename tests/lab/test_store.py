@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,9 +11,10 @@ import pytest
 from experiments import SMALL, experiment, finished
 
 from matrixrl.errors import InvalidInput, StoreError
+from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.lab.store.schema import FILE
+from matrixrl.lab.store.schema import FILE, LOCK
 from matrixrl.simulate import run_seeds
 
 
@@ -93,14 +96,110 @@ def test_two_writers_are_one_too_many(tmp_path):
     with Store.create(tmp_path / "s", experiment(tmp_path)):
         with pytest.raises(StoreError, match="being written by another process"):
             Store.open_to_write(tmp_path / "s")
-        other = "import sys, pathlib, matrixrl.lab.store as s; s.Store.open_to_write(pathlib.Path(sys.argv[1]))"
-        command = [sys.executable, "-c", other, str(tmp_path / "s")]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert "being written by another process" in ended.stderr
+        assert "being written by another process" in other_writer(tmp_path / "s")
         with Store.open_to_read(tmp_path / "s") as reader:
             assert len(reader.runs()) == 9
     with Store.open_to_write(tmp_path / "s") as store:
         assert len(store.runs()) == 9
+
+
+def other_writer(folder):
+    """Try to open a store for writing in another process; return what it says."""
+    code = "import sys, pathlib, matrixrl.lab.store as s; s.Store.open_to_write(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def test_deleting_the_lock_lets_nobody_in(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        (tmp_path / "s" / LOCK).unlink()
+        assert "being written by another process" in other_writer(tmp_path / "s")
+        with pytest.raises(StoreError, match="being written by another process"):
+            Store.open_to_write(tmp_path / "s")
+        store.write_block(0, (0, 1), 0, block(rng), state=None)
+    with Store.open_to_write(tmp_path / "s") as store:
+        assert store.read(0, "regret", [0, 1]).shape == (2, 5), "the lock is released at the end"
+
+
+def delete_file(folder):
+    (folder / FILE).unlink()
+
+
+def replace_file(folder):
+    data = (folder / FILE).read_bytes()
+    (folder / FILE).unlink()
+    (folder / FILE).write_bytes(data)
+
+
+def rename_folder(folder):
+    folder.rename(folder.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("lose", [delete_file, replace_file, rename_folder, shutil.rmtree])
+def test_a_store_that_is_gone_is_an_error_and_not_a_result(tmp_path, rng, lose):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.write_block(0, (0, 1), 0, block(rng), state=None)
+        lose(tmp_path / "s")
+        with pytest.raises(StoreError, match="deleted, moved or replaced while it was in use"):
+            store.write_block(0, (0, 1), 5, block(rng), state=None)
+        with pytest.raises(StoreError, match="deleted, moved or replaced while it was in use"):
+            write_report(store, tmp_path / "s" / "report.html")
+        assert not (tmp_path / "s" / "report.html").exists()
+
+
+def as_format_2(folder):
+    """Rewrite a store in the format of matrixrl 0.2: no checksums, and alarms in a table of their own."""
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as old, old:
+        old.execute("CREATE TABLE alarms (run INTEGER, first INTEGER, count INTEGER, PRIMARY KEY (run, first)) STRICT")
+        old.execute("INSERT INTO alarms SELECT run, 0, alarms FROM runs WHERE alarms > 0")
+        for column in ("alarms", "series"):
+            old.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        for table in ("meta", "cells", "runs", "blocks", "states"):
+            old.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        old.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+
+
+@pytest.mark.parametrize("opened", [Store.open_to_read, Store.open_to_write])
+def test_a_store_of_format_2_is_migrated_with_all_results(tmp_path, rng, opened):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.write_block(0, (0, 1), 0, block(rng), state=b"state", alarms=[3, 0], facts={"horizon": 3})
+        store.fail(0, (2,), "no luck")
+        before = store.digest(), store.runs(), store.facts(0), store.state(0, 0), store.read(0, "regret", [0, 1])
+    as_format_2(tmp_path / "s")
+    with opened(tmp_path / "s") as store:
+        assert store.was_migrated
+        after = store.digest(), store.runs(), store.facts(0), store.state(0, 0), store.read(0, "regret", [0, 1])
+        assert after[:4] == before[:4]
+        assert np.array_equal(after[4], before[4])
+    with Store.open_to_write(tmp_path / "s") as store:
+        assert not store.was_migrated
+        store.write_block(0, (0, 1), 5, block(rng), state=None, alarms=[1, 0])
+        assert [row.alarms for row in store.runs()[:2]] == [4, 0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE blocks SET data = zeroblob(8)",
+        "DELETE FROM blocks WHERE series = 'regret' AND run = 1",
+        "DELETE FROM blocks",
+        "UPDATE runs SET episodes = 4 WHERE run = 1",
+        "DROP TABLE alarms",
+    ],
+)
+def test_a_damaged_store_of_format_2_is_left_as_it_was(tmp_path, rng, change):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.write_block(0, (0, 1), 0, block(rng), state=None)
+        store.write_block(0, (0, 1), 5, block(rng), state=None)
+    as_format_2(tmp_path / "s")
+    with contextlib.closing(sqlite3.connect(tmp_path / "s" / FILE)) as old, old:
+        old.execute("DELETE FROM blocks WHERE series = 'regret' AND run = 1 AND first = 5")
+        old.execute(change)
+        before = list(old.iterdump())
+    with pytest.raises(StoreError, match="damaged"):
+        Store.open_to_read(tmp_path / "s")
+    with contextlib.closing(sqlite3.connect(tmp_path / "s" / FILE)) as old:
+        assert list(old.iterdump()) == before
 
 
 def test_experiments_are_never_mixed(tmp_path):
@@ -119,7 +218,7 @@ def test_what_a_removed_store_left_behind_does_no_harm(tmp_path, rng):
     (tmp_path / "s" / FILE).unlink()
     (tmp_path / "s" / f"{FILE}-wal").write_bytes(wal)
     with Store.create(tmp_path / "s", experiment(tmp_path, episodes=61)) as store:
-        assert store._db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert store._db.query("PRAGMA integrity_check") == [("ok",)]
         assert all(row.episodes == 0 for row in store.runs())
 
 
@@ -159,14 +258,14 @@ def test_what_is_no_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 2 .* upgrade"),
+        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 3 .* upgrade"),
         (
             "UPDATE meta SET value = '1' WHERE key = 'format'",
-            "has format 1, older than the 2 that this matrixrl reads; run the experiment again",
+            "has format 1, older than the 3 that this matrixrl reads; run the experiment again",
         ),
         ("UPDATE meta SET value = 'x' WHERE key = 'format'", "has format x"),
         ("UPDATE meta SET value = '{' WHERE key = 'experiment'", "is damaged"),
-        ("UPDATE meta SET value = 'abc' WHERE key = 'hash'", "does not have the hash"),
+        ("UPDATE meta SET value = 'abc' WHERE key = 'hash'", "does not have its checksum"),
         ("DELETE FROM meta WHERE key = 'experiment'", "has no experiment"),
     ],
 )

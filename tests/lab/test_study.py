@@ -41,6 +41,24 @@ def test_every_question_has_an_answer_with_numbers(study):
 
 
 @pytest.mark.slow
+def test_a_trivial_bound_is_not_borne_out(study):
+    """In the tiny study the explicit bound is N·H everywhere, and every page says that nothing was tested."""
+    _, sections, (page, text) = study
+    (section,) = [s for s in sections if s.question.id == "bound"]
+    assert section.answer.holds
+    assert section.outcome == "Trivially true at this size"
+    n = len(section.answer.tables[0].rows)
+    assert section.answer.verdict.startswith(f"{n} of {n} comparisons are trivial")
+    assert {row[4] for row in section.answer.tables[0].rows} == {"N·H"}
+    held = sum(s.answer.holds for s in sections) - 1
+    words = f"{held} of {len(sections)} claims are borne out. 1 more is trivially true at this size."
+    for path in (page, text):
+        assert words in path.read_text(encoding="utf-8")
+    assert "explicit bound: trivial until N =" in page.read_text(encoding="utf-8")  # in the legend of the figure
+    assert "| Below the explicit bound | trivially true at this size |" in text.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_claims_that_hold_at_any_size_hold_here(study):
     _, sections, _ = study
     always = {

@@ -47,6 +47,50 @@ def test_every_set_gives_a_certificate_around_the_truth(kind):
     assert (shown.guarantee is True) == (kind != "column-printed")
 
 
+@pytest.mark.parametrize("known_reward", [True, False])
+def test_the_certificate_number_by_number(known_reward):
+    """Two states, two actions, H = 2, counted by hand: the radius of each pair at its share of δ, both backups."""
+    transitions = np.array([[[0.7, 0.3], [0.2, 0.8]], [[0.5, 0.5], [0.9, 0.1]]])
+    reward, delta = np.array([[0.1, 0.3], [0.9, 0.6]]), 0.1
+    agent = MatrixRL(FiniteMDP(transitions, reward, 2), seed=0, delta=delta, known_reward=known_reward)
+    counts, paid = np.zeros((2, 2, 2)), np.zeros((2, 2))
+    rng = np.random.default_rng(0)
+    for _ in range(800):
+        episode, state = agent.begin_episode(), 0
+        while not episode.is_finished:
+            action = episode.act(state)
+            following = int(rng.random() < transitions[state, action, 1])
+            episode.observe(state, action, float(reward[state, action]), following)
+            counts[state, action, following] += 1
+            paid[state, action] += reward[state, action]
+            state = following
+        episode.end()
+    n = counts.sum(axis=2)
+    share = delta if known_reward else delta / 2
+
+    def radius(scale):
+        return 1 / np.sqrt(1 + n) + (n > 0) * scale * np.sqrt(2 * np.log(4 / share) + np.log(1 + n))
+
+    mean, slack, half = counts / (1 + n)[:, :, None], 1 / (1 + n), paid / (1 + n)
+    reach = np.sqrt(radius(np.sqrt(0.5)) ** 2 / (1 + n) - slack**2 / 2)
+    margin = np.zeros((2, 2)) if known_reward else radius(0.5) / np.sqrt(1 + n)
+    most = reward if known_reward else np.clip(half + margin, 0, 1)
+    least = reward if known_reward else np.clip(half - margin, 0, 1)
+
+    def bound(values, sign):  # α + p̂(V − α) ± ‖V − α‖ reach, within the range of V
+        alpha = values.mean()
+        inner = alpha + mean @ (values - alpha) + sign * np.linalg.norm(values - alpha) * reach
+        return np.clip(inner, values.min(), values.max())
+
+    shown, policy = agent.certificate(), agent.policy.table.astype(int)
+    upper = (most + bound(most.max(axis=1), 1.0))[0].max()
+    at_end = least[[0, 1], policy[1]]
+    lower = (least + bound(at_end, -1.0))[0, policy[0, 0]]
+    assert shown.upper == pytest.approx(upper, abs=1e-9)
+    assert shown.lower == pytest.approx(lower, abs=1e-9)
+    assert 0.05 < shown.gap < 1.0
+
+
 def test_the_gap_closes_and_learning_stops_on_it():
     agent = MatrixRL(make("linear-mdp", n_states=40, d=3, horizon=5), seed=0)
     wide = agent.certificate().gap

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from matrixrl import MatrixRL, make, run_seeds
-from worlds import model_radii
+from small_worlds import phi_rows
+from worlds import WORLDS, algorithm_with_data, learn, model_radii, random_batch
 
 
 def test_restart_is_fresh_agents_with_n_2_4_8():
@@ -55,6 +56,47 @@ def test_plans_are_few_and_regret_is_within_the_promised_factor(growth):
     assert max(rare.n_plans) < 600 / 2
     assert rare.final_regret.mean() <= math.sqrt(1 + growth) * every.final_regret.mean() * 1.1
     assert rare.optimistic_share == 1.0
+
+
+@pytest.mark.parametrize("growth", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("name", ["tabular", "low rank"])
+def test_a_plan_is_kept_exactly_until_the_determinant_grew_by_one_plus_kappa(name, growth):
+    """Against the determinants of A_n from the visited pairs themselves."""
+    world = WORLDS[name](3)
+    rng = np.random.default_rng(0)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, switch_growth=growth)
+    rows = phi_rows(world)
+    matrix, planned_at, wanted, plans = np.eye(rows.shape[1]), None, [], []
+    for _ in range(60):
+        before = int(algorithm.n_plans[0])
+        algorithm.plan()
+        plans.append(int(algorithm.n_plans[0]) > before)
+        determinant = np.linalg.det(matrix)
+        wanted.append(planned_at is None or determinant >= (1 + growth) * planned_at)
+        planned_at = determinant if wanted[-1] else planned_at
+        batch = random_batch(world, rng, 1, world.mdp.horizon)
+        learn(algorithm, world, batch)
+        used = rows[world.features.phi.pairs(batch.states[0], batch.actions[0])]
+        matrix = matrix + used.T @ used
+    assert plans == wanted
+    assert 2 < sum(wanted) < 55
+
+
+def test_widths_of_a_kept_plan_are_at_most_the_promised_factor_of_the_current_ones():
+    """Abbasi-Yadkori et al. 2011, Lemma 12; and a factor that is close to it is attained."""
+    rng = np.random.default_rng(1)
+    largest = 0.0
+    for _ in range(200):
+        data = rng.standard_normal((rng.integers(0, 20), 4))
+        before = np.eye(4) + data.T @ data
+        more = rng.standard_normal((1, 4)) * rng.exponential()
+        after = before + more.T @ more
+        growth = np.linalg.det(after) / np.linalg.det(before)
+        queried = np.vstack([more, rng.standard_normal((5, 4))])
+        kept, current = (np.einsum("qd,de,qe->q", queried, np.linalg.inv(m), queried) for m in (before, after))
+        assert (kept <= growth * current * (1 + 1e-9)).all()
+        largest = max(largest, float((kept / current / growth).max()))
+    assert largest == pytest.approx(1.0)
 
 
 def test_kappa_zero_plans_every_episode():

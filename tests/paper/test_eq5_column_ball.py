@@ -84,6 +84,39 @@ def test_the_column_lemma_holds_for_random_members(rng):
         assert (moved <= size * width + ALGEBRA).all()
 
 
+def test_the_bound_needs_the_operator_norm_only(rng):
+    """docs/proofs.md, 5: D with operator norm √β and a larger Frobenius norm is outside the ball, inside the bound."""
+    world, algorithm, rows, root, _, radius = setting("low rank", rng)
+    d, d_psi = world.core.shape
+    error = radius * np.linalg.qr(rng.standard_normal((d, d_psi)))[0]  # d >= d' orthonormal columns
+    assert np.linalg.norm(error, 2) == pytest.approx(radius)
+    assert np.linalg.norm(error) > 1.5 * radius
+    ball = ColumnBall().bind(_context(world))
+    assert not ball.contains(error[None], np.array([radius]))[0]
+    width = np.sqrt(algorithm.design.width_sq[0])
+    moved = rows @ np.linalg.solve(root, error)  # φᵀ(M − M_n)
+    assert (np.abs(moved).sum(axis=1) <= math.sqrt(d_psi) * radius * width + ALGEBRA).all()
+    assert (np.linalg.norm(moved, axis=1) <= radius * width + ALGEBRA).all()
+    for _ in range(50):
+        v = rng.standard_normal((1, d_psi))
+        upper, _ = set_bounds(world, algorithm, v, radius, kind=ColumnBall)
+        member = rows @ algorithm.core_matrix()[0] @ v[0] + moved @ v[0]
+        assert (member <= upper + ALGEBRA).all()
+
+
+def test_the_root_of_d_psi_is_attained(rng):
+    """A smaller factor than √d' would be false: φᵀ(M − M_n) may have d' entries of the same size."""
+    world, algorithm, rows, root, _, radius = setting("low rank", rng)
+    d_psi = world.core.shape[1]
+    pair = 0
+    direction = np.linalg.solve(root, rows[pair])
+    error = radius * np.outer(direction / np.linalg.norm(direction), np.ones(d_psi) / math.sqrt(d_psi))
+    v = np.ones((1, d_psi))
+    upper, _ = set_bounds(world, algorithm, v, radius, kind=ColumnBall)
+    member = rows[pair] @ (algorithm.core_matrix()[0] + np.linalg.solve(root, error)) @ v[0]
+    assert member == pytest.approx(upper[pair], rel=1e-9)
+
+
 def test_cauchy_schwarz_needs_d_psi(rng):
     """Σ column norms <= √d' ‖·‖_F, attained; with √d it would be false for d < d'."""
     error = np.ones((2, 7))

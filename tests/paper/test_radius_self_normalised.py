@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 
+import cvxpy
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from matrixrl.core import regularity
+from matrixrl.core import regularity, reward_regularity
+from matrixrl.features import Features, OneHotPhi, OneHotPsi
 from matrixrl.problems import low_rank, tabular
+from small_worlds import phi_rows
+from tolerances import ALGEBRA, SOLVER
 from worlds import WORLDS, algorithm_with_data, learn, model_radii, random_batch
+
+_RIDGE = 1e-3
 
 
 @given(st.integers(0, 100_000), st.integers(1, 5), st.integers(2, 6), st.floats(0.05, 3.0), st.floats(0.0, 4.0))
@@ -37,21 +43,22 @@ def test_hoeffding_lemma_is_tight_for_two_opposite_points():
 
 @pytest.mark.parametrize("make", [tabular, low_rank])
 def test_the_core_is_inside_at_all_n_as_often_as_promised(make):
-    """Coverage over 400 runs of 60 episodes, δ = 0.3, against 1 − δ.
+    """Coverage over 400 runs of 60 episodes, δ = 0.3, against 1 − δ, with so small a ridge that noise is all there is.
 
     The test fails by chance with probability below 1e-6 (binomial), if the claim were exactly tight.
     """
     world = make(n_states=6, n_actions=2, horizon=5, seed=2, **({"d": 3} if make is low_rank else {}))
     runs, delta = 400, 0.3
     rng = np.random.default_rng(0)
-    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=runs, delta=delta, radius="self-normalised")
+    settings = {"delta": delta, "radius": "self-normalised", "ridge": _RIDGE}
+    algorithm, _ = algorithm_with_data(world, rng, episodes=0, n_replicas=runs, **settings)
     inside = np.ones(runs, dtype=bool)
     for _ in range(60):
         batch = random_batch(world, rng, runs, 5)
         learn(algorithm, world, batch)
         arrays = algorithm.design.arrays()
         eye = np.eye(algorithm.features.phi.d)
-        matrix = arrays["design"] if "design" in arrays else (1 + arrays["counts"])[:, :, None] * eye
+        matrix = arrays["design"] if "design" in arrays else (_RIDGE + arrays["counts"])[:, :, None] * eye
         error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - algorithm.core_matrix())
         inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= model_radii(algorithm)[:, 0]
     misses = int((~inside).sum())
@@ -68,6 +75,47 @@ def test_the_constants_are_valid_without_looking_at_p(name):
         assert np.linalg.norm(targets, axis=1).max() <= constants.c_psi_inv * (1 + 1e-9)
         norms = (world.features.phi.table**2).sum(axis=-1)
         assert norms.max() <= constants.c_phi * constants.d * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_all_targets_lie_in_a_ball_of_the_noise_scale(name):
+    """The smallest ball around all K_ψ⁻¹ψ(s), by a convex solver, is not larger than L; and L is one of two known balls."""
+    for seed in range(5):
+        psi = WORLDS[name](seed).features.psi
+        targets = psi.table @ np.linalg.inv(psi.table.T @ psi.table)
+        centre, radius = cvxpy.Variable(targets.shape[1]), cvxpy.Variable()
+        inside = [cvxpy.norm(target - centre) <= radius for target in targets]
+        cvxpy.Problem(cvxpy.Minimize(radius), inside).solve(solver="CLARABEL")
+        assert radius.value <= psi.noise_scale + SOLVER
+        around = [np.linalg.norm(targets - c, axis=1).max() for c in (0.0, targets.mean(axis=0))]
+        assert psi.noise_scale == pytest.approx(min(around), rel=ALGEBRA)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 25.0])
+@pytest.mark.parametrize("radius", ["self-normalised", "block"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_before_any_data_every_law_and_every_reward_is_inside(name, radius, ridge):
+    """With A = λI the error is √λM* itself: nothing but the bound on ‖M*‖ (and ‖θ*‖) can cover it."""
+    for seed in range(5):
+        world = WORLDS[name](seed)
+        settings = {"radius": radius, "ridge": ridge, "delta": 0.999, "known_reward": False}
+        algorithm, _ = algorithm_with_data(world, np.random.default_rng(0), episodes=0, **settings)
+        radii = algorithm.confidence.radii(algorithm.design, algorithm.clock)
+        width = np.sqrt(algorithm.design.width_sq)
+        moved = np.linalg.norm(phi_rows(world) @ world.core, axis=1)
+        assert (moved <= radii.models * width * (1 + ALGEBRA)).all()
+        assert (radii.rewards * width >= 1.0 - ALGEBRA).all()  # rewards may be anything in [0, 1]
+        assert (algorithm.belief().most >= 1.0 - ALGEBRA).all()
+
+
+def test_the_bounds_on_both_norms_are_attained():
+    """One-hot pairs that all lead to one state and all pay 1: ‖M*‖ and ‖θ*‖ are √d, as large as their bounds."""
+    phi = OneHotPhi(4, 3)
+    core, theta = np.zeros((12, 4)), np.ones(12)
+    core[:, 0] = 1.0
+    assert regularity(Features(phi, OneHotPsi(4))).core_norm == pytest.approx(np.linalg.norm(core))
+    assert reward_regularity(phi, 1.0).core_norm == pytest.approx(np.linalg.norm(theta))
+    assert reward_regularity(phi, 9.0).core_norm == pytest.approx(3.0 * np.linalg.norm(theta))
 
 
 @pytest.mark.parametrize("name", WORLDS)

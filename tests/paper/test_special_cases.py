@@ -14,35 +14,39 @@ from matrixrl.problems import low_rank
 
 
 def test_h_equal_one_with_unknown_rewards_is_oful():
-    rng = np.random.default_rng(0)
-    arms, d, delta = 6, 3, 0.1
-    contexts = rng.dirichlet(np.ones(d), size=arms)
-    theta = rng.random(d)
+    """The index of every arm in every round; most are below 1, where the clip does not hide them."""
+    arms, d, delta, ridge = 6, 3, 0.1, 0.01
+    contexts = np.vstack([np.eye(d), np.array([[2, 2, -1], [-1, 2, 2], [2, -1, 2]]) / 3])
+    theta = np.array([0.3, 0.25, 0.2])
     features = Features(TablePhi(contexts[None]), OneHotPsi(1))
     mdp = FiniteMDP(np.ones((1, arms, 1)), (contexts @ theta)[None], 1, features=features)
-    agent = MatrixRL(mdp, seed=0, known_reward=False, delta=delta, radius="self-normalised")
-    constants = agent.algorithm.confidence.reward_regularity
+    agent = MatrixRL(mdp, seed=0, known_reward=False, delta=delta, radius="self-normalised", ridge=ridge)
+    # |φᵀθ*| <= 1 at two orthonormal bases, a sixth of the weight each: ‖θ*‖² <= 3 (docs/proofs.md, section 4)
+    norm = math.sqrt(ridge * d)
 
     def radius_of(logdet):  # Abbasi-Yadkori et al. 2011, Theorem 2, R = 1/2, δ/2 of the shared δ
-        return constants.core_norm + 0.5 * math.sqrt(2 * math.log(2 / delta) + logdet)
+        return norm + 0.5 * math.sqrt(2 * math.log(2 / delta) + logdet)
 
     ours = []
-    for _ in range(60):
+    for _ in range(300):
         agent.begin_episode()
         arm = agent.act(0)
         ours.append((arm, agent.algorithm.belief().most[0, :, 0]))
         agent.observe(0, arm, float(mdp.task.reward[0, arm]), 0)
         agent.end_episode()
     # The bandit by hand, fed with the same arms: the same index of every arm, and ours among its maximisers.
-    matrix, moment = np.eye(d), np.zeros(d)
+    matrix, moment, unclipped = ridge * np.eye(d), np.zeros(d), 0
     for arm, upper in ours:
         inverse = np.linalg.inv(matrix)
         width = np.sqrt(np.einsum("ad,de,ae->a", contexts, inverse, contexts))
-        index = np.clip(contexts @ inverse @ moment + radius_of(np.linalg.slogdet(matrix)[1]) * width, 0, 1)
+        logdet = np.linalg.slogdet(matrix / ridge)[1]
+        index = np.clip(contexts @ inverse @ moment + radius_of(logdet) * width, 0, 1)
         np.testing.assert_allclose(upper, index, atol=1e-9)
         assert index[arm] >= index.max() - 1e-9
+        unclipped += int((index < 1).sum())
         matrix += np.outer(contexts[arm], contexts[arm])
         moment += mdp.task.reward[0, arm] * contexts[arm]
+    assert unclipped > 0.8 * 300 * arms
 
 
 def test_one_hot_features_give_empirical_frequencies():

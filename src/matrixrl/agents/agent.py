@@ -129,6 +129,7 @@ class Agent:
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
+        self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
     @property
@@ -168,11 +169,17 @@ class Agent:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, else why not."""
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        return self._algorithm.outside_words or self._algorithm.guarantee
+        words = self._algorithm.outside_words or self._algorithm.guarantee
+        return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
@@ -243,6 +250,7 @@ class Agent:
         bounds = self._algorithm.certify(plan, self._first_states())
         words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
         words = self._algorithm.outside_words or words
+        words = self._selection or words if words is True else words
         return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
 
     def learn(
@@ -312,6 +320,7 @@ class Agent:
         psi: Psi | None = None,
         compiled: bool | None = None,
         algorithm: Startable | None = None,
+        trust_code: bool = False,
         **objects: Any,
     ) -> Self:
         """Return the agent that `save` wrote, ready to go on as if it had never stopped.
@@ -321,9 +330,11 @@ class Agent:
             env: Environment (or its name) in which `learn` goes on; its random stream is restored. Not needed for ask
                 and tell on a finite problem; always needed for a `FunctionalTask` and for vectors as states.
             phi: A user's own feature map that the agent was made with, if the environment does not offer it.
-            psi: Likewise.
+            psi: ψ as a feature map or an (S, d_psi) array, if it was a function.
             compiled: Compiled loops, in place of what the agent was made with.
             algorithm: An algorithm of a user's own that the agent was made with, not started.
+            trust_code: Whether the file, or the name of an environment, may import code. A class that the file names
+                and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
         compiled = optional_flag("compiled", compiled)
@@ -334,7 +345,15 @@ class Agent:
                     name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
                 )
         return load_agent(
-            cls, file_path("path", path), env, phi=phi, psi=psi, compiled=compiled, algorithm=algorithm, objects=objects
+            cls,
+            file_path("path", path),
+            env,
+            phi=phi,
+            psi=psi,
+            compiled=compiled,
+            algorithm=algorithm,
+            trust_code=trust_code,
+            objects=objects,
         )
 
     def _advised_plan(self) -> Any:
@@ -370,6 +389,8 @@ class Agent:
         )
         before = self.problem.task.reward_range
         with uninterrupted():
+            if self._open[0] is not episode:
+                self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
             self._algorithm.update(episode.steps(), plan)
             self._log.append(record)
             self._abandon(episode)
@@ -378,6 +399,10 @@ class Agent:
                     other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None
         return record
+
+    def _note_selection(self, what: str) -> None:
+        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
+        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _abandon(self, episode: OpenEpisode) -> None:
         episode._is_open = False

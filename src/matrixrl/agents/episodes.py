@@ -107,7 +107,13 @@ class OpenEpisode:
         return self._agent._end(self)
 
     def abandon(self) -> None:
-        """Forget the episode: nothing is learned from it."""
+        """Forget the episode: nothing is learned from it.
+
+        Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
+        them (docs/proofs.md, section 3).
+        """
+        if self._is_open and self.stage > 0:
+            self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
         self._agent._abandon(self)
 
     def _advice(self, state: Any, *, explore: bool) -> int:

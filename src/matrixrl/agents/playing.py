@@ -65,7 +65,7 @@ class _Mark:
         if self._agent.n_episodes > self._episode:
             return
         for episode in self._agent.open_episodes:
-            episode.abandon()
+            self._agent._abandon(episode)  # by an interrupt or an error, not for what was observed
         self._agent.algorithm.rewind(self._planning)
         self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
         if self._stream is not None:

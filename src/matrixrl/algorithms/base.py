@@ -11,14 +11,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.references import describe
 from matrixrl.seeding import Stream, Streams
-from matrixrl.settings import Settings, describe_settings
+from matrixrl.settings import Settings, describe_settings, plain_value
 
 __all__ = ["Algorithm", "Arrays", "OutsideRewards", "Startable"]
 
@@ -102,12 +104,15 @@ class Algorithm(Startable):
         learned_names: Attributes that hold what was learned, all arrays.
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
+        may_be_infinite: Names of learned arrays in which infinity has a meaning.
         settings: Its settings.
         problem: The problem it was started on.
         seeds: One seed for each replica.
         streams: Its random generators.
         episode: Number of episodes that it learned from.
         n_plans: (B,) number of plans made.
+        recipe: What it was made with that is no plain setting, as plain data: objects among the settings, and
+            attributes of its own.
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
@@ -115,6 +120,7 @@ class Algorithm(Startable):
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
+    may_be_infinite: ClassVar[tuple[str, ...]] = ()
 
     outside: OutsideRewards
     settings: Any = None
@@ -123,6 +129,7 @@ class Algorithm(Startable):
     streams: Streams
     episode: int
     n_plans: IntArray
+    recipe: dict[str, Any]
 
     def __init__(self, **settings: Any) -> None:
         self.settings = self.settings_class.resolve(settings)
@@ -205,8 +212,23 @@ class Algorithm(Startable):
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""
         started = copy.deepcopy(self)
+        started.recipe = self._recipe()
         started._start(problem, seeds)
         return started
+
+    def _recipe(self) -> dict[str, Any]:
+        """Return what a saved algorithm is compared with; before the start, as attributes change later."""
+        own = vars(self)
+        if "recipe" in own:
+            return dict(own["recipe"])
+        settings = own.get("settings")
+        objects: dict[str, Any] = {}
+        if isinstance(settings, Settings):
+            left_out = getattr(settings, "IN_FEATURES", ())
+            values = {name: getattr(settings, name) for name in settings.names() if name not in left_out}
+            objects = {name: describe(value) for name, value in values.items() if plain_value(value) is not value}
+        attributes = {name: describe(value) for name, value in own.items() if name != "settings"}
+        return {"objects": objects, "attributes": attributes}
 
     def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start on a problem whose features are final, such as that of a saved agent."""
@@ -228,7 +250,7 @@ class Algorithm(Startable):
 
     @property
     def smaller_remedy(self) -> str:
-        """What to do if the tables of this algorithm do not fit in memory."""
+        """Advice if the tables of this algorithm do not fit in memory."""
         return "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
 
     def check_problem(self, problem: Problem) -> None:
@@ -298,6 +320,11 @@ class Algorithm(Startable):
     def guarantee(self) -> Literal[True] | str:
         """True if a regret bound is proven for these settings, else why not."""
         return f"{self.name} has no proof here"
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee`, in words; empty if nothing is proven."""
+        return ""
 
     @property
     def delta(self) -> float:
@@ -371,7 +398,7 @@ class Algorithm(Startable):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return None
 
     def mark(self) -> tuple[Any, ...]:
@@ -420,6 +447,12 @@ class Algorithm(Startable):
             raise InvalidInput("n_plans must be one count for each replica")
         if _OUTSIDE in state:
             self._restore_outside(state[_OUTSIDE])
+        if episode > 0 and (n_plans < 1).any():
+            raise InvalidInput("n_plans must count the plans of the episodes that were played")
+        for name, array in learned.items():
+            bad = np.isnan(array) if name in self.may_be_infinite else ~np.isfinite(array)
+            if bad.any():
+                raise InvalidInput(f"{name} holds NaN or infinity")
         self.check_learned(learned, int(episode))
         self.streams.from_array(state["streams"])
         self.episode, self.n_plans = int(episode), n_plans.copy()
@@ -442,6 +475,22 @@ class Algorithm(Startable):
         if self.problem.task.reward_range not in (None, (low, high)):
             self.widen(low, high)  # what was learned follows
         self.outside = OutsideRewards(int(count), int(first), (declared_low, declared_high))
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
+        """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.
+
+        None leaves it to `restore`, which comes after the start.
+
+        Args:
+            problem: The problem to start on.
+            n_replicas: Number of replicas B.
+        """
+        del problem, n_replicas
+        return None
+
+    def n_steps(self) -> FloatArray | None:
+        """Return how many steps what was learned comes from, (B,), where that can be told."""
+        return None
 
     def learned(self) -> Arrays:
         """Return what was learned, as named arrays."""

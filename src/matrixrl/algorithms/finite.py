@@ -28,7 +28,7 @@ class FiniteAlgorithm(Algorithm):
 
     @property
     def task(self) -> Task:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         return self.problem.finite_task
 
     @property
@@ -126,7 +126,11 @@ def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_repl
         and plan.values.shape == (n_replicas, frame.horizon + 1, frame.n_states)
         and plan.values.dtype == np.float64
         and plan.empty.shape == (n_replicas,)
+        and plan.empty.dtype.kind == "i"
+        and set(arrays) == {"policy", "values", "empty"}
         and 0 <= plan.policy.min() <= plan.policy.max() < frame.n_actions
+        and not plan.values[:, -1].any()
+        and bool((plan.empty >= 0).all())
     )
     if not fits:
         raise InvalidInput("the plan does not fit the problem")

@@ -9,19 +9,21 @@ from typing import Any
 from matrixrl.algorithms.base import Algorithm, Startable
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
-from matrixrl.algorithms.matrix_rl import UCMatrixRL
+from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
-from matrixrl.references import is_reference, load_reference
+from matrixrl.references import code_of, is_reference, load_reference
 from matrixrl.settings import Settings
 
 __all__ = [
     "ALGORITHMS",
     "OBJECT_SETTINGS",
     "algorithm_class",
+    "import_algorithm",
     "make_algorithm",
+    "saved_class",
     "setting_names",
     "split_features",
     "with_objects",
@@ -99,15 +101,22 @@ def setting_names(agent: Any) -> set[str]:
     return {name for form in forms for name in getattr(form, "settings_class", Settings).names()}
 
 
-def saved_class(name: str, kind: str) -> type[Algorithm] | None:
-    """Return the class of a saved algorithm of the library, or None for a user's own."""
-    forms: dict[tuple[str, str], type[Algorithm]] = {
-        (UCMatrixRL.name, "finite"): UCMatrixRL,
-        (UCMatrixRL.name, "functional"): UCMatrixRL,
-        (KernelStarter.name, "finite"): FiniteKernelMatrixRL,
-        (KernelStarter.name, "continuous"): ContinuousMatrixRL,
-    }
-    return forms.get((name, kind)) or BASELINES.get(name)
+def saved_class(code: str) -> type[Algorithm] | None:
+    """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
+    forms: list[type[Algorithm]] = [UCMatrixRL, SampledMatrixRL, FiniteKernelMatrixRL, ContinuousMatrixRL]
+    return {code_of(form): form for form in [*forms, *BASELINES.values()]}.get(code)
+
+
+def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool) -> Startable:
+    """Return a user's own algorithm that a file names as ``package.module:Name``, made with saved settings."""
+    if not is_reference(code):
+        fail("algorithm", "must be passed to load, as nothing can import it", code, "Pass it to load.")
+    found = algorithm_class(code, trust_code=trust_code)
+    try:
+        return found(**settings)
+    except TypeError as error:
+        remedy = "Pass it to load as algorithm=…."
+        raise InvalidInput(f"algorithm {code!r} cannot be made with {sorted(settings)} ({error}). {remedy}") from error
 
 
 def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:

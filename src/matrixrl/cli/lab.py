@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
-from matrixrl.cli.output import as_text, parse_path
+from matrixrl.cli.output import parse_path
 from matrixrl.cli.trust import TrustOption, allow_imports
+from matrixrl.interrupts import INTERRUPTED
 from matrixrl.lab.requirements import require_lab
+from matrixrl.printable import literal, printable
+
+if TYPE_CHECKING:
+    from matrixrl.lab.execution import Executor
+    from matrixrl.lab.store import Store
 
 __all__ = ["add_lab_commands"]
 
@@ -57,18 +65,21 @@ def compare_command(
 ) -> None:
     """Run all agents, environments and seeds of a spec, store the results, and write a table, a report and a figure."""
     require_lab()
-    from matrixrl.lab.execution.executors import check_executor
+    from matrixrl.lab.execution.executors import check_executor, make_executor
     from matrixrl.lab.spec import read_spec, work_out
     from matrixrl.lab.store import Store
 
     given = {"episodes": episodes, "seeds": seeds}
     allow_imports(trust_code)
     file = read_spec(spec, {key: value for key, value in given.items() if value is not None})
-    check_executor(on or file.spec.executor, workers, address)  # before a store is created
+    chosen = on or file.spec.executor
+    check_executor(chosen, workers, address)
     experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
-    with Store.create(folder, experiment, file.text, file.command) as store:
-        _run(store, on or experiment.executor, workers, address, tensorboard, trust_code)
+    Store.check_free(folder, experiment)
+    executor = make_executor(chosen, workers, address)  # before a store is created: a cluster may not be reachable
+    with closing(executor), Store.create(folder, experiment, file.text, file.command) as store:
+        _run(store, executor, chosen, tensorboard, trust_code)
 
 
 def resume_command(
@@ -81,18 +92,19 @@ def resume_command(
 ) -> None:
     """Continue an experiment that was interrupted or killed, or that had failures; the results are the same."""
     require_lab()
-    from matrixrl.lab.execution.executors import check_executor
+    from matrixrl.lab.execution.executors import make_executor
     from matrixrl.lab.experiments import check_trust
     from matrixrl.lab.store import Store
 
     allow_imports(trust_code)
-    with Store.open_to_write(folder) as store:
+    with _noting_migration(Store.open_to_write(folder)) as store:
         chosen = on or store.experiment.executor
-        check_executor(chosen, workers, address)
         check_trust(store.experiment, trust_code=trust_code)  # before event files are created
         for name, (then, now) in store.changed_versions().items():
-            typer.echo(f"note: started with {name} {then}, now {now}: last digits may differ", err=True)
-        _run(store, chosen, workers, address, tensorboard, trust_code)
+            words = f"note: started with {name} {then}, now {now}: last digits may differ"
+            typer.echo(printable(words), err=True)
+        with closing(make_executor(chosen, workers, address)) as executor:
+            _run(store, executor, chosen, tensorboard, trust_code)
 
 
 def show_command(
@@ -105,11 +117,11 @@ def show_command(
     from matrixrl.lab.listing import listing
     from matrixrl.lab.store import Store
 
-    with Store.open_to_read(folder) as store:
+    with _noting_migration(Store.open_to_read(folder)) as store:
         if as_json:
             typer.echo(json.dumps(listing(store), allow_nan=False))
             return
-        console = Console()
+        console = Console(emoji=False)
         print_show(console, listing(store))
         print_summary(console, summarise(store))
 
@@ -124,9 +136,9 @@ def export_command(
     from matrixrl.lab.export import export
     from matrixrl.lab.store import Store
 
-    with Store.open_to_read(folder) as store:
+    with _noting_migration(Store.open_to_read(folder)) as store:
         count = export(store, out, form)
-    typer.echo(f"wrote {count:,} episodes to {out}")
+    typer.echo(f"wrote {count:,} episodes to {printable(out)}")
 
 
 def report_command(
@@ -152,10 +164,12 @@ def report_command(
     from matrixrl.lab.report import draw_paper_figure, write_report
     from matrixrl.lab.store import Store
 
-    with Store.open_to_read(folder) as store:
-        typer.echo(f"wrote {write_report(store, folder / 'report.html' if out is None else out)}")
+    with _noting_migration(Store.open_to_read(folder)) as store:
+        page = write_report(store, folder / "report.html" if out is None else out)
+        typer.echo(f"wrote {printable(page)}")
         if figure is not None:
-            typer.echo(f"wrote {draw_paper_figure(store, figure, columns=columns, env=env)}")
+            picture = draw_paper_figure(store, figure, columns=columns, env=env)
+            typer.echo(f"wrote {printable(picture)}")
 
 
 def watch_command(
@@ -168,9 +182,10 @@ def watch_command(
     from matrixrl.lab.live import serve
     from matrixrl.lab.store import Store
 
+    shown = printable(folder)
     if not Store.is_there(folder):
-        typer.echo(f"{folder} holds no results yet; the page shows them when they appear", err=True)
-    serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {folder} on {url}"))
+        typer.echo(f"{shown} holds no results yet; the page shows them when they appear", err=True)
+    serve(folder, port=port, open_browser=browser, announce=lambda url: typer.echo(f"watching {shown} on {url}"))
 
 
 def reproduce_command(
@@ -196,7 +211,7 @@ def reproduce_command(
     check_executor(on, workers, None)
     size = "full" if full else "quick"
     folder = Path("out") / f"study-{size}" if out is None else out
-    console = Console()
+    console = Console(emoji=False)
     try:
         sections = run_study(
             folder,
@@ -204,52 +219,63 @@ def reproduce_command(
             on=on,
             workers=workers,
             progress=True,
-            announce=lambda title: console.print(f"[dim]…[/] {title}", highlight=False),
+            announce=lambda title: console.print(f"[dim]…[/] {literal(title)}", highlight=False),
             only=only,
         )
     except KeyboardInterrupt:
         console.print("stopped; run the same command to continue", highlight=False)
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     print_verdicts(console, sections)
     command = f"matrixrl reproduce {'--full' if full else '--quick'}"
     for path in write_pages(sections, folder, size=size, command=command):
-        console.print(f"wrote {as_text(path)}", highlight=False, soft_wrap=True)
+        _say(console, f"wrote {path}")
 
 
-def _run(
-    store: Any, on: str, workers: int | None, address: str | None, tensorboard: Path | None, trust_code: bool
-) -> None:
+@contextmanager
+def _noting_migration(store: Store) -> Iterator[Store]:
+    """Use an open store, after a note if opening it changed its file to the present format."""
+    with store:
+        if store.was_migrated:
+            typer.echo(f"note: {printable(store.path)} was migrated to the present format, with checksums", err=True)
+        yield store
+
+
+def _run(store: Store, executor: Executor, on: str, tensorboard: Path | None, trust_code: bool) -> None:
     """Play the missing episodes, then print the results and write the report and the figure."""
+    console = Console(emoji=False)
+    try:
+        failed = _played(store, executor, on, tensorboard, trust_code, console)
+    except KeyboardInterrupt:
+        _say(console, f"stopped; continue with: {store.resume_command}")
+        raise typer.Exit(INTERRUPTED) from None
+    if failed:
+        print_failures(console, store.experiment, failed)
+        _say(console, f"try them again with: {store.resume_command}")
+        raise typer.Exit(1)
+
+
+def _played(
+    store: Store, executor: Executor, on: str, tensorboard: Path | None, trust_code: bool, console: Console
+) -> list[tuple[int, tuple[int, ...], str]]:
+    """Play the missing episodes, print and write the results, and return what failed."""
     from matrixrl.lab.analysis import summarise
     from matrixrl.lab.experiments import play
     from matrixrl.lab.report import draw_paper_figure, write_report
 
-    console, folder = Console(), store.folder
     observers: list[Any] = []
     if tensorboard is not None:
         from matrixrl.lab.tensorboard import TensorBoardObserver
 
         observers.append(TensorBoardObserver(tensorboard, store))
     try:
-        outcome = play(
-            store,
-            on=on,
-            workers=workers,
-            address=address,
-            observers=observers,
-            progress=True,
-            trust_code=trust_code,
-        )
-    except KeyboardInterrupt:
-        console.print(f"stopped; continue with: matrixrl resume {as_text(folder)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        outcome = play(store, executor=executor, observers=observers, progress=True, trust_code=trust_code)
     finally:
         for observer in observers:
             observer.close()
     summaries = summarise(store)
-    written = [write_report(store, folder / "report.html")]  # before anything is printed
+    written = [write_report(store, store.folder / "report.html")]  # before anything is printed
     if any(agent.final is not None for env in summaries for agent in env.agents):
-        written.append(draw_paper_figure(store, folder / "figure.png", columns=2))
+        written.append(draw_paper_figure(store, store.folder / "figure.png", columns=2))
     print_summary(console, summaries)
     console.print(
         f"{outcome.episodes:,} episodes in {outcome.seconds:.1f} s ({on}); spec {store.experiment.hash}, "
@@ -258,8 +284,10 @@ def _run(
         style="dim",
     )
     for path in written:
-        console.print(f"wrote {as_text(path)}", highlight=False, soft_wrap=True)
-    if outcome.failed:
-        print_failures(console, store.experiment, outcome.failed)
-        console.print(f"try them again with: matrixrl resume {as_text(folder)}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1)
+        _say(console, f"wrote {path}")
+    return outcome.failed
+
+
+def _say(console: Console, words: str) -> None:
+    """Print one line as it is: no markup, no colours, and not folded."""
+    console.print(printable(words), highlight=False, markup=False, soft_wrap=True)

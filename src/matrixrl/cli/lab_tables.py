@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from matrixrl.printable import literal
 
 if TYPE_CHECKING:
     from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
@@ -41,7 +42,7 @@ def _table(env: EnvSummary) -> Table:
     horizon = f" H={facts['horizon']}" if "horizon" in facts else ""
     seeds = max((agent.seeds for agent in env.agents), default=0)
     episodes = max((agent.episodes for agent in env.agents), default=0)
-    title = f"{escape(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
+    title = f"{literal(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("agent", min_width=16, overflow="fold")
     table.add_column("proof", no_wrap=True)
@@ -54,7 +55,7 @@ def _table(env: EnvSummary) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for agent in env.agents:
-        name = f"[bold]{escape(agent.id)}[/]" if agent.id == env.best else escape(agent.id)
+        name = f"[bold]{literal(agent.id)}[/]" if agent.id == env.best else literal(agent.id)
         if agent.seeds and (agent.seeds, agent.episodes) != (seeds, episodes):
             name += f"\n[yellow]{agent.seeds} of {seeds} seeds, {agent.episodes:,} of {episodes:,} episodes[/]"
         table.add_row(name, _proof(agent), *_cells(agent, regret, is_best=agent.id == env.best))
@@ -99,8 +100,8 @@ def _amount(value: float) -> str:
 
 def print_show(console: Console, held: dict[str, Any]) -> None:
     """Print the contents of a store."""
-    console.print(f"[bold]{escape(held['title'])}[/]", highlight=False)
-    versions = ", ".join(f"{name} {number}" for name, number in held["versions"].items())
+    console.print(f"[bold]{literal(held['title'])}[/]", highlight=False)
+    versions = ", ".join(f"{literal(name)} {literal(number)}" for name, number in held["versions"].items())
     console.print(
         f"{held['name']}  spec {held['hash']}  rows {held['rows']}  {held['megabytes']:.1f} MB\n{versions}",
         highlight=False,
@@ -112,11 +113,11 @@ def print_show(console: Console, held: dict[str, Any]) -> None:
     for cell in held["cells"]:
         seeds = ", ".join(f"{count} {status}" for status, count in cell["seeds"].items())
         played = f"{cell['episodes']:,} of {held['episodes']:,}"
-        table.add_row(escape(cell["env"]), escape(cell["agent"]), seeds, played)
+        table.add_row(literal(cell["env"]), literal(cell["agent"]), seeds, played)
     console.print(table)
     for cell in held["cells"]:
         for reason in cell["reasons"]:
-            console.print(f"[red]failed:[/] {escape(cell['env'])} / {escape(cell['agent'])}: {escape(reason)}")
+            console.print(f"[red]failed:[/] {literal(cell['env'])} / {literal(cell['agent'])}: {literal(reason)}")
 
 
 def print_failures(
@@ -125,12 +126,13 @@ def print_failures(
     """Print which tasks failed and why."""
     for number, seeds, reason in failed:
         some = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} … {seeds[-1]}"
-        console.print(f"[red]failed:[/] {escape(experiment.cells[number].id)}, {some}: {escape(reason)}")
+        console.print(f"[red]failed:[/] {literal(experiment.cells[number].id)}, {some}: {literal(reason)}")
 
 
 def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
     """Print the verdict of each question of the study."""
     for section in sections:
-        mark = "[green]✓[/]" if section.answer.holds else "[red]✗[/]"
-        words = f"{mark} [bold]{escape(section.question.title)}[/]: {escape(section.answer.verdict)}"
+        failed = "[red]✗[/]" if section.answer.is_tested else "[yellow]–[/]"
+        mark = "[green]✓[/]" if section.answer.is_borne_out else failed
+        words = f"{mark} [bold]{literal(section.question.title)}[/]: {literal(section.answer.verdict)}"
         console.print(words, highlight=False)

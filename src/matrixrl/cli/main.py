@@ -14,7 +14,7 @@ import matrixrl
 from matrixrl.checks import choice, integer
 from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
-from matrixrl.cli.output import as_text, never_fail_to_encode, parse_path
+from matrixrl.cli.output import never_fail_to_encode, parse_path
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
@@ -23,6 +23,7 @@ from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.lab.demo import DEMO
 from matrixrl.lab.plots import draw_regret, require_matplotlib
 from matrixrl.lab.return_plots import draw_returns
+from matrixrl.printable import literal, printable
 from matrixrl.seeding import seed_list
 from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
 
@@ -74,7 +75,7 @@ def list_command(
 ) -> None:
     """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
     topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
-    print_listing(Console(), topics)
+    print_listing(Console(emoji=False), topics)
 
 
 @app.command("run")
@@ -175,7 +176,7 @@ def inspect_command(
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
-        print_inspection(Console(), found)
+        print_inspection(Console(emoji=False), found)
 
 
 @app.command("demo")
@@ -243,10 +244,10 @@ def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -
     if as_json:
         typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
         return
-    console = Console()
+    console = Console(emoji=False)
     print_results(console, results)
     for file in files:
-        console.print(f"wrote {as_text(file)}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
@@ -255,13 +256,13 @@ def main() -> None:
     try:
         app()
     except MatrixRLError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(error)}", err=True)
         sys.exit(2)
     except MemoryError:
         typer.echo("error: the problem does not fit in memory; use fewer states, episodes or seeds", err=True)
         sys.exit(2)
     except OSError as error:
-        typer.echo(f"error: {error.strerror or error}", err=True)
+        typer.echo(f"error: {printable(error.strerror or error)}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""What the command line reads and prints: paths, text for any terminal, and output that cannot fail to be encoded."""
+"""What the command line reads and prints: paths, and output that cannot fail to be encoded."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 
 import typer
-from rich.markup import escape
 
 from matrixrl.checks import file_path
 from matrixrl.errors import InvalidInput
 
-__all__ = ["as_text", "never_fail_to_encode", "parse_path"]
+__all__ = ["never_fail_to_encode", "parse_path"]
 
 
 def parse_path(text: str) -> Path:
@@ -20,15 +19,6 @@ def parse_path(text: str) -> Path:
         return Path(file_path("the value", text))
     except InvalidInput as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def as_text(value: object) -> str:
-    r"""Return a value as text for Rich in which markup and control characters of a name or path have no effect.
-
-    >>> as_text("[red]name\x1b[2J")
-    '\\[red]name�[2J'
-    """
-    return escape("".join(c if c.isprintable() or c == " " else "�" for c in str(value)))
 
 
 def never_fail_to_encode() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.cli.output import as_text
+from matrixrl.printable import literal
 from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
 
@@ -24,7 +24,7 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
     first = next(iter(results.values()))
     if first.optimal_value is None:
         console.print(return_table(first))
-        console.print(f"[yellow]no proof:[/] {as_text(first.guarantee)}.", highlight=False)
+        console.print(f"[yellow]no proof:[/] {literal(first.guarantee)}.", highlight=False)
         return
     console.print(result_table(results))
     print_notes(console, results)
@@ -32,7 +32,7 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
 
 def return_table(result: RunResult) -> Table:
     """Return a table of returns with one row for each seed."""
-    title = f"{as_text(result.env)}  H={result.horizon}  {as_text(result.agent)}"
+    title = f"{literal(result.env)}  H={result.horizon}  {literal(result.agent)}"
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     for heading in ("seed", "returns", "best", "second half", "features", "s/episode"):
         table.add_column(heading, justify="left" if heading == "returns" else "right", no_wrap=True)
@@ -65,7 +65,7 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
     sizes = " ".join(f"{short[k]}={v}" for k, v in first.sizes.items())
     seeds = f"{len(first.seeds)} seed" + "s" * (len(first.seeds) > 1)
     table = Table(
-        title=f"{as_text(first.env)}  {sizes} H={first.horizon}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
+        title=f"{literal(first.env)}  {sizes} H={first.horizon}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
         title_justify="left",
         title_style="bold",
         padding=(0, 1, 0, 0),
@@ -75,7 +75,7 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
     for heading in ("episodes", "regret", "at end", "gap", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
     for label, result in results.items():
-        name = as_text(f"{label} (stopped)" if result.interrupted else label)
+        name = literal(f"{label} (stopped)" if result.interrupted else label)
         table.add_row(name, _short(result.guarantee), *_cells(result))
     return table
 
@@ -87,15 +87,15 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
         if result.guarantee is not True:
             labels_of.setdefault(result.guarantee, []).append(label)
     for reason, labels in labels_of.items():
-        console.print(f"[yellow]no proof:[/] {as_text(reason)}.", highlight=False)
+        console.print(f"[yellow]no proof:[/] {literal(reason)}.", highlight=False)
         for name in labels:
-            console.print(f"  · {as_text(name)}", highlight=False)
+            console.print(f"  · {literal(name)}", highlight=False)
     shown = [c.guarantee is True for result in results.values() for c in result.certificate]
     certified = "certified" if all(shown) else "certified (where a proof holds, else estimated)"
     console.print(
         "regret: total of V*(s0) − V^π(s0), exact, mean ± std over seeds; at end: per episode over the last "
-        f"10 %; gap: the final policy is {certified} to be within this of V*(s0); proof: whether the regret "
-        "bound is proven.",
+        f"10 %; gap: the final policy of a seed is {certified} to be within this of V*(s0), with probability 1 − δ for "
+        "each seed, mean over seeds; proof: whether the regret bound is proven.",
         style="dim",
         highlight=False,
     )
@@ -132,7 +132,7 @@ def _short(guarantee: Literal[True] | str) -> str:
 def print_inspection(console: Console, found: Inspection) -> None:
     """Print the result of ``matrixrl inspect``."""
     sizes = "  ".join(f"{name}={value:,}" for name, value in found.sizes.items())
-    console.print(f"[bold]{as_text(found.env)}[/]  {sizes}  V*(s0) = {found.optimal_value:.4g}", highlight=False)
+    console.print(f"[bold]{literal(found.env)}[/]  {sizes}  V*(s0) = {found.optimal_value:.4g}", highlight=False)
     if found.embedding is not None:
         share, worst = found.embedding["explained"], found.embedding["residual"]
         console.print(f"features explain {100 * share:.4g} % of P, largest error {worst:.2g}", highlight=False)
@@ -158,7 +158,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
     for heading in ("N", *(headings[key] for key in keys)):
         bounds.add_column(heading, justify="right")
     for row in found.bounds:
-        bounds.add_row(f"{row['n_episodes']:,}", *(f"{row[key]:,.4g}" for key in keys))
+        cells = ("–" if row[key] is None else f"{row[key]:,.4g}" for key in keys)
+        bounds.add_row(f"{row['n_episodes']:,}", *cells)
     console.print(bounds)
     cost = found.cost
     console.print(
@@ -167,4 +168,4 @@ def print_inspection(console: Console, found: Inspection) -> None:
         highlight=False,
     )
     for warning in found.warnings:
-        console.print(f"[yellow]warning:[/] {warning}", highlight=False)
+        console.print(f"[yellow]warning:[/] {literal(warning)}", highlight=False)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.core.belief import Belief
-from matrixrl.core.compiled import fill_in_compiled, has_compiled_form
 from matrixrl.core.greedy import greedy_actions, tie_weights
+from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.records import FloatArray, IntArray, Plan
 
 __all__ = ["Frame", "backward_induction", "greedy_plan", "optimistic_plan", "pessimistic_values"]
@@ -108,7 +107,7 @@ def _empty_policy(frame: Frame, n_replicas: int) -> IntArray:
 
 
 def optimistic_plan(
-    belief: Belief,
+    belief: ValueBounds,
     frame: Frame,
     rankings: FloatArray,
     *,
@@ -126,12 +125,12 @@ def optimistic_plan(
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
         q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
     """
-    if compiled and has_compiled_form(belief):
+    if compiled and belief.has_compiled_form():
         values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
         policy = _empty_policy(frame, len(rankings))
         tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
         ends = (-1 if frame.end_state is None else frame.end_state, frame.end_reward)
-        fill_in_compiled(belief, tie_break, ends, values, policy, preference, q_out)
+        belief.fill_in_compiled(tie_break, ends, values, policy, preference, q_out)
         return Plan(policy=policy, values=values, empty=belief.empty)
     last = frame.horizon - 1
     return greedy_plan(
@@ -145,7 +144,7 @@ def optimistic_plan(
     )
 
 
-def pessimistic_values(belief: Belief, policy: IntArray, frame: Frame) -> FloatArray:
+def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame) -> FloatArray:
     """Return lower bounds on the values of a policy.
 
     They are computed by the same backup with the smallest value over the confidence set (docs/proofs.md, section 6).

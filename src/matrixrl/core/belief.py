@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from matrixrl.core.compiled import fill_in_compiled, has_compiled_form
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
+from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray, IntArray
@@ -15,7 +17,7 @@ __all__ = ["Belief", "form_belief", "next_value_bound"]
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(ValueBounds):
     """The estimate, its confidence set and the bounds on rewards, from which bounds on Q are computed.
 
     Attributes:
@@ -92,6 +94,22 @@ class Belief:
         q = self.bound(values, sign=sign)
         q += reward
         return q
+
+    def has_compiled_form(self) -> bool:
+        """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
+        return has_compiled_form(self)
+
+    def fill_in_compiled(
+        self,
+        tie_break: FloatArray,
+        ends: tuple[int, float],
+        values: FloatArray,
+        policy: IntArray,
+        preference: FloatArray | None = None,
+        q_out: FloatArray | None = None,
+    ) -> None:
+        """Fill in optimistic values and policy with the compiled backup."""
+        fill_in_compiled(self, tie_break, ends, values, policy, preference, q_out)
 
 
 def form_belief(

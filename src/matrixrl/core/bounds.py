@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from matrixrl.core.confidence import Confidence
 from matrixrl.core.regularity import Regularity
+from matrixrl.tolerances import TIE
 
-__all__ = ["a_priori_bound", "explicit_bound", "theorem_1_bound", "theorem_2_bound", "theorem_3_bound"]
+__all__ = [
+    "a_priori_bound",
+    "explicit_bound",
+    "first_informative",
+    "theorem_1_bound",
+    "theorem_2_bound",
+    "theorem_3_bound",
+]
 
 
 def theorem_1_bound(
@@ -76,39 +86,94 @@ def explicit_bound(
     n_episodes: int,
     radius: float,
     delta: float,
+    surplus: float | None = None,
+    reward_radius: float = 0.0,
+    switch_growth: float = 0.0,
+    path_delta: float | None = None,
     logdet: float | None = None,
 ) -> float:
-    """Return the bound on the expected regret from the proof of Theorem 2, with explicit constants.
+    r"""Return the regret bound of the proof of Theorem 2 with explicit constants (docs/proofs.md, section 7).
 
-    It is the Lemma "conditioning regret" with the constants of the Frobenius ball (docs/proofs.md, section 7): with
-    probability 1 − δ the regret is at most 2 C_ψ H √β_N √(NH · 2H ln det A_{N+1}), and it is never more than N·H. The
-    expected regret is therefore at most the first bound plus δNH. The smaller of that and N·H is returned.
+    On the event that all radii hold, whose probability is 1 − δ, the surplus of a step is at most
+    \((k\sqrt\beta + 2\sqrt{\beta_r})\sqrt{1+\kappa}\, w\), and at most H. Its sum along the played steps is at most
+    \(\max(k\sqrt\beta + 2\sqrt{\beta_r}, H)\sqrt{1+\kappa}\sqrt{2HT\ln\det A_{N+1}}\). The expected regret is at most
+    this sum plus δT. With probability 1 − δ − δ', the regret is at most this sum plus \(H\sqrt{T\ln(1/\delta')/2}\),
+    because the surplus of the played steps differs from its mean. Regret is never more than NH.
 
     Args:
         constants: Constants of Assumption 2'.
         horizon: Number of steps H of an episode.
-        n_episodes: Number of episodes N.
-        radius: Largest radius √β_N; a radius below 1 is replaced by 1.
-        delta: Probability δ with which the radius may fail.
-        logdet: ln det A_{N+1}; by default its upper bound d ln(NHC_φ + 1).
+        n_episodes: Number of episodes N; T = NH.
+        radius: Largest radius √β of the N episodes.
+        delta: Probability δ with which any of the radii may fail.
+        surplus: Factor k of the confidence set; by default 2 C_ψ H, that of the Frobenius ball.
+        reward_radius: Largest radius √β_r of learned rewards; 0 if rewards are known.
+        switch_growth: Growth κ of det A_n up to which a plan is kept.
+        path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
+        logdet: ln det A_{N+1}; by default its upper bound d ln(1 + NHC_φ).
     """
     steps = n_episodes * horizon
-    potential = constants.d * math.log(steps * constants.c_phi + 1.0) if logdet is None else logdet
-    good = 2.0 * constants.c_psi * horizon * max(radius, 1.0) * math.sqrt(steps * 2.0 * horizon * potential)
-    return min(good + delta * steps, float(steps))
+    potential = constants.largest_logdet(steps) if logdet is None else logdet
+    factor = 2.0 * constants.c_psi * horizon if surplus is None else surplus
+    largest = max(factor * radius + 2.0 * reward_radius, float(horizon))
+    played = largest * math.sqrt((1.0 + switch_growth) * 2.0 * horizon * steps * potential)
+    ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
+    chance = delta * steps if path_delta is None else horizon * math.sqrt(steps * math.log(1.0 / path_delta) / 2.0)
+    return min(played + ties + chance, float(steps))
 
 
-def a_priori_bound(constants: Regularity, *, horizon: int, n_episodes: int, delta: float) -> float:
-    """Return `explicit_bound` before any data, for the self-normalised radius.
+def a_priori_bound(
+    confidence: Confidence, *, n_episodes: int, switch_growth: float = 0.0, path_delta: float | None = None
+) -> float | None:
+    """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
 
-    ln det A_{N+1} is replaced by its upper bound d ln(NHC_φ + 1), both in the bound and in the radius.
+    The radii and ln det A_{N+1} are replaced by their largest values over all data of N episodes.
 
     Args:
-        constants: Constants of Assumption 2'.
-        horizon: Number of steps H of an episode.
+        confidence: Set, radius, δ and constants of an agent.
         n_episodes: Number of episodes N.
-        delta: Probability δ with which the radius may fail.
+        switch_growth: Growth κ of det A_n up to which a plan is kept.
+        path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
     """
-    potential = constants.d * math.log(n_episodes * horizon * constants.c_phi + 1.0)
-    radius = constants.core_norm + constants.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + potential)
-    return explicit_bound(constants, horizon=horizon, n_episodes=n_episodes, radius=radius, delta=delta)
+    surplus = confidence.set.surplus
+    radius, reward_radius = confidence.largest_radii(n_episodes)
+    if confidence.guarantee is not True or surplus is None or radius is None or reward_radius is None:
+        return None
+    return explicit_bound(
+        confidence.regularity,
+        horizon=confidence.horizon,
+        n_episodes=n_episodes,
+        radius=radius,
+        delta=confidence.delta,
+        surplus=surplus,
+        reward_radius=reward_radius,
+        switch_growth=switch_growth,
+        path_delta=path_delta,
+    )
+
+
+def first_informative(bound: Callable[[int], float | None], horizon: int) -> int | None:
+    """Return the smallest N at which a regret bound is below NH, or None if there is none up to 2⁶³.
+
+    Args:
+        bound: Function of N that returns the bound or None; bound/N must not increase from where it is below H.
+        horizon: Number of steps H of an episode.
+
+    >>> first_informative(lambda n: min(10.0 * n**0.5, 4.0 * n), horizon=4)
+    7
+    """
+
+    def says_something(n: int) -> bool:
+        value = bound(n)
+        return value is not None and value < float(n * horizon)
+
+    high = 1
+    while not says_something(high):
+        if high >= 1 << 63:
+            return None
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if says_something(middle) else (middle, high)
+    return high

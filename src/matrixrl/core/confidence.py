@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from matrixrl.core.belief import Belief, form_belief
-from matrixrl.core.radius import BlockRadius, Radius, RadiusInputs
+from matrixrl.core.radius import BlockRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, regularity
-from matrixrl.core.reward import reward_bounds, reward_regularity
+from matrixrl.core.reward import reward_bounds, reward_regularity, rewards_misfit
 from matrixrl.core.sets import ConfidenceSet, Reach, SetContext
-from matrixrl.features import Blocks, Features, Psi
+from matrixrl.features import Blocks, Features, Phi, Psi
 from matrixrl.linalg import PairDesign
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
@@ -33,10 +33,17 @@ class Clock(NamedTuple):
     Attributes:
         episode: Number n of the episode that is planned, counted from 1 at the first episode of the data in use.
         n_episodes: Number of episodes N if it is known in advance, else None.
+        run: Number j of the run that the data belong to, counted from 1, if data are forgotten between runs; else 0.
     """
 
     episode: int
     n_episodes: int | None
+    run: int = 0
+
+    @property
+    def shares(self) -> int:
+        """Number of parts of δ of which this run has one: j(j + 1), so that all runs together have δ."""
+        return max(1, self.run * (self.run + 1))
 
 
 class Radii(NamedTuple):
@@ -67,6 +74,7 @@ class Confidence:
         regularity: Constants of the features.
         reward_regularity: Constants of the regression of rewards.
         blocks: Blocks of features.
+        left_out: What the features leave out of what they were computed from, in words; None if nothing.
     """
 
     set: ConfidenceSet
@@ -78,6 +86,7 @@ class Confidence:
     regularity: Regularity
     reward_regularity: Regularity
     blocks: Blocks
+    left_out: str | None = None
 
     @classmethod
     def of(
@@ -117,6 +126,7 @@ class Confidence:
             regularity=constants,
             reward_regularity=reward_regularity(features.phi, ridge),
             blocks=features.phi.blocks(),
+            left_out=features.phi.left_out or features.psi.left_out,
         )
         return unbound.rebound(features.psi)
 
@@ -133,7 +143,7 @@ class Confidence:
 
     @property
     def shares(self) -> int:
-        """Number of equal parts that δ is divided into: the parts of the set, doubled if rewards are learned."""
+        """Number of equal parts that δ is divided into: the events of the set, twice as many if rewards are learned."""
         return self.set.shares * (1 if self.known_reward else 2)
 
     @property
@@ -141,19 +151,30 @@ class Confidence:
         """True if the regret bound is proven for this set, radius and exploration, else the reason why it is not."""
         if self.exploration < 1.0:
             return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
-        for claim in (self.set.guarantee, self.radius.guarantee):
+        for claim in (self._set_claim, self.radius.guarantee):
             if claim is not True:
                 return claim
-        return self._given_core or True
+        return self._unproven or True
 
     @property
     def certificate_guarantee(self) -> Literal[True] | str:
         """True if the bounds at the proven radius hold with probability 1 − δ, else the reason why they may not."""
-        claim = self.set.guarantee
-        return self._given_core or claim if claim is True else claim
+        claim = self._set_claim
+        return self._unproven or claim if claim is True else claim
 
     @property
-    def _given_core(self) -> str | None:
+    def _set_claim(self) -> Literal[True] | str:
+        """The guarantee of the set, which needs that of each of its members."""
+        for claim in (self.set.guarantee, *(member.guarantee for member in self.set.members)):
+            if claim is not True:
+                return claim
+        return True
+
+    @property
+    def _unproven(self) -> str | None:
+        """Why nothing is proven for these features, or None."""
+        if self.left_out is not None:
+            return self.left_out
         if self.regularity.core_source != "given":
             return None
         c_core = self.regularity.c_core / self.regularity.ridge
@@ -166,7 +187,7 @@ class Confidence:
             horizon=self.horizon,
             episode=clock.episode,
             n_episodes=clock.n_episodes,
-            delta=self.delta / self.shares,
+            delta=self.delta / (self.shares * clock.shares),
             design=design,
             blocks=self.blocks if blocks is None else blocks,
         )
@@ -179,16 +200,32 @@ class Confidence:
             clock: Number of the episode n, and number of episodes N.
             level: Choice of the radius.
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
+
+        Raises:
+            InvalidInput: The radius returns another shape, or numbers that are negative or not finite.
         """
         inputs = self.inputs(design, clock, blocks)
         radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
         factor = TIE_EXPLORATION if level == "ties" else 1.0
-        full = radius(inputs)
+        full = checked_radius(radius, inputs)
         proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
         rewards = None
         if not self.known_reward:
-            rewards = factor * scale * radius(replace(inputs, regularity=self.reward_regularity))
+            rewards = factor * scale * checked_radius(radius, replace(inputs, regularity=self.reward_regularity))
         return Radii(factor * (scale * full), np.maximum(scale * full, proven), rewards)
+
+    def largest_radii(self, n_episodes: int) -> tuple[float | None, float | None]:
+        """Return upper bounds on the radii of the set and of learned rewards over all data of N episodes.
+
+        The second one is 0 if rewards are known; None stands for a radius that declares no bound.
+        """
+
+        def largest(constants: Regularity) -> float | None:
+            part, steps = self.delta / self.shares, n_episodes * self.horizon
+            found = self.radius.at_most(constants, self.blocks, delta=part, n_steps=steps)
+            return None if found is None else self.exploration * found
+
+        return largest(self.regularity), 0.0 if self.known_reward else largest(self.reward_regularity)
 
     def believe(
         self,
@@ -227,6 +264,22 @@ class Confidence:
             (radii.models, radii.alarm),
             (most, least),
         )
+
+    @property
+    def watches_rewards(self) -> bool:
+        """Whether rewards are learned and may fail to be linear in φ, as they cannot for one-hot pairs."""
+        return not self.known_reward and not self.blocks.one_pair_each
+
+    def rewards_misfit(self, phi: Phi, counts: FloatArray, sums: FloatArray, clock: Clock) -> BoolArray:
+        """Return whether observed rewards refute that they are linear in φ (B,); false with probability at most δ/2.
+
+        Args:
+            phi: Features φ of all pairs.
+            counts: (B, P) Number of visits of each pair.
+            sums: (B, P) Sum of the unit rewards of each pair.
+            clock: Number of the episode and of the run.
+        """
+        return rewards_misfit(phi, counts, sums, delta=self.delta / (2.0 * clock.shares))
 
     def reaches(self, design: PairDesign, slack: FloatArray, radii: Radii) -> list[Reach]:
         """Return, for each member of the set, the part of the bound that depends on the pair.

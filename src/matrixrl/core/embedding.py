@@ -1,4 +1,4 @@
-"""Test of Assumption 1: how well the features represent a known P."""
+"""Tests of the assumptions of the proofs: how well the features represent a known P, and known rewards."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features import Features
+from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi
 from matrixrl.problems import Transitions
 from matrixrl.records import FloatArray
+from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["Embedding", "embedding"]
+__all__ = ["Embedding", "RewardFit", "embedding", "fit_rewards", "refuted_assumption", "refuted_rewards"]
 
-_LARGEST = 50_000_000  # largest number of entries of P for which the table is computed
+_LARGEST = 50_000_000  # largest number of entries of P, or of features of all pairs, for which a table is computed
+
+
+_QUICK = 4_000_000  # largest number of entries of P that is checked unasked, which takes at most about a second
+_RESIDUAL = 1e-6  # larger errors of a probability are not rounding errors of the features
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,54 @@ class Embedding:
     core: FloatArray
     residual: float
     explained: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether Assumption 1 holds, up to rounding."""
+        return self.residual <= _RESIDUAL
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFit:
+    """The least-squares approximation R ≈ φᵀθ of known unit rewards.
+
+    Attributes:
+        theta: (d,) Vector θ that minimises the sum of squared residuals.
+        residual: Largest |R(s,a) − φᵀθ|, in unit reward; 0 up to rounding if the rewards are linear in φ.
+    """
+
+    theta: FloatArray
+    residual: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rewards are linear in φ, up to rounding."""
+        return self.residual <= PROBABILITY
+
+
+def fit_rewards(unit_reward: FloatArray, phi: Phi) -> RewardFit | None:
+    """Return the least-squares vector θ of rewards in [0, 1] and its largest residual.
+
+    Args:
+        unit_reward: (S, A) Expected unit rewards.
+        phi: Features φ.
+
+    Returns:
+        The approximation, or None if there are too many pairs and features.
+
+    >>> from matrixrl.problems import tabular
+    >>> problem = tabular(n_states=4, n_actions=2, seed=0)
+    >>> fit_rewards(problem.mdp.task.unit_reward, problem.features.phi).is_exact
+    True
+    """
+    rewards = unit_reward.T.ravel()  # action-major, like the rows of φ
+    if isinstance(phi, OneHotPhi):
+        return RewardFit(rewards, 0.0)
+    if len(rewards) * phi.d > _LARGEST:
+        return None
+    rows = phi.rows(np.arange(len(rewards)))
+    theta = np.asarray(np.linalg.lstsq(rows, rewards, rcond=None)[0], dtype=np.float64)
+    return RewardFit(theta, float(np.abs(rewards - rows @ theta).max()))
 
 
 def embedding(transitions: Transitions, features: Features) -> Embedding | None:
@@ -64,4 +117,35 @@ def embedding(transitions: Transitions, features: Features) -> Embedding | None:
         core=core,
         residual=float(np.abs(off).max()),
         explained=float(1.0 - (off * off).sum() / (table * table).sum()),
+    )
+
+
+def refuted_assumption(transitions: Transitions, unit_reward: FloatArray | None, features: Features) -> str | None:
+    """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large.
+
+    Args:
+        transitions: Transition law P.
+        unit_reward: (S, A) Expected unit rewards, if they are learned as linear in φ; None if they are given.
+        features: Features φ and ψ.
+    """
+    phi, psi = features.phi, features.psi
+    is_tabular = isinstance(phi, OneHotPhi) and isinstance(psi, OneHotPsi)
+    if not is_tabular and transitions.n_states**2 * transitions.n_actions <= _QUICK:
+        fit = embedding(transitions, features)
+        if fit is not None and not fit.is_exact:
+            return (
+                f"the features explain {100 * fit.explained:.3g} % of the known transitions (largest error "
+                f"{fit.residual:.2g}), and the proof needs all of them. Use richer features, such as one-hot ones"
+            )
+    return None if unit_reward is None else refuted_rewards(unit_reward, phi)
+
+
+def refuted_rewards(unit_reward: FloatArray, phi: Phi) -> str | None:
+    """Return, in words, that rewards (S, A) in [0, 1] are not linear in φ; None if they are, or φ is too large."""
+    fit = fit_rewards(unit_reward, phi)
+    if fit is None or fit.is_exact:
+        return None
+    return (
+        f"learned rewards must be linear in phi, and the best fit misses R by {fit.residual:.2g} of its range. "
+        "Add R to the features, or give the rewards (known_reward=True)"
     )

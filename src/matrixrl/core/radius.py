@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from matrixrl.checks import fail, real_numbers, show_where
 from matrixrl.core.claims import inherits_claim
 from matrixrl.core.regularity import Regularity
 from matrixrl.features import Blocks
@@ -26,6 +27,7 @@ __all__ = [
     "RadiusInputs",
     "SelfNormalisedRadius",
     "TheoremRadius",
+    "checked_radius",
 ]
 
 
@@ -80,6 +82,8 @@ class Radius(ABC):
             cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
         if not inherits_claim(cls, "is_local", _FORMULA):
             cls.is_local = Radius.is_local  # type: ignore[method-assign]  # and may depend on more than visits
+        if not inherits_claim(cls, "at_most", _FORMULA):
+            cls.at_most = Radius.at_most  # type: ignore[method-assign]
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -97,6 +101,45 @@ class Radius(ABC):
             n_episodes: Number of episodes N if it is known in advance, else None.
         """
         return False
+
+    def at_most(
+        self,
+        regularity: Regularity,  # noqa: ARG002
+        blocks: Blocks,  # noqa: ARG002
+        *,
+        delta: float,  # noqa: ARG002
+        n_steps: int,  # noqa: ARG002
+    ) -> float | None:
+        """Return an upper bound on √β that holds for all data of a number of steps, or None if none is declared.
+
+        Args:
+            regularity: Constants of the features.
+            blocks: Blocks of the features.
+            delta: Probability δ with which the radius may fail.
+            n_steps: Number of steps T.
+        """
+        return None
+
+
+def checked_radius(radius: Radius, inputs: RadiusInputs) -> FloatArray:
+    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or for each pair of it.
+
+    Args:
+        radius: The radius, which may be a user's own.
+        inputs: Inputs of the radius.
+    """
+    found = radius(inputs)
+    values = found if isinstance(found, np.ndarray) and found.dtype == np.float64 else real_numbers(found)
+    n_replicas, n_pairs = inputs.design.width_sq.shape
+    if values.shape not in ((n_replicas, 1), (n_replicas, n_pairs)):
+        shown = f"shape {values.shape}" if values.size else repr(found)
+        rule = f"must be real numbers of shape ({n_replicas}, 1), or ({n_replicas}, {n_pairs}) with one for each pair"
+        fail(f"the radius {radius.name!r}", rule, shown, "Return √β_n as an array of that shape.")
+    bad = ~(np.isfinite(values) & (values >= 0.0))
+    if bad.any():
+        rule = "must be finite and >= 0"
+        fail(f"the radius {radius.name!r}", rule, show_where(values, bad), "Check the formula of the radius.")
+    return values
 
 
 class PaperRadius(Radius):
@@ -214,6 +257,18 @@ class SelfNormalisedRadius(Radius):
         noise = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.design.logdet)
         return (k.core_norm + k.noise_scale * noise)[:, None]
 
+    def at_most(
+        self,
+        regularity: Regularity,
+        blocks: Blocks,  # noqa: ARG002
+        *,
+        delta: float,
+        n_steps: int,
+    ) -> float:
+        """Return √β for the largest ln det A_n, d ln(1 + T C_φ)."""
+        logdet = regularity.largest_logdet(n_steps)
+        return regularity.core_norm + regularity.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
+
 
 class BlockRadius(Radius):
     """Self-normalised radius of each block of features, at δ/K for K blocks (docs/proofs.md, section 5).
@@ -244,6 +299,15 @@ class BlockRadius(Radius):
         noise = np.sqrt(2.0 * math.log(blocks.count / inputs.delta) + logdet)
         radius: FloatArray = core_norm + k.noise_scale * noise
         return radius[:, blocks.pair_block] if blocks.count > 1 else radius
+
+    def at_most(self, regularity: Regularity, blocks: Blocks, *, delta: float, n_steps: int) -> float:
+        """Return √β for the largest norm of a block of M* and the largest log-determinant of a block."""
+        k = regularity
+        core_norm = math.sqrt(k.ridge) * k.c_psi_inv / math.sqrt(float(blocks.eigenvalues.min()))
+        if not blocks.one_pair_each:  # one-hot pairs do not use a given C_M
+            core_norm = min(core_norm, k.core_norm)
+        logdet = k.largest_logdet(n_steps, max(map(len, blocks.members)))
+        return core_norm + k.noise_scale * math.sqrt(2.0 * math.log(blocks.count / delta) + logdet)
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
         """Return True: each one-hot pair is a block."""

@@ -48,6 +48,16 @@ class Regularity:
         """Upper bound on √λ‖M*‖_F, and hence on √λ times the operator norm of M*."""
         return math.sqrt(self.c_core * self.d)
 
+    def largest_logdet(self, n_steps: int, size: int | None = None) -> float:
+        """Return the largest ln det(A/λ) of any data: m ln(1 + T C_φ d/m) for m features.
+
+        Args:
+            n_steps: Number of steps T.
+            size: Number of features m of a block; by default all d.
+        """
+        m = self.d if size is None else size
+        return m * math.log1p(n_steps * self.c_phi * self.d / m)
+
 
 def regularity(features: Features, *, c_core: float | None = None, ridge: float = 1.0) -> Regularity:
     r"""Return the constants of features; C_M is bounded without knowledge of P unless it is given.

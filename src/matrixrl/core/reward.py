@@ -7,9 +7,12 @@ import numpy as np
 from matrixrl.core.regularity import Regularity
 from matrixrl.features import Phi
 from matrixrl.linalg import PairDesign
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
+from matrixrl.tolerances import EMPTY_SET
 
-__all__ = ["reward_bounds", "reward_half_width", "reward_regularity"]
+__all__ = ["reward_bounds", "reward_half_width", "reward_regularity", "rewards_misfit"]
+
+_NOISE = 0.5  # unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian (Hoeffding)
 
 
 def reward_regularity(phi: Phi, ridge: float) -> Regularity:
@@ -28,7 +31,7 @@ def reward_regularity(phi: Phi, ridge: float) -> Regularity:
         c_core=ridge / (phi.smallest_design_eigenvalue() * phi.d),
         c_phi=phi.max_norm_sq / (ridge * phi.d),
         c_psi_inv=1.0,
-        noise_scale=0.5,
+        noise_scale=_NOISE,
         c_psi=1.0,
         c_psi_is_exact=True,
         c_psi_max_norm=1.0,
@@ -61,3 +64,34 @@ def reward_bounds(
     mean = phi.dot(theta)
     half = reward_half_width(design, radius).reshape(mean.shape)
     return np.clip(mean + half, 0.0, 1.0), np.clip(mean - half, 0.0, 1.0)
+
+
+def rewards_misfit(phi: Phi, counts: FloatArray, sums: FloatArray, *, delta: float) -> BoolArray:
+    r"""Return whether the rewards of visited pairs refute that they are linear in φ, for each replica.
+
+    With n visits and the mean reward r̄ of each visited pair, rewards are refuted if
+
+    .. math:: \min_\theta \sum_p \frac{n_p^2}{1 + n_p} (\bar r_p - \phi_p^\top\theta)^2
+            > \tfrac14 \Bigl(2\ln\frac1\delta + \sum_p \ln(1 + n_p)\Bigr).
+
+    If E r = φᵀθ* for some θ*, this happens at any time with probability at most δ (docs/proofs.md, section 5).
+
+    Args:
+        phi: Features φ of all pairs.
+        counts: (B, P) Number of visits n of each pair.
+        sums: (B, P) Sum of the unit rewards of each pair.
+        delta: Probability δ of a false alarm at any time.
+
+    Returns:
+        Booleans (B,).
+    """
+    found = np.zeros(len(counts), dtype=np.bool_)
+    for b, (visits, paid) in enumerate(zip(counts, sums, strict=True)):
+        pairs = np.flatnonzero(visits)
+        n = visits[pairs]
+        weight = n / np.sqrt(1.0 + n)
+        rows, targets = phi.rows(pairs) * weight[:, None], paid[pairs] / n * weight
+        off = targets - rows @ np.linalg.lstsq(rows, targets, rcond=None)[0]
+        level = _NOISE**2 * (2.0 * np.log(1.0 / delta) + np.log1p(n).sum())
+        found[b] = off @ off > level * (1.0 + EMPTY_SET)
+    return found

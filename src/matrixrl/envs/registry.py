@@ -49,7 +49,7 @@ class EnvEntry:
 
     @property
     def entry_point(self) -> str:
-        """Where Gymnasium imports the class from."""
+        """Reference from which Gymnasium imports the class."""
         return f"matrixrl.envs.{self.module}:{self.class_name}"
 
     @property

@@ -8,11 +8,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from matrixrl.linalg import rounding_level, span_of
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Blocks", "design_eigenvalue", "find_blocks"]
 
-_SPAN = 1e-14  # eigenvalues below this share of the largest one are rounding errors
+_LARGEST_SAMPLE = 4096  # number of pairs on which weights are chosen
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ def design_eigenvalue(rows: FloatArray) -> float:
     r"""Return \(\lambda_{\min}(\sum_p w_p \phi_p\phi_p^\top)\) on the span of φ, for weights w that sum to one.
 
     The weights are the best ones of 20 multiplicative steps towards a D-optimal design (Silvey, Titterington & Torsney
-    1978). The bound that uses the result holds for any weights (docs/proofs.md, section 4).
+    1978). The bound that uses the result holds for any weights (docs/proofs.md, section 4). The result is the square of
+    a singular value, less its rounding error; a direction of φ is left out only at the rounding level of singular
+    values, because M* may be as large in the others as the result allows.
 
     Args:
         rows: Features of the pairs, shape (P, d).
@@ -74,20 +77,17 @@ def design_eigenvalue(rows: FloatArray) -> float:
     """
     if not rows.any():
         return 1.0  # no pair uses these features, so no bound depends on them
-    spectrum = np.linalg.eigvalsh(rows.T @ rows) / len(rows)
-    spanned = spectrum > spectrum[-1] * _SPAN
-    best = float(spectrum[spanned][0])  # uniform weights
-    stride = max(1, len(rows) // 4096)  # weights of zero outside a subset are valid
-    sample = rows[::stride]
+    span = span_of(rows)
+    error = 0.5 * rounding_level(rows.shape, float(span.singular_values[0]))
+    best = (float(span.singular_values[-1]) - error) / np.sqrt(len(rows))  # uniform weights
+    stride = max(1, len(rows) // _LARGEST_SAMPLE)  # weights of zero outside a subset are valid
+    sample = rows[::stride] @ span.basis
     weights = np.full(len(sample), 1.0 / len(sample))
     for _ in range(20):
-        moment = (sample * weights[:, None]).T @ sample
-        eigenvalues, vectors = np.linalg.eigh(moment)
-        keep = eigenvalues > eigenvalues[-1] * _SPAN
-        if keep.sum() < spanned.sum():
-            break  # weights that miss a direction of the span give no bound in it
-        best = max(best, float(eigenvalues[keep][0]))
-        projected = sample @ (vectors[:, keep] / np.sqrt(eigenvalues[keep]))
-        weights = weights * np.einsum("pd,pd->p", projected, projected)
+        q, r = np.linalg.qr(sample * np.sqrt(weights)[:, None])
+        values = np.linalg.svd(r, compute_uv=False)
+        if len(values) == span.rank:  # weights on fewer pairs than directions give no bound
+            best = max(best, float(values[-1]) - 0.5 * rounding_level(sample.shape, float(values[0])))
+        weights = np.vecdot(q, q)  # w_p times the leverage φᵀ(Σ wφφᵀ)⁻¹φ of the pair
         weights /= weights.sum()
-    return best
+    return float(best * best)

@@ -7,7 +7,7 @@ therefore give the dual algorithm (YW19, Algorithm 2), with the projection on th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,16 +19,41 @@ from matrixrl.features.psi import Psi
 from matrixrl.features.state_maps import TransformerMap
 from matrixrl.features.table_phi import TablePhi
 from matrixrl.features.table_psi import TablePsi
+from matrixrl.linalg import rounding_level
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["features_from_grams", "gram_root", "kernel_features", "transformer_features"]
+__all__ = ["GramRoot", "factor_gram", "features_from_grams", "gram_root", "kernel_features", "transformer_features"]
+
+_ENTRY_ERRORS = 8.0  # a kernel value is the result of a few operations, each with a rounding error
+
+
+class GramRoot(NamedTuple):
+    """A factor of a Gram matrix, and what it leaves out.
+
+    Attributes:
+        root: (n, r) Z with ZZᵀ equal to the Gram matrix on the directions that were kept, with orthogonal columns.
+        left_out: How many directions above the rounding level were left out, in words; None if none.
+    """
+
+    root: FloatArray
+    left_out: str | None
 
 
 def gram_root(argument: str, gram: FloatArray) -> FloatArray:
-    """Return Z with ZZᵀ equal to a Gram matrix and orthogonal columns: (n, n) → (n, r), r the rank.
+    """Return Z with ZZᵀ equal to a Gram matrix and orthogonal columns: (n, n) → (n, r); see `factor_gram`.
 
-    Directions with an eigenvalue below 1e-10 of the largest one are treated as rounding errors and dropped.
+    >>> gram_root("k", np.array([[4.0, 4.0], [4.0, 4.0]])).shape
+    (2, 1)
+    """
+    return factor_gram(argument, gram).root
+
+
+def factor_gram(argument: str, gram: FloatArray) -> GramRoot:
+    """Return Z with ZZᵀ equal to a Gram matrix, up to directions that are too small to be estimated.
+
+    Directions with an eigenvalue below 1e-10 of the largest one are left out. If all of them are rounding errors, the
+    rank of the kernel is known and nothing is lost. Otherwise the features only approximate the kernel.
 
     Args:
         argument: Name of the Gram matrix in error messages.
@@ -37,15 +62,25 @@ def gram_root(argument: str, gram: FloatArray) -> FloatArray:
     Raises:
         InvalidInput: The matrix is not symmetric, not positive semi-definite, or zero.
 
-    >>> gram_root("k", np.array([[4.0, 4.0], [4.0, 4.0]])).shape
-    (2, 1)
+    >>> factor_gram("k", np.diag([1.0, 1e-12])).left_out is None
+    False
     """
     eigenvalues, vectors = np.linalg.eigh(check_gram(argument, gram))
     keep = eigenvalues > GRAM_RANK * float(eigenvalues[-1])
     if not keep.any():
         fail(argument, "must not be zero everywhere", "zeros", "Use a kernel, such as 'rbf'.")
-    root: FloatArray = vectors[:, keep] * np.sqrt(eigenvalues[keep])
-    return root
+    lost = np.abs(eigenvalues[~keep]) > _ENTRY_ERRORS * rounding_level(gram.shape, float(eigenvalues[-1]))
+    return GramRoot(vectors[:, keep] * np.sqrt(eigenvalues[keep]), _words(argument, int(lost.sum()), int(keep.sum())))
+
+
+def _words(argument: str, lost: int, kept: int) -> str | None:
+    """Return, in words, what a factor leaves out."""
+    if lost == 0:
+        return None
+    return (
+        f"{argument} is approximated: {lost} of its {lost + kept} directions or more are too small for float64 and "
+        "were left out, and P may need them. Use a shorter length scale, or features of your own"
+    )
 
 
 def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions: int) -> Features:
@@ -64,7 +99,8 @@ def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions:
     n_states, rest = divmod(len(pairs), count)
     if pairs.shape[0] != pairs.shape[1] or rest:
         fail("gram_phi", "must have shape (S·A, S·A)", f"shape {pairs.shape}", "Row s·A + a is the pair (s, a).")
-    phi = TablePhi(gram_root("gram_phi", pairs).reshape(n_states, count, -1))
+    factor = factor_gram("gram_phi", pairs)
+    phi = TablePhi(factor.root.reshape(n_states, count, -1), left_out=factor.left_out)
     return Features(phi, _psi(gram_psi, n_states))
 
 
@@ -93,9 +129,9 @@ def kernel_features(
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
     fits_memory("n_actions", float(count) ** 2 * (1 + len(coordinates)), f"{count:,}", remedy="Use fewer actions.")
     fits_memory("points", 3.0 * len(coordinates) ** 2, f"{len(coordinates):,} states", remedy="Use fewer states.")
-    root = gram_root("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
+    factor = factor_gram("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
     gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(coordinates, coordinates)
-    return Features(_of_pairs(root, count, rho), _psi(gram_psi, len(coordinates)))
+    return Features(_of_pairs(*factor, count, rho), _psi(gram_psi, len(coordinates)))
 
 
 def transformer_features(
@@ -117,11 +153,21 @@ def transformer_features(
     coordinates = _coordinates(points)
     rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
-    phi_map = _of_pairs(_transformed(phi, coordinates), count, rho)
+    phi_map = _of_pairs(_transformed(phi, coordinates), None, count, rho)
     if psi is None:
         return Features(phi_map, OneHotPsi(len(coordinates)))
-    psi_table = _transformed(psi, coordinates)
-    return Features(phi_map, TablePsi(gram_root("psi", psi_table @ psi_table.T)))
+    factor = _orthogonal_columns("psi", _transformed(psi, coordinates))
+    return Features(phi_map, TablePsi(factor.root, left_out=factor.left_out))
+
+
+def _orthogonal_columns(argument: str, table: FloatArray) -> GramRoot:
+    """Return features with the inner products of a table (n, d) and orthogonal columns, none of them too small."""
+    left, values, _ = np.linalg.svd(table, full_matrices=False)
+    keep = values > np.sqrt(GRAM_RANK) * float(values[0])
+    if not keep.any():
+        fail(argument, "must not be zero everywhere", "zeros", "Use another transformer.")
+    lost = values[~keep] > rounding_level(table.shape, float(values[0]))
+    return GramRoot(left[:, keep] * values[keep], _words(argument, int(lost.sum()), int(keep.sum())))
 
 
 def _transformed(transformer: Any, points: FloatArray) -> FloatArray:
@@ -133,13 +179,15 @@ def _coordinates(points: object) -> FloatArray:
     return shaped("points", points, (None, None), remedy="Give one vector for each state.")
 
 
-def _of_pairs(z: FloatArray, n_actions: int, rho: float) -> TablePhi:
+def _of_pairs(z: FloatArray, left_out: str | None, n_actions: int, rho: float) -> TablePhi:
     """Return φ(s, a) = b_a ⊗ z(s), whose kernel is zᵀz' for equal actions and ρ·zᵀz' for different ones."""
-    return TablePhi(np.einsum("aj,sm->sajm", action_factor(n_actions, rho), z).reshape(len(z), n_actions, -1))
+    table = np.einsum("aj,sm->sajm", action_factor(n_actions, rho), z).reshape(len(z), n_actions, -1)
+    return TablePhi(table, left_out=left_out)
 
 
 def _psi(gram: object | None, n_states: int) -> Psi:
     if gram is None:
         return OneHotPsi(n_states)
     states = shaped("gram_psi", gram, (n_states, n_states), remedy="Give k_ψ of all states.")
-    return TablePsi(gram_root("k_psi", states))
+    factor = factor_gram("k_psi", states)
+    return TablePsi(factor.root, left_out=factor.left_out)

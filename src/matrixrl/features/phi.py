@@ -30,6 +30,8 @@ class Phi(ABC):
         n_states: Number of states S.
         n_actions: Number of actions A.
         d: Number of features.
+        left_out: What the features leave out of the kernel that they were computed from, in words; None if nothing.
+            Nothing is proven if P may need it.
 
     >>> class Angles(Phi):
     ...     n_states, n_actions, d = 8, 2, 4
@@ -48,6 +50,7 @@ class Phi(ABC):
     n_states: int
     n_actions: int
     d: int
+    left_out: str | None = None
 
     @abstractmethod
     def rows(self, pairs: IntArray) -> FloatArray:
@@ -122,8 +125,17 @@ class Phi(ABC):
 
     def blocks(self) -> Blocks:
         """Return the finest blocks of features such that every pair uses features of one block only."""
+        return self._blocks
+
+    @cached_property
+    def _blocks(self) -> Blocks:
         return find_blocks(self.flat)
+
+    @cached_property
+    def _design_eigenvalue(self) -> float:
+        blocks = self._blocks
+        return float(blocks.eigenvalues[0]) if blocks.count == 1 else design_eigenvalue(self.flat)
 
     def smallest_design_eigenvalue(self) -> float:
         r"""Return \(\lambda_{\min}(\sum_p w_p \phi_p\phi_p^\top)\) for good weights w, on the span of φ."""
-        return design_eigenvalue(self.flat)
+        return self._design_eigenvalue

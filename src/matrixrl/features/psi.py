@@ -63,6 +63,14 @@ class Psi(ABC):
         return self.constants.total
 
     @property
+    def left_out(self) -> str | None:
+        """Part of the given features that these features leave out, in words; None if they leave out nothing.
+
+        Nothing is proven if P may need it.
+        """
+        return self.constants.left_out
+
+    @property
     def dual_norm(self) -> float:
         """C_ψ', the largest ‖K_ψ⁻¹ψ(s)‖₂ (Assumption 2)."""
         return self.constants.dual_norm

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.linalg import GramInverse
+from matrixrl.linalg import GramInverse, Span, span_of
 from matrixrl.records import FloatArray
 
-__all__ = ["PsiConstants", "bound_c_psi", "check_total", "measure_psi"]
+__all__ = ["PsiConstants", "bound_c_psi", "check_total", "measure_psi", "words_left_out"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class PsiConstants:
         c_psi: C_ψ of Assumption 2', ‖Ψᵀv‖₂ <= C_ψ‖v‖_∞.
         c_psi_is_exact: Whether `c_psi` is the smallest such constant; otherwise it is an upper bound on it.
         c_psi_max_norm: C_ψ of Assumption 2, ‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞, exact.
+        left_out: What the inverse of K_ψ, or the kernel that ψ was computed from, leaves out, in words; None if
+            nothing.
     """
 
     total: FloatArray
@@ -34,6 +37,7 @@ class PsiConstants:
     c_psi: float
     c_psi_is_exact: bool
     c_psi_max_norm: float
+    left_out: str | None = None
 
 
 def measure_psi(table: FloatArray, *, weights: FloatArray | None = None, pseudo: bool = False) -> PsiConstants:
@@ -52,7 +56,8 @@ def measure_psi(table: FloatArray, *, weights: FloatArray | None = None, pseudo:
     """
     weighted = table if weights is None else table * weights[:, None]
     gram = weighted.T @ table
-    inverse = GramInverse(gram, pseudo=pseudo).matrix
+    inverted = GramInverse(gram, pseudo=pseudo)
+    inverse = inverted.matrix
     total = weighted.sum(axis=0)
     check_total(total, gram)
     dual = table @ inverse
@@ -69,6 +74,28 @@ def measure_psi(table: FloatArray, *, weights: FloatArray | None = None, pseudo:
         c_psi=bound_c_psi(sums, is_exact, gram, count, float(np.linalg.norm(weighted, axis=1).sum())),
         c_psi_is_exact=is_exact,
         c_psi_max_norm=float(sums.max()),
+        left_out=words_left_out(inverted.rank, table.shape[1], lambda: span_of(table)),
+    )
+
+
+def words_left_out(kept: int, n_features: int, span: Callable[[], Span]) -> str | None:
+    """Return, in words, how many directions of ψ the inverse of K_ψ leaves out; None if all of them are zero.
+
+    Eigenvalues of K_ψ cannot tell linearly dependent features from nearly dependent ones; singular values of Ψ can.
+
+    Args:
+        kept: Number of directions in which K_ψ was inverted.
+        n_features: Number of features d_psi.
+        span: Function that returns the span of the rows of Ψ; called only if directions were left out.
+    """
+    if kept == n_features:
+        return None
+    dropped = span().rank - kept
+    if dropped <= 0:
+        return None
+    return (
+        f"psi is nearly dependent: {dropped} of its {kept + dropped} directions are too small to invert K_psi in them "
+        "and were left out, and P may need them. Orthogonalise psi, such as numpy.linalg.qr(psi)[0]"
     )
 
 

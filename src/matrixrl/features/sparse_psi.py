@@ -7,8 +7,8 @@ from scipy import sparse
 
 from matrixrl.checks import fail
 from matrixrl.features.psi import Psi
-from matrixrl.features.psi_constants import PsiConstants, bound_c_psi, check_total
-from matrixrl.linalg import GramInverse
+from matrixrl.features.psi_constants import PsiConstants, bound_c_psi, check_total, words_left_out
+from matrixrl.linalg import GramInverse, Span, span_of_chunks
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["SparsePsi"]
@@ -47,7 +47,8 @@ class SparsePsi(Psi):
 
     def _measure(self) -> PsiConstants:
         gram = (self._transposed @ self.matrix).toarray()
-        inverse = GramInverse(gram, pseudo=self.pseudo).matrix
+        inverted = GramInverse(gram, pseudo=self.pseudo)
+        inverse = inverted.matrix
         total = np.asarray(self.matrix.sum(axis=0)).ravel()
         check_total(total, gram)
         dual_norm, about_mean = self._dual_norms(inverse, total)
@@ -61,7 +62,13 @@ class SparsePsi(Psi):
             c_psi=bound_c_psi(sums, is_exact, gram, float(self.n_states), float(np.sqrt(self.norms_sq()).sum())),
             c_psi_is_exact=is_exact,
             c_psi_max_norm=float(sums.max()),
+            left_out=words_left_out(inverted.rank, self.d_psi, self._span),
         )
+
+    def _span(self) -> Span:
+        """Return the directions that ψ uses."""
+        firsts = range(0, self.n_states, _CHUNK)
+        return span_of_chunks(self.matrix[first : first + _CHUNK].toarray() for first in firsts)
 
     def _dual_norms(self, inverse: FloatArray, total: FloatArray) -> tuple[float, float]:
         """Return the largest norm of K_ψ⁻¹ψ(s), and the largest distance from the mean of all states."""

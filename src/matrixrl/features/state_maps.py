@@ -119,8 +119,11 @@ class InducingMap(StateMap):
         self.restart()
         points, factor = arrays["points"], arrays["factor"]
         fits = points.ndim == 2 and points.shape[1] == self._n and factor.shape == (len(points),) * 2
-        if not fits or len(points) > self._budget or (np.diagonal(factor) <= 0.0).any():
+        fits = fits and points.dtype == factor.dtype == np.float64
+        if not fits or len(points) > self._budget or (np.diagonal(factor) <= 0.0).any() or np.triu(factor, 1).any():
             raise ValueError("the inducing points and their factor do not match")
+        if len(points) and not np.allclose(factor @ factor.T, self._kernel(points, points), rtol=1e-6, atol=1e-9):
+            raise ValueError("the factor is not that of the kernel at the inducing points")
         self.factor.points, self.factor.factor = points, factor
 
 
@@ -186,6 +189,8 @@ class TransformerMap(StateMap):
         """Fit to the states that `arrays` returned."""
         self.restart()
         if "fitted" in arrays:
+            if arrays["fitted"].ndim != 2 or arrays["fitted"].dtype != np.float64:
+                raise ValueError("the states of the fit must be rows of numbers")
             self._fit(arrays["fitted"])
 
 

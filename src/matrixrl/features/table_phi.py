@@ -18,19 +18,21 @@ class TablePhi(Phi):
 
     Args:
         table: Features φ(s, a), shape (S, A, d).
+        left_out: What the table leaves out of the kernel that it was computed from, in words; None if nothing.
 
     >>> phi = TablePhi(np.ones((4, 2, 3)))
     >>> phi.d, phi.dot(np.ones((1, 3))).shape
     (3, (1, 2, 4))
     """
 
-    def __init__(self, table: object) -> None:
+    def __init__(self, table: object, *, left_out: str | None = None) -> None:
         array = shaped("phi", table, (None, None, None), remedy="Give one vector of d numbers for each (s, a).")
         self.n_states, self.n_actions, self.d = array.shape
         largest = np.abs(array).max()
         if not 1e-100 < largest < 1e100:
             fail("phi", "must have a largest entry between 1e-100 and 1e100", f"{largest:.3g}", "Rescale it.")
         self.flat = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.d)
+        self.left_out = left_out
 
     @classmethod
     def of_states(cls, features: FloatArray) -> TablePhi:

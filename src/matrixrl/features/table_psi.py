@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from matrixrl.checks import shaped
 from matrixrl.features.psi import Psi
 from matrixrl.features.psi_constants import measure_psi
@@ -17,6 +19,7 @@ class TablePsi(Psi):
         table: Features ψ(s), shape (S, d_psi).
         pseudo: Whether linearly dependent features are accepted, and K_ψ is inverted on its range.
         weights: Weight of each row in ΨᵀV and K_ψ, shape (S,), where the rows are a sample of all states; 1 if None.
+        left_out: What the table leaves out of the kernel that it was computed from, in words; None if nothing.
 
     Raises:
         InvalidInput: K_ψ is singular and `pseudo` is False, or the features sum to zero over all states.
@@ -26,13 +29,21 @@ class TablePsi(Psi):
     array([2., 3.])
     """
 
-    def __init__(self, table: object, *, pseudo: bool = False, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self,
+        table: object,
+        *,
+        pseudo: bool = False,
+        weights: FloatArray | None = None,
+        left_out: str | None = None,
+    ) -> None:
         array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
         self.n_states, self.d_psi = array.shape
         self._dense = array
         self._weighted = array if weights is None else array * weights[:, None]
         self.pseudo = pseudo
-        self.constants = measure_psi(array, weights=weights, pseudo=pseudo)
+        measured = measure_psi(array, weights=weights, pseudo=pseudo)
+        self.constants = measured if left_out is None else replace(measured, left_out=left_out)
 
     @property
     def weighted(self) -> FloatArray:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import ExperimentFailed
 from matrixrl.lab.analysis import EnvSummary, summarise
-from matrixrl.lab.execution import Campaign, CampaignProgress, Observer, Outcome, make_executor
+from matrixrl.lab.execution import Campaign, CampaignProgress, Executor, Observer, Outcome, make_executor
 from matrixrl.lab.spec import Experiment, read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.references import refuse_untrusted
@@ -66,19 +67,16 @@ def run_experiment(
     file = read_spec(spec)
     experiment, where = work_out(file, trust_code=trust_code), Path(folder)
     is_there = Store.is_at(where, experiment)
-    with Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command) as store:
-        outcome = play(
-            store,
-            on=on or experiment.executor,
-            workers=workers,
-            address=address,
-            observers=observers,
-            progress=progress,
-            trust_code=trust_code,
-        )
-        if outcome.failed and raise_on_failure:
-            raise ExperimentFailed(_failure_words(store, outcome))
-        return summarise(store)
+    if not is_there:
+        Store.check_free(where, experiment)
+    executor = make_executor(on or experiment.executor, workers, address)  # before a store is created
+    with closing(executor):
+        opened = Store.open_to_write(where) if is_there else Store.create(where, experiment, file.text, file.command)
+        with opened as store:
+            outcome = play(store, executor=executor, observers=observers, progress=progress, trust_code=trust_code)
+            if outcome.failed and raise_on_failure:
+                raise ExperimentFailed(_failure_words(store, outcome))
+            return summarise(store)
 
 
 def _failure_words(store: Store, outcome: Outcome) -> str:
@@ -113,6 +111,7 @@ def play(
     on: str | None = None,
     workers: int | None = None,
     address: str | None = None,
+    executor: Executor | None = None,
     observers: Sequence[Observer] = (),
     progress: bool = False,
     trust_code: bool = False,
@@ -124,6 +123,7 @@ def play(
         on: Executor; that of the spec the store was created with by default.
         workers: As in `run_experiment`.
         address: As in `run_experiment`.
+        executor: Executor in place of the one that `on`, `workers` and `address` describe; it is closed at the end.
         observers: As in `run_experiment`.
         progress: As in `run_experiment`.
         trust_code: As in `run_experiment`.
@@ -132,7 +132,7 @@ def play(
         UntrustedCode: A cell imports code, and `trust_code` is False.
     """
     check_trust(store.experiment, trust_code=trust_code)
-    executor = make_executor(on or store.experiment.executor, workers, address)
-    campaign = Campaign(store, executor, observers, trust_code=trust_code)
+    chosen = executor or make_executor(on or store.experiment.executor, workers, address)
+    campaign = Campaign(store, chosen, observers, trust_code=trust_code)
     with CampaignProgress(store.experiment.name, visible=progress) as bar:
         return campaign.run(bar.tick)

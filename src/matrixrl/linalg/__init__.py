@@ -1,10 +1,13 @@
-"""Linear algebra of ridge regression for a batch of replicas: A_n, its inverse and widths."""
+"""What regressions keep for a batch of replicas: A_n, its inverse and widths, or counts of outcomes."""
 
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.gram import GramInverse
 from matrixrl.linalg.inducing import InducingFactor
+from matrixrl.linalg.outcome_counts import OutcomeCounts, SeenRows
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
 from matrixrl.linalg.products import squared_row_norms
+from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
+from matrixrl.linalg.span import Span, rounding_level, span_of, span_of_chunks
 
 __all__ = [
     "DensePairs",
@@ -13,7 +16,15 @@ __all__ = [
     "GramInverse",
     "InducingFactor",
     "LearningDesign",
+    "LevelShares",
+    "OutcomeCounts",
     "PairDesign",
     "QueriedPairs",
+    "RewardLevels",
+    "SeenRows",
+    "Span",
+    "rounding_level",
+    "span_of",
+    "span_of_chunks",
     "squared_row_norms",
 ]

@@ -48,7 +48,7 @@ def _singular_message(eigenvalues: FloatArray, vectors: FloatArray) -> str:
         terms += " + …"
     ratio = eigenvalues[0] / max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
     return (
-        f"psi must have linearly independent features (K_psi invertible); got {terms} = 0 on every state "
-        f"(smallest/largest eigenvalue {ratio:.1e}). Drop one of those features, or pass psi_pinv=True "
-        "to work on the span of the features."
+        f"psi must have linearly independent features (K_psi invertible); got {terms} ≈ 0 on every state "
+        f"(smallest/largest eigenvalue {ratio:.1e}). Drop one of those features, orthogonalise them "
+        "(numpy.linalg.qr(psi)[0]), or pass psi_pinv=True to work on the span of the features."
     )

@@ -186,12 +186,14 @@ class DensePairs(_DesignRows):
         )
         if not fits:
             raise ValueError("the design matrix, its inverse and the widths do not match")
+        since, drift = (float(number) for number in arrays["refresh"])
+        if since != int(since) or not 0 <= since < self.refresh_every or drift < 0.0:
+            raise ValueError("refresh must be a number of updates and a drift of at least 0")
         self.design.matrix = matrix
         self.design.inverse = arrays["design_inverse"]
         self.design.logdet = arrays["logdet"]
         self.width_sq = arrays["width_sq"]
-        self._since_refresh = int(arrays["refresh"][0])
-        self._drift = float(arrays["refresh"][1])
+        self._since_refresh, self._drift = int(since), drift
 
 
 class DiagonalPairs:

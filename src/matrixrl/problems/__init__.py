@@ -3,7 +3,12 @@
 from matrixrl.problems.continuous import ContinuousTask, read_continuous
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.factored import FactoredTransitions
-from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
+from matrixrl.problems.fingerprint import (
+    fingerprint,
+    fingerprint_of_features,
+    fingerprint_of_points,
+    same_fingerprint,
+)
 from matrixrl.problems.finite import FiniteMDP, Task, draw_start
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
@@ -34,6 +39,8 @@ __all__ = [
     "evaluate",
     "evaluate_batch",
     "fingerprint",
+    "fingerprint_of_features",
+    "fingerprint_of_points",
     "from_gymnasium",
     "horizon_of",
     "known_mdp",

@@ -27,14 +27,14 @@ _KNOWN_REWARDS = {
 
 @dataclass(frozen=True)
 class ContinuousTask:
-    """What an agent may know of a problem with vectors as observations.
+    """Description of a problem with vectors as observations, as far as an agent may know it.
 
     Attributes:
         n_coordinates: Length p of an observation.
         low: (p,) lower bounds of observations.
         high: (p,) upper bounds of observations.
-        n_actions: A.
-        horizon: H.
+        n_actions: Number of actions A.
+        horizon: Number of steps H of an episode.
         reward_range: Declared range of the reward of a step; None if it follows from what is seen, starting at [0, 1].
         max_return: Largest return of an episode, where the environment declares it.
         is_declared: Whether the environment itself declares the range of rewards.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.records import FloatArray
 from matrixrl.seeding import generator
 
-__all__ = ["fingerprint", "same_fingerprint"]
+__all__ = ["fingerprint", "fingerprint_of_features", "fingerprint_of_points", "same_fingerprint"]
 
 _PROBES = 16  # states at which functions are compared
 
@@ -26,6 +27,22 @@ def fingerprint(problem: Task | FunctionalTask | ContinuousTask | FiniteMDP) -> 
     if isinstance(problem, Task):
         return _of_task(problem)
     return _of_functions(problem) if isinstance(problem, FunctionalTask) else _of_vectors(problem)
+
+
+def fingerprint_of_points(points: FloatArray) -> FloatArray:
+    """Return numbers that tell the coordinates of states (S, p) from others."""
+    weights = generator(2, "problem").random(len(points))
+    return np.array([*(float(n) for n in points.shape), *(weights @ points)])
+
+
+def fingerprint_of_features(features: Features) -> FloatArray:
+    """Return numbers that tell φ and ψ from others: weighted sums of their answers at a few states."""
+    phi, psi = features.phi, features.psi
+    states = np.linspace(0, phi.n_states - 1, min(_PROBES, phi.n_states)).astype(np.int64)
+    answers = phi.at(states), psi.rows(states)
+    sums = [generator(3, "problem").random(answer.size) @ answer.ravel() for answer in answers]
+    squares = [float(np.vdot(answer, answer)) for answer in answers]
+    return np.array([float(phi.d), float(psi.d_psi), *sums, *squares])
 
 
 def same_fingerprint(one: FloatArray, other: FloatArray) -> bool:

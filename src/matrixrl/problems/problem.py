@@ -22,14 +22,14 @@ Kind = Literal["finite", "functional", "continuous"]
 """States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
 
 REWARD_OUTSIDE = ("error", "clip", "widen")
-"""What is done about a reward outside the declared range."""
+"""Treatment of a reward outside the declared range."""
 
 _REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What an algorithm learns.
+    """A problem to learn, with its features and, where they are known, its MDP and environment.
 
     Attributes:
         task: What an agent may know.
@@ -161,6 +161,11 @@ class Problem:
         task = copy.copy(self.task)
         task.reward_range = (low, high)
         return replace(self, task=task)
+
+    def rewards(self, values: FloatArray) -> None:
+        """Refuse an array of rewards if one of them lies outside the declared range."""
+        for extreme in (values.min(), values.max()) if values.size else ():
+            self.reward(float(extreme))
 
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""

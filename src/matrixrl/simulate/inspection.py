@@ -14,9 +14,9 @@ from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.checks import fail
-from matrixrl.core.bounds import a_priori_bound, theorem_1_bound, theorem_2_bound, theorem_3_bound
+from matrixrl.core.bounds import first_informative, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
-from matrixrl.core.embedding import embedding
+from matrixrl.core.embedding import embedding, refuted_rewards
 from matrixrl.features import FunctionPhi
 from matrixrl.problems import FiniteMDP
 from matrixrl.simulate.simulation import Simulation
@@ -40,8 +40,9 @@ class Inspection:
         effective_dimension: d̃ of greedily chosen pairs ("chosen") and of the pairs visited in a few episodes
             ("visited"), or None if there are too many pairs.
         optimal_value: Optimal value V*(s0), in the environment's unit.
-        bounds: For each number of episodes N, the regret bounds of the theorems, the explicit bound and N·V*(s0), in
-            the environment's unit.
+        bounds: For each number of episodes N, the regret bounds of the theorems, the explicit bound (None if nothing is
+            proven for the settings), the largest possible regret NH and N·V*(s0), in the environment's unit.
+        informative_from: Smallest N at which the explicit bound is below NH; None if nothing is proven.
         cost: Megabytes for each seed and for all seeds together, and seconds for 1,000 episodes of one seed.
         warnings: Warnings as sentences.
     """
@@ -52,7 +53,8 @@ class Inspection:
     embedding: dict[str, float] | None
     effective_dimension: dict[str, float] | None
     optimal_value: float
-    bounds: list[dict[str, float]]
+    bounds: list[dict[str, float | None]]
+    informative_from: int | None
     cost: dict[str, float]
     warnings: list[str]
 
@@ -119,7 +121,8 @@ def inspect_problem(
     }
     unit, optimum = mdp.task.unit, simulation.evaluator.optimal_value
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
-    bounds = [_bounds(n, k, mdp.horizon, algorithm.delta, unit, optimum, dims) for n in n_episodes]
+    bounds = [_bounds(n, algorithm, unit, optimum, dims) for n in n_episodes]
+    informative_from = first_informative(algorithm.regret_bound, mdp.horizon)
     sizes = {
         "n_states": mdp.n_states,
         "n_actions": mdp.n_actions,
@@ -148,10 +151,20 @@ def inspect_problem(
         effective_dimension=dims,
         optimal_value=optimum,
         bounds=bounds,
+        informative_from=informative_from,
         cost=cost,
-        warnings=_warnings(shown, bounds, cost)
+        warnings=_warnings(shown, bounds, informative_from, cost)
+        + [words for words in (algorithm.confidence.left_out, _reward_warning(algorithm, mdp)) if words]
         + (["columns are sampled: constants and bounds are estimates, nothing is proven"] if sampled else []),
     )
+
+
+def _reward_warning(algorithm: MatrixRLLearner, mdp: FiniteMDP) -> str | None:
+    """Return a warning if rewards are learned and are not linear in φ."""
+    features = algorithm.problem.features
+    if features is None or not algorithm.confidence.watches_rewards:
+        return None
+    return refuted_rewards(mdp.task.unit_reward, features.phi)
 
 
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
@@ -170,8 +183,9 @@ def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
 
 
 def _bounds(
-    n: int, k: Any, horizon: int, delta: float, unit: float, optimum: float, dims: dict[str, float] | None
-) -> dict[str, float]:
+    n: int, algorithm: MatrixRLLearner, unit: float, optimum: float, dims: dict[str, float] | None
+) -> dict[str, float | None]:
+    k, horizon, explicit = algorithm.confidence.regularity, algorithm.confidence.horizon, algorithm.regret_bound(n)
     return {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
@@ -190,7 +204,7 @@ def _bounds(
                 )
             }
         ),
-        "explicit": unit * a_priori_bound(k, horizon=horizon, n_episodes=n, delta=delta),
+        "explicit": None if explicit is None else unit * explicit,
         "largest": unit * n * horizon,
         "learning_nothing": n * optimum,
     }
@@ -198,7 +212,8 @@ def _bounds(
 
 def _warnings(
     fit: dict[str, float] | None,
-    bounds: list[dict[str, float]],
+    bounds: list[dict[str, float | None]],
+    informative_from: int | None,
     cost: dict[str, float],
 ) -> list[str]:
     messages = []
@@ -209,10 +224,10 @@ def _warnings(
             f"features explain {100 * fit['explained']:.3g} % of the transitions "
             f"(largest error {fit['residual']:.2g}): no guarantee holds, and the alarm may be raised"
         )
-    if all(b["explicit"] >= 0.999 * b["largest"] for b in bounds):
+    if informative_from is not None and all(b["explicit"] == b["largest"] for b in bounds):
         messages.append(
-            f"the explicit bound says nothing up to N = {bounds[-1]['n_episodes']:,} (it is N·H); "
-            "measured regret is far below it"
+            f"the explicit bound says nothing before N = {informative_from:.2g} (it is N·H); measured regret is far "
+            "below it"
         )
     if cost["megabytes_per_seed"] > 1000:
         messages.append(f"each seed needs {cost['megabytes_per_seed'] / 1000:.1f} GB")

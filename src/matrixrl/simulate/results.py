@@ -21,7 +21,7 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     """Return the reason why nothing is proven if `alarmed` of all `seeds` seeds raised the misspecification alarm."""
     return (
         f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
-        "P (or the event of probability δ happened)"
+        "P, or rewards that are learned (or the event of probability δ happened)"
     )
 
 
@@ -142,17 +142,22 @@ class RunResult:
         return self.settings_guarantee
 
     def mean_certificate(self) -> Certificate | None:
-        """Return the mean of the certificates of all seeds, or None if the agent has no certificates.
+        """Return the mean of the certificates of all K seeds, or None if the agent has no certificates.
 
-        Its guarantee is True if all certificates are proven, else the first reason why one is not.
+        The mean of the bounds holds if those of every seed hold, which may fail with probability Kδ: this is its
+        `delta`. Its guarantee is True if all certificates are proven and Kδ < 1, else the first reason why not.
         """
         if not self.certificate:
             return None
         reasons = [c.guarantee for c in self.certificate if c.guarantee is not True]
+        delta = sum(c.delta for c in self.certificate)
+        if delta >= 1.0:
+            words = "each certificate holds with probability 1 − δ, but nothing is proven for the mean of"
+            reasons.append(f"{words} {len(self.certificate)} seeds: Kδ must be below 1")
         return Certificate(
             upper=float(np.mean([c.upper for c in self.certificate])),
             lower=float(np.mean([c.lower for c in self.certificate])),
-            delta=self.certificate[0].delta,
+            delta=min(delta, 1.0),
             guarantee=reasons[0] if reasons else True,
         )
 

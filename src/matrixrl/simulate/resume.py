@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from matrixrl.archive import pack, refusing, unpack
 from matrixrl.checks import integer
 from matrixrl.errors import InvalidInput
-from matrixrl.problems import fingerprint, same_fingerprint
+from matrixrl.problems import fingerprint, fingerprint_of_features, fingerprint_of_points, same_fingerprint
 from matrixrl.records import FloatArray
+from matrixrl.references import code_of, same_code
+from matrixrl.settings import Settings
 from matrixrl.simulate.simulation import Simulation
 
 __all__ = ["restore_simulation", "save_simulation"]
 
 _KIND = "matrixrl-simulation"
+_ENTRIES = {"format", "version", "agent", "code", "settings", "recipe", "seeds", "done"}
+_PREFIX = "learned_"
 
 
 def _print_of(simulation: Simulation) -> FloatArray:
+    """Return the fingerprint of the problem, of its features and of the coordinates of its states."""
     problem = simulation.problem
-    return fingerprint(problem.task if problem.mdp is None else problem.mdp)
+    parts = [fingerprint(problem.task if problem.mdp is None else problem.mdp)]
+    if problem.features is not None:
+        parts.append(fingerprint_of_features(problem.features))
+    if problem.points is not None:
+        parts.append(fingerprint_of_points(problem.points))
+    return np.concatenate(parts)
+
+
+def _identity_of(simulation: Simulation) -> dict[str, Any]:
+    """Return what a state belongs to, as plain data: the algorithm, what it was made with, and the seeds."""
+    algorithm = simulation.algorithm
+    settings = algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
+    recipe = getattr(algorithm, "recipe", {})
+    left_out = set(getattr(algorithm.settings, "IN_FEATURES", ()))  # they are in the fingerprint of the features
+    plain = {name: value for name, value in settings.items() if name not in {*recipe.get("objects", {}), *left_out}}
+    found: dict[str, Any] = json.loads(
+        json.dumps({"agent": simulation.agent, "settings": plain, "recipe": recipe, "seeds": simulation.seeds})
+    )
+    return found
 
 
 def save_simulation(simulation: Simulation) -> bytes:
@@ -31,8 +58,8 @@ def save_simulation(simulation: Simulation) -> bytes:
     >>> other.run().regret.shape
     (2, 3)
     """
-    header = {"agent": simulation.agent, "seeds": simulation.seeds, "done": simulation.done}
-    arrays = {f"learned_{name}": array for name, array in simulation.algorithm.state().items()}
+    header = _identity_of(simulation) | {"code": code_of(type(simulation.algorithm)), "done": simulation.done}
+    arrays = {f"{_PREFIX}{name}": array for name, array in simulation.algorithm.state().items()}
     arrays |= {
         "alarmed": simulation.alarmed,
         "world": simulation.world.to_array(),
@@ -42,24 +69,51 @@ def save_simulation(simulation: Simulation) -> bytes:
 
 
 def restore_simulation(simulation: Simulation, data: bytes) -> None:
-    """Put a new simulation into the state that `save_simulation` returned; its window must begin there."""
+    """Put a new simulation into the state that `save_simulation` returned; its window must begin there.
+
+    Raises:
+        CheckpointError: The state is damaged, impossible, or of another agent, other settings, seeds, features or
+            another problem.
+    """
     source = "the saved state"
     header, arrays = unpack(_KIND, data, source)
     with refusing(source):
-        if header["agent"] != simulation.agent or header["seeds"] != simulation.seeds:
-            raise InvalidInput("it belongs to another agent or to other seeds")
-        if not same_fingerprint(arrays["fingerprint"], _print_of(simulation)):
-            raise InvalidInput("it was learned in another problem")
+        if set(header) != _ENTRIES:
+            raise InvalidInput(f"its header must have the entries {sorted(_ENTRIES)}")
+        _check_identity(simulation, header)
+        if not same_fingerprint(arrays.pop("fingerprint"), _print_of(simulation)):
+            raise InvalidInput("it was learned in another problem, or with other features")
+        _check_settings(simulation, header)
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
             raise InvalidInput(f"it stands after {done} episodes, the window begins at {simulation.window.start}")
-        alarmed = arrays["alarmed"]
+        alarmed, world = arrays.pop("alarmed"), arrays.pop("world")
         if alarmed.shape != simulation.alarmed.shape or alarmed.dtype != np.bool_:
             raise InvalidInput("alarmed must be one flag for each seed")
-        prefix = "learned_"
-        learned = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        if int(learned["episode"]) != done:
+        learned = _learned(arrays)
+        if learned["episode"].shape != () or int(learned["episode"]) != done:
             raise InvalidInput(f"the algorithm learned from another number of episodes than {done}")
         simulation.algorithm.restore(learned)
-        simulation.world.from_array(arrays["world"])
+        simulation.world.from_array(world)
         simulation.done, simulation.alarmed = done, alarmed
+
+
+def _check_identity(simulation: Simulation, header: dict[str, Any]) -> None:
+    mine = _identity_of(simulation)
+    if header["agent"] != mine["agent"] or header["seeds"] != mine["seeds"]:
+        raise InvalidInput("it belongs to another agent or to other seeds")
+    if not same_code(header["code"], code_of(type(simulation.algorithm))):
+        raise InvalidInput(f"it belongs to another algorithm, {str(header['code'])[:80]}")
+
+
+def _check_settings(simulation: Simulation, header: dict[str, Any]) -> None:
+    mine = _identity_of(simulation)
+    if header["settings"] != mine["settings"] or header["recipe"] != mine["recipe"]:
+        raise InvalidInput("it belongs to an agent with other settings")
+
+
+def _learned(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    unknown = sorted(name for name in arrays if not name.startswith(_PREFIX))
+    if unknown:
+        raise InvalidInput(f"it holds arrays that no simulation has: {unknown[:5]}")
+    return {name.removeprefix(_PREFIX): array for name, array in arrays.items()}

@@ -395,9 +395,12 @@ class Simulation:
         return {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
 
     def _final_certificates(self) -> list[Certificate]:
-        """Return, for each seed, the certificate of the policy that all its data advise; none for a baseline."""
+        """Return, for each seed, the certificate of the policy that all its data advise.
+
+        There are none for a baseline, nor for a window that another one follows: its policy is not the final one.
+        """
         algorithm = self.algorithm
-        if not algorithm.certifies or not self.is_batched:
+        if not algorithm.certifies or not self.is_batched or self.window.stop < self.total:
             return []
         if self._compiled is not None:
             upper, lower = self._compiled.certify_advice()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
 from matrixrl.algorithms.baselines.gaussian import rbf
 from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
+from matrixrl.algorithms.possible import Shapes, check_regression, design_shapes
 from matrixrl.checks import fail
-from matrixrl.features import Features, kernel_features
+from matrixrl.features import kernel_features
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, real, setting
@@ -47,6 +50,17 @@ class LinearBandit(Baseline):
         """Allocate the regression of rewards."""
         super().begin()
         self.regression = RewardRegression(self.features.phi, self.n_replicas, self.settings.ridge)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of the regression."""
+        assert problem.features is not None
+        phi = problem.features.phi
+        return {"reward_moment": (n_replicas, phi.d), **design_shapes(phi, n_replicas)}
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse moments that so many episodes cannot have."""
+        super().check_learned(arrays, episode)
+        check_regression(self.features.phi, self.settings.ridge, arrays, {"reward_moment": 1.0}, episode)
 
     @abstractmethod
     def radius(self) -> FloatArray:
@@ -163,21 +177,21 @@ class KernelUCB(LinearBandit):
     settings_class = KernelUCBSettings
     settings: KernelUCBSettings
 
-    def begin(self) -> None:
-        """Compute the coordinates and allocate the regression."""
-        task, settings = self.task, self.settings
-        self._features = kernel_features(
-            self.problem.state_points(),
-            task.n_actions,
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that plays in coordinates of the kernel, in place of the features of the problem."""
+        self.check_problem(problem)
+        settings = self.settings
+        features = kernel_features(
+            problem.state_points(),
+            problem.task.n_actions,
             k_phi=lambda x, y: rbf(x, y, settings.length_scale),
             action_correlation=settings.action_correlation,
         )
-        super().begin()
+        return self.start_prepared(replace(problem, features=features, pseudo=features.psi.pseudo), seeds)
 
-    @property
-    def features(self) -> Features:
-        """Coordinates of the kernel in place of the features of the problem."""
-        return self._features
+    def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Start on a problem whose features are those of the kernel."""
+        return super().start(problem, seeds)
 
     @property
     def guarantee(self) -> str:

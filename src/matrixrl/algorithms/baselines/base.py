@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm
+from matrixrl.algorithms.possible import Shapes
+from matrixrl.problems import Problem
 from matrixrl.records import Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -71,6 +73,11 @@ class Baseline(FiniteAlgorithm):
         """Learn from one episode of up to H steps, with rewards in the environment's unit."""
         full = steps.padded(self.task.horizon)
         self.learn_episode(replace(full, rewards=self.to_unit(full.rewards) * full.weights))
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of what `learned` returns; subclasses add theirs."""
+        del problem, n_replicas
+        return {}
 
     def learned(self) -> Arrays:
         """Return what was learned, as named arrays."""

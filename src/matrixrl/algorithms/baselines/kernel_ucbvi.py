@@ -7,9 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, Baseline, BaselineSettings, Presets
 from matrixrl.algorithms.baselines.gaussian import rbf
 from matrixrl.algorithms.baselines.linear_model import STAGES
+from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, setting
 
@@ -78,7 +81,7 @@ class KernelUCBVI(Baseline):
 
     @property
     def smaller_remedy(self) -> str:
-        """What to do if the tables do not fit in memory."""
+        """Advice if the tables do not fit in memory."""
         return 'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
 
     @property
@@ -106,6 +109,31 @@ class KernelUCBVI(Baseline):
             return q
 
         return self.induct(q_of)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of the counts."""
+        task = problem.finite_task
+        groups = 1 if self.settings.stages == "pooled" else task.horizon
+        shape = (n_replicas, groups, task.n_actions, task.n_states)
+        return {"visits": shape, "earned": shape, "transitions": (*shape, task.n_states)}
+
+    def n_steps(self) -> FloatArray:
+        """Return the number of visits: (B,)."""
+        total: FloatArray = self.visits.sum(axis=(1, 2, 3))
+        return total
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse counts that so many episodes cannot have."""
+        super().check_learned(arrays, episode)
+        visits = arrays["visits"]
+        check_whole("transitions", arrays["transitions"])
+        if not np.array_equal(arrays["transitions"].sum(axis=4), visits):
+            impossible("visits", "must be the sums of the transitions")
+        check_range("earned", arrays["earned"], 0.0, visits)
+        check_steps("visits", visits.sum(axis=(1, 2, 3)), episode, self.task.horizon)
+        by_stage = visits.sum(axis=(2, 3))
+        if self.n_groups > 1 and ((by_stage[:, 0] != episode).any() or (np.diff(by_stage, axis=1) > 0.0).any()):
+            impossible("visits", "must be one at the first stage of each episode, and no more at a later stage")
 
     def learn_episode(self, steps: Steps) -> None:
         """Count the steps that were taken."""

@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, PROBABILITY, Baseline, BaselineSettings
+from matrixrl.algorithms.possible import (
+    Shapes,
+    check_range,
+    check_regression,
+    check_steps,
+    check_whole,
+    design_shapes,
+    impossible,
+)
 from matrixrl.checks import choice
-from matrixrl.features import OneHotPsi, Phi
+from matrixrl.features import OneHotPhi, OneHotPsi, Phi
 from matrixrl.linalg import DensePairs, DiagonalPairs
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import flag, one_of, setting
 
@@ -155,6 +166,39 @@ class LinearBaseline(Baseline):
         super().begin()
         sizes = (self.features.phi, self.n_replicas, self.task.horizon)
         self.model = LinearModel(*sizes, ridge=self.settings.ridge, stages=self.settings.stages)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of the regression."""
+        assert problem.features is not None
+        phi, horizon = problem.features.phi, problem.task.horizon
+        rows = n_replicas * (1 if self.settings.stages == "pooled" else horizon)
+        return {
+            "cross_moment": (rows, phi.d, phi.n_states),
+            "reward_moment": (rows, phi.d),
+            **design_shapes(phi, rows),
+        }
+
+    def n_steps(self) -> FloatArray | None:
+        """Return the number of visits, (B,), for one-hot features."""
+        design = self.model.design
+        if not isinstance(design, DiagonalPairs):
+            return None
+        total: FloatArray = design.counts.reshape(self.n_replicas, -1).sum(axis=1)
+        return total
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse moments that so many episodes cannot have."""
+        super().check_learned(arrays, episode)
+        most = episode * (self.task.horizon if self.model.n_groups == 1 else 1)
+        targets = {"cross_moment": 1.0, "reward_moment": 1.0}
+        check_regression(self.features.phi, self.settings.ridge, arrays, targets, most)
+        if isinstance(self.features.phi, OneHotPhi):
+            counts = arrays["counts"]
+            check_whole("cross_moment", arrays["cross_moment"])
+            if not np.array_equal(arrays["cross_moment"].sum(axis=2), counts):
+                impossible("cross_moment", "must sum to the counts")
+            check_range("reward_moment", arrays["reward_moment"], 0.0, counts)
+            check_steps("counts", counts.reshape(self.n_replicas, -1).sum(axis=1), episode, self.task.horizon)
 
     def learn_episode(self, steps: Steps) -> None:
         """Add the episode to the regression."""

@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, PROBABILITY, Baseline, BaselineSettings
+from matrixrl.algorithms.possible import Shapes
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray
 from matrixrl.settings import one_of, setting
 
@@ -50,6 +52,12 @@ class OptimisticQ(Baseline):
             self.cap = np.arange(task.horizon, 0, -1.0)
         shape = (self.n_replicas, task.horizon, task.n_actions, task.n_states)
         self.q: FloatArray = np.broadcast_to(self.cap[:, None, None], shape).copy()
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shape of Q."""
+        task = problem.finite_task
+        shape = (n_replicas, task.horizon, task.n_actions, task.n_states)
+        return super().learned_shapes(problem, n_replicas) | {"q": shape}
 
     @property
     def log(self) -> float:

@@ -10,7 +10,9 @@ import numpy as np
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Presets
 from matrixrl.algorithms.baselines.optimistic_q import OptimisticQ, OptimisticQSettings
+from matrixrl.algorithms.possible import Shapes, check_whole, impossible
 from matrixrl.core.greedy import greedy_actions, tie_weights
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
 __all__ = ["QLearning", "QLearningSettings"]
@@ -104,5 +106,21 @@ class QLearning(OptimisticQ):
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned."""
         super().check_learned(arrays, episode)
-        if (arrays["visits"] < 0.0).any():
-            raise ValueError("visits are negative")
+        visits, q = arrays["visits"], arrays["q"]
+        check_whole("visits", visits)
+        by_stage = visits.sum(axis=(2, 3))
+        if (by_stage[:, 0] != episode).any() or (np.diff(by_stage, axis=1) > 0.0).any():
+            impossible("visits", "must be one at the first stage of each episode, and no more at a later stage")
+        untouched = np.broadcast_to(self.cap[:, None, None], q.shape)
+        if (q < -1e-6).any() or not np.array_equal(q[visits == 0.0], untouched[visits == 0.0]):
+            impossible("q", "must be its cap before the first visit, and never negative")
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of Q and of the visits."""
+        shapes = super().learned_shapes(problem, n_replicas)
+        return shapes | {"visits": shapes["q"]}
+
+    def n_steps(self) -> FloatArray:
+        """Return the number of visits: (B,)."""
+        total: FloatArray = self.visits.sum(axis=(1, 2, 3))
+        return total

@@ -7,7 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline
+from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Steps
 
 __all__ = ["TabularBaseline", "TabularModel"]
@@ -95,13 +98,15 @@ class TabularModel:
         """Take back what `arrays` returned.
 
         Raises:
-            ValueError: Counts are not the sums of transitions, or rewards are not in [0, 1].
+            InvalidInput, ValueError: Counts are not the sums of transitions, or rewards are not in [0, 1].
         """
         counts, transitions = arrays["counts"], arrays["transitions"]
-        if (transitions < 0.0).any() or not np.array_equal(transitions.sum(axis=2), counts):
+        check_whole("transitions", transitions)
+        if not np.array_equal(transitions.sum(axis=2), counts):
             raise ValueError("counts and transitions do not belong together")
-        if (arrays["reward_sums"] < 0.0).any() or (arrays["reward_sums"] > counts * (1.0 + 1e-9)).any():
-            raise ValueError("reward_sums do not belong to the counts")
+        check_range("reward_sums", arrays["reward_sums"], 0.0, counts)
+        if self.stage_visits is not None:
+            self._check_stages(arrays["stage_visits"], counts)
         self.counts, self.transitions = counts.copy(), transitions.copy()
         self.reward_sums = arrays["reward_sums"].copy()
         if self.stage_visits is not None:
@@ -109,6 +114,14 @@ class TabularModel:
         if self._keeps_mean:
             self.transition_mean = transitions / np.maximum(counts, 1.0)[:, :, None]
             self.transition_mean[counts == 0.0] = 1.0 / self.n_states
+
+    def _check_stages(self, visits: FloatArray, counts: FloatArray) -> None:
+        check_whole("stage_visits", visits)
+        by_stage = visits.sum(axis=2)
+        if not np.array_equal(visits.sum(axis=1), counts.reshape(self.shape).sum(axis=1)):
+            raise ValueError("stage_visits do not belong to the counts")
+        if (np.diff(by_stage, axis=1) > 0.0).any():
+            raise ValueError("stage_visits grow with the stage, which no episodes do")
 
 
 class TabularBaseline(Baseline):
@@ -128,6 +141,26 @@ class TabularBaseline(Baseline):
         horizon = task.horizon if self.counts_stages else None
         sizes = (self.n_replicas, task.n_actions, task.n_states)
         self.model = TabularModel(*sizes, horizon=horizon, empirical=self.reads_mean)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of the counts."""
+        task = problem.finite_task
+        n_pairs = task.n_actions * task.n_states
+        pairs = (n_replicas, n_pairs)
+        shapes = {"counts": pairs, "transitions": (*pairs, task.n_states), "reward_sums": pairs}
+        if self.counts_stages:
+            shapes["stage_visits"] = (n_replicas, task.horizon, task.n_states)
+        return super().learned_shapes(problem, n_replicas) | shapes
+
+    def n_steps(self) -> FloatArray:
+        """Return the number of visits: (B,)."""
+        total: FloatArray = self.model.counts.sum(axis=1)
+        return total
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse counts that so many episodes cannot have."""
+        super().check_learned(arrays, episode)
+        check_steps("counts", arrays["counts"].sum(axis=1), episode, self.task.horizon)
 
     @property
     def counts_stages(self) -> bool:

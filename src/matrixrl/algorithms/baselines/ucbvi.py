@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Presets
 from matrixrl.algorithms.baselines.optimistic_q import OptimisticQ, OptimisticQSettings
 from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
+from matrixrl.algorithms.possible import impossible
 from matrixrl.records import FloatArray, Plan
 from matrixrl.settings import one_of, setting
 
@@ -60,6 +62,14 @@ class UCBVI(OptimisticQ, TabularBaseline):
     def counts_stages(self) -> bool:
         """Whether visits are counted by stage, as Algorithm 4 needs them."""
         return self.settings.bonus == "bernstein"
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that `learned` could not have returned: Q falls from its cap and is never negative."""
+        super().check_learned(arrays, episode)
+        if (arrays["q"] < -1e-6).any() or (arrays["q"] > self.cap[:, None, None]).any():
+            impossible("q", "must be between 0 and its cap")
+        if self.counts_stages and (arrays["stage_visits"][:, 0].sum(axis=1) != episode).any():
+            impossible("stage_visits", "must be one at the first stage of each episode")
 
     @property
     def guarantee(self) -> Literal[True] | str:

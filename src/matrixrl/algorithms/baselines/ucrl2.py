@@ -10,7 +10,9 @@ import numpy as np
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, PROBABILITY, BaselineSettings, Presets
 from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
+from matrixrl.algorithms.possible import Shapes, check_range, check_whole, impossible, plan_shapes
 from matrixrl.core.greedy import random_rankings
+from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.settings import one_of, setting
 
@@ -138,6 +140,15 @@ class UCRL2(TabularBaseline):
         super().check_learned(arrays, episode)
         if arrays["kept_policy"].max() >= self.task.n_actions:
             raise ValueError("kept_policy holds actions that do not exist")
+        check_whole("kept_counts", arrays["kept_counts"])
+        if (arrays["kept_counts"] > arrays["counts"]).any():
+            impossible("kept_counts", "must not be larger than the counts")
+        check_range("kept_values", arrays["kept_values"], 0.0, float(self.task.horizon))
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of the counts and of the plan that is kept."""
+        task, shapes = problem.finite_task, super().learned_shapes(problem, n_replicas)
+        return shapes | plan_shapes(n_replicas, task.horizon, task.n_states) | {"kept_counts": shapes["counts"]}
 
     def planning_memory(self) -> tuple[Any, ...]:
         """Return the plan that is kept, and the counts when it was made."""

@@ -10,9 +10,11 @@ import numpy as np
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, Presets
 from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
+from matrixrl.algorithms.possible import Shapes, check_range, check_regression, design_shapes, impossible
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
+from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
 __all__ = ["UCRLVTR", "UCRLVTRSettings", "ValueRegression"]
@@ -144,6 +146,35 @@ class ValueRegression:
             "value_updates": np.array(self.updates, dtype=np.int64),
         }
 
+    @staticmethod
+    def shapes(features: Features, n_replicas: int) -> Shapes:
+        """Return the shapes of what `arrays` returns."""
+        d, d_psi = features.phi.d, features.psi.d_psi
+        n_blocks, size = (d, d_psi) if isinstance(features.phi, OneHotPhi) else (1, d * d_psi)
+        square = (n_replicas, n_blocks, size, size)
+        return {
+            "value_matrix": square,
+            "value_inverse": square,
+            "value_moment": square[:3],
+            "value_logdet": (n_replicas,),
+            "value_updates": (),
+        }
+
+    def check(self, arrays: Arrays, episode: int, horizon: int) -> None:
+        """Refuse matrices and moments that so many episodes with values in [0, H] cannot have."""
+        matrix, size = arrays["value_matrix"], arrays["value_matrix"].shape[-1]
+        flat = matrix.reshape(-1, size, size)
+        moment = arrays["value_moment"].reshape(-1, size, 1)
+        largest, most = float(horizon) ** 2, float(episode * horizon)
+        check_regression(None, self.ridge, {"design": flat, "moment": moment}, {"moment": largest}, most)
+        inverse, (sign, logdet) = np.linalg.inv(matrix), np.linalg.slogdet(matrix / self.ridge)
+        if not np.allclose(arrays["value_inverse"], inverse, rtol=1e-4, atol=1e-8 / self.ridge):
+            impossible("value_inverse", "must be the inverse of value_matrix")
+        if (sign <= 0).any() or not np.allclose(arrays["value_logdet"], logdet.sum(axis=1), rtol=1e-6, atol=1e-6):
+            impossible("value_logdet", "must be that of value_matrix")
+        if arrays["value_updates"] != episode:
+            impossible("value_updates", f"must be the {episode} episodes")
+
     def restore(self, arrays: Arrays) -> None:
         """Take back what `arrays` returned."""
         self.matrix, self.inverse = arrays["value_matrix"].copy(), arrays["value_inverse"].copy()
@@ -177,6 +208,26 @@ class UCRLVTR(Baseline):
         self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
         self.reward_norm = norm_bound(features.phi)
         self.reward_regression = RewardRegression(features.phi, self.n_replicas, ridge)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
+        """Return the shapes of both regressions and of the values that are played."""
+        assert problem.features is not None
+        task, phi = problem.finite_task, problem.features.phi
+        return {
+            "played": (n_replicas, task.horizon + 1, task.n_states),
+            "reward_moment": (n_replicas, phi.d),
+            **ValueRegression.shapes(problem.features, n_replicas),
+            **design_shapes(phi, n_replicas),
+        }
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse regressions that so many episodes cannot have."""
+        super().check_learned(arrays, episode)
+        horizon = self.task.horizon
+        self.regression.check(arrays, episode, horizon)
+        most = 0 if self.settings.known_reward else episode * horizon
+        check_regression(self.features.phi, self.settings.ridge, arrays, {"reward_moment": 1.0}, most)
+        check_range("played", arrays["played"], 0.0, float(horizon))
 
     @property
     def guarantee(self) -> Literal[True] | str:

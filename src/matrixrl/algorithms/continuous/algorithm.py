@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -15,10 +15,12 @@ from matrixrl.algorithms.continuous.maps import make_state_map
 from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
 from matrixrl.algorithms.continuous.plan import ContinuousPlan, Coordinates
 from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.algorithms.possible import impossible
 from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
-from matrixrl.problems import ContinuousTask
+from matrixrl.features.state_maps import StateMap
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
@@ -26,6 +28,8 @@ from matrixrl.settings import Settings
 __all__ = ["ContinuousMatrixRL", "ContinuousPlans"]
 
 _DATA = ("obs", "actions", "rewards", "next_obs", "terminated")
+_COORDINATES = ("z", "z_next", "grams", "seen")
+_CHUNK = 1 << 12  # steps that are compared together
 _SLACK = 1e-9  # share of the range of values within which actions count as equal
 
 
@@ -56,7 +60,7 @@ class ContinuousMatrixRL(Algorithm):
 
     @property
     def task(self) -> ContinuousTask:
-        """What may be known of the problem."""
+        """Description of the problem, as far as an agent may know it."""
         assert isinstance(self.problem.task, ContinuousTask)
         return self.problem.task
 
@@ -123,7 +127,10 @@ class ContinuousMatrixRL(Algorithm):
         return best, one.widths(z, residual).min(axis=1)
 
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
-        """Return the actions at the observations of a known MDP's states: (B, H, S)."""
+        """Return the actions at the observations of a known MDP's states: (B, H, S).
+
+        Ties go to the lowest action here, and to a random one in `act`.
+        """
         points = self.problem.points
         if points is None:
             self.problem.refuse("must have observations of known states to have a table", "Use predict(obs, stage).")
@@ -157,41 +164,77 @@ class ContinuousMatrixRL(Algorithm):
             arrays |= {f"{b}_{name}": array for name, array in own.items()}
         return arrays
 
+    def check_saved_sizes(self, problem: Problem, arrays: Mapping[str, NDArray[Any]], seeds: Sequence[int]) -> None:
+        """Refuse settings that ask for more coordinates than the arrays of a file prove, before they are made."""
+        task = problem.task
+        assert isinstance(task, ContinuousTask)
+        for b, seed in enumerate(seeds):
+            n, grams = len(arrays[f"{b}_data_actions"]), arrays[f"{b}_grams"]
+            m = make_state_map(task.n_coordinates, self.settings, seed).size  # of the maps that need no data
+            if self.settings.transformer is None and n and self.settings.features in ("fourier", "nystroem"):
+                fitted = len(arrays[f"{b}_map_fitted"])
+                m = min(self.settings.budget, fitted) if self.settings.features == "nystroem" else self.settings.budget
+            if m and grams.shape != (task.n_actions, m, m):
+                impossible("grams", f"must have shape {(task.n_actions, m, m)}")
+
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned."""
-        p, n_actions = self.task.n_coordinates, self.task.n_actions
-        for b in range(self.n_replicas):
-            data = Experience(*(arrays[f"{b}_data_{name}"] for name in _DATA))
-            seen, n = arrays[f"{b}_seen"], len(data.actions)
-            fits = (
-                data.obs.shape == data.next_obs.shape == (n, p)
-                and data.rewards.shape == data.terminated.shape == (n,)
-                and data.actions.dtype.kind in "iu"
-                and data.terminated.dtype == np.bool_
-                and n <= episode * self.task.horizon
-                and (n == 0 or 0 <= data.actions.min() <= data.actions.max() < n_actions)
-                and seen.shape == (p,)
-                and bool((seen >= 0.0).all())
-            )
-            if not fits:
-                raise InvalidInput("the steps do not fit the problem")
+        parts = [_of_replica(arrays, b) for b in range(self.n_replicas)]
+        if sum(len(part) for part in parts) != len(arrays):
+            raise InvalidInput(f"the arrays must be those of {self.n_replicas} replicas; got {sorted(arrays)}")
+        for part in parts:
+            names = {*_COORDINATES, *(f"data_{name}" for name in _DATA)}
+            if {name for name in part if not name.startswith("map_")} != names:
+                raise InvalidInput(f"the arrays must be {sorted(names)} and those of the map; got {sorted(part)}")
+            self._check_steps(part, episode)
+
+    def _check_steps(self, arrays: Arrays, episode: int) -> None:
+        p, n_actions, horizon = self.task.n_coordinates, self.task.n_actions, self.task.horizon
+        data = Experience(*(arrays[f"data_{name}"] for name in _DATA))
+        seen, n = arrays["seen"], len(data.actions)
+        floats = (data.obs, data.next_obs, data.rewards, seen, *(arrays[name] for name in _COORDINATES))
+        fits = (
+            data.obs.shape == data.next_obs.shape == (n, p)
+            and data.rewards.shape == data.terminated.shape == data.actions.shape == (n,)
+            and data.actions.dtype == np.int64
+            and data.terminated.dtype == np.bool_
+            and all(array.dtype == np.float64 for array in floats)
+            and episode <= n <= episode * horizon
+            and (n == 0 or 0 <= data.actions.min() <= data.actions.max() < n_actions)
+            and int(data.terminated.sum()) <= episode
+            and seen.shape == (p,)
+        )
+        if not fits:
+            raise InvalidInput("the steps do not fit the problem")
+        scale = ObservationScale(self.task.low, self.task.high)
+        scale.see(np.concatenate([data.obs, data.next_obs]))
+        if not np.array_equal(scale.seen, seen):
+            raise InvalidInput("seen must be the largest observations of the steps")
+        self.problem.rewards(data.rewards)
+
+    def n_steps(self) -> FloatArray:
+        """Return the number of steps: (B,)."""
+        return np.array([float(model.n_steps) for model in self.models])
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned, if it fits together."""
         for b, model in enumerate(self.models):
-            self._load_model(model, {k.removeprefix(f"{b}_"): v for k, v in arrays.items() if k.startswith(f"{b}_")})
+            self._load_model(model, _of_replica(arrays, b))
 
     def _load_model(self, model: ContinuousModel, arrays: Arrays) -> None:
         data = Experience(*(arrays[f"data_{name}"] for name in _DATA))
-        n = len(data.actions)
-        model.map.restore(_of_map(arrays))
-        m = model.map.size
-        z, z_next, grams = arrays["z"], arrays["z_next"], arrays["grams"]
-        if n and (z.shape != (n, m) or z_next.shape != (n, m) or grams.shape != (self.task.n_actions, m, m)):
+        model.scale.restore(arrays["seen"].copy())
+        _restore_map(model.map, _of_map(arrays))
+        z, z_next, grams = (arrays[name] for name in ("z", "z_next", "grams"))
+        n, m = len(data.actions), model.map.size
+        if z.shape != (n, m) or z_next.shape != (n, m) or grams.shape != (self.task.n_actions, m, m):
             raise ValueError("the coordinates do not fit the steps")
-        model.scale.restore(arrays["seen"])
-        if n and not np.allclose(model.coordinates().describe(data.obs[-1:])[0], z[-1:], atol=1e-6):
-            raise ValueError("the coordinates are not those of the steps (a transformer needs a fixed random_state)")
+        _check_coordinates(model, data.obs, z)
+        _check_coordinates(model, data.next_obs, z_next)
+        for a, gram in enumerate(grams):
+            rows = z[data.actions == a]
+            if not np.allclose(rows.T @ rows, gram, rtol=1e-6, atol=1e-6):
+                raise ValueError("the Gram matrices are not those of the coordinates")
         model.data, model.z, model.z_next, model.grams = data, z.copy(), z_next.copy(), grams.copy()
 
     def plan_to_arrays(self, plan: ContinuousPlans) -> Arrays:
@@ -202,7 +245,7 @@ class ContinuousMatrixRL(Algorithm):
         """Return the plan that `plan_to_arrays` wrote."""
         task, model = self.task, self.models[0]
         state_map = make_state_map(task.n_coordinates, self.settings, self.seeds[0])
-        state_map.restore(_of_map(arrays))
+        _restore_map(state_map, _of_map(arrays))
         scale = copy(model.scale)
         scale.restore(arrays["seen"])
         m, horizon = state_map.size, task.horizon
@@ -213,8 +256,19 @@ class ContinuousMatrixRL(Algorithm):
             "width_matrix": (task.n_actions, m, m),
             "seen": (task.n_coordinates,),
         }
+        if {name for name in arrays if not name.startswith("map_")} != set(shapes):
+            raise InvalidInput(f"the arrays of a plan must be {sorted(shapes)} and those of the map")
         if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name, shape in shapes.items()):
             raise InvalidInput("the plan does not fit the problem")
+        widths = arrays["width_matrix"]
+        fits = (
+            bool((arrays["spread"] >= 0.0).all() and (arrays["seen"] >= 0.0).all())
+            and bool((arrays["seen"] <= model.scale.seen).all())
+            and np.allclose(widths, widths.transpose(0, 2, 1), rtol=1e-6, atol=1e-9)
+            and (m == 0 or np.linalg.eigvalsh(widths).min() >= -1e-6 / self.settings.ridge)
+        )
+        if not fits:
+            raise InvalidInput("the plan has ranges or widths that no data lead to")
         plan = ContinuousPlan(
             arrays["theta"],
             arrays["top"],
@@ -225,6 +279,26 @@ class ContinuousMatrixRL(Algorithm):
             Coordinates(scale, state_map),
         )
         return ContinuousPlans([plan])
+
+
+def _of_replica(arrays: Mapping[str, NDArray[Any]], b: int) -> Arrays:
+    return {name.removeprefix(f"{b}_"): array for name, array in arrays.items() if name.startswith(f"{b}_")}
+
+
+def _restore_map(state_map: StateMap, arrays: Arrays) -> None:
+    """Restore a map from its own arrays and no others."""
+    state_map.restore(arrays)
+    if set(arrays) != set(state_map.arrays()):
+        raise InvalidInput(f"the arrays of the map must be {sorted(state_map.arrays())}; got {sorted(arrays)}")
+
+
+def _check_coordinates(model: ContinuousModel, obs: FloatArray, z: FloatArray) -> None:
+    """Refuse coordinates that are not those of the observations."""
+    coordinates = model.coordinates()
+    for first in range(0, len(obs), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        if not np.allclose(coordinates.describe(obs[part])[0], z[part], atol=1e-6):
+            raise ValueError("the coordinates are not those of the steps (a transformer needs a fixed random_state)")
 
 
 def _of_map(arrays: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -18,7 +18,7 @@ def make_state_map(n_coordinates: int, settings: ContinuousSettings, seed: int) 
 
     Args:
         n_coordinates: Length p of an observation.
-        settings: Of the agent.
+        settings: Settings of the agent.
         seed: Seed of random features.
     """
     kernel, transformer = settings.kernel, settings.transformer

@@ -32,7 +32,7 @@ def _preset(name: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class ContinuousSettings(Settings):
-    """How KernelMatrixRL represents vectors and explores; the defaults are the same for every task."""
+    """Settings of KernelMatrixRL on vectors; the defaults are the same for every task."""
 
     preset: str = setting("practical", "Only practical: nothing is proven for vectors as states.", _preset)
     length_scale: float = setting(

@@ -13,12 +13,22 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.possible import (
+    Shapes,
+    check_range,
+    check_regression,
+    check_steps,
+    check_whole,
+    design_shapes,
+    impossible,
+    largest_norm_sq,
+    plan_shapes,
+)
 from matrixrl.checks import fail
-from matrixrl.core import Belief, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
+from matrixrl.core import Belief, Clock, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
-from matrixrl.errors import InvalidInput
-from matrixrl.features import FunctionPhi, OneHotPhi, OneHotPsi
+from matrixrl.features import OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
@@ -26,9 +36,11 @@ from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Step
 
 __all__ = ["UCMatrixRL", "Visits"]
 
+_WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
+
 
 class Visits(NamedTuple):
-    """What B replicas with one-hot features have learned, as the arrays themselves: changing them is learning.
+    """Data of B replicas with one-hot features. They are the arrays of the algorithm itself: changing them is learning.
 
     Attributes:
         counts: (B, P) visits of each pair.
@@ -56,7 +68,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
-    data_names = (*MatrixRLLearner.data_names, "feature_moment")
+    data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -86,6 +98,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.revision = 0
         """Raised whenever what was learned changes."""
         self._compiled: bool | None = None
+        self.reward_alarm: BoolArray = np.zeros(self.n_replicas, dtype=np.bool_)
+        """(B,) whether observed rewards have refuted that they are linear in φ; it is never taken back."""
         self.forget()
 
     def forget(self) -> None:
@@ -94,6 +108,9 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.design = phi.design(self.n_replicas, self.ridge)
         self.cross_moment = np.zeros((self.n_replicas, phi.d, psi.d_psi))
         self.reward_moment = np.zeros((self.n_replicas, phi.d))
+        watched = phi.n_states * phi.n_actions if self._confidence.watches_rewards else 0
+        self.pair_visits = np.zeros((self.n_replicas, watched))
+        self.pair_rewards = np.zeros((self.n_replicas, watched))
         self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
 
@@ -136,7 +153,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return bounds on next values and rewards of all pairs.
 
         Args:
-            level: Which radius.
+            level: Choice of the radius.
             core: M_n, if it is at hand.
         """
         return self._confidence.believe(
@@ -153,14 +170,17 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Return the plan to play now: a new one where it is due, the last one elsewhere."""
         due = self.due()
         if due.any():
-            fresh = self._new_plan(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
+            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
             else:
                 self.kept = fresh
             self.n_plans = self.n_plans + due
-        kept: Plan = self.kept
-        return kept
+        return self._alarmed(self.kept, self.reward_alarm)
+
+    def _alarmed(self, plan: Plan, alarm: BoolArray) -> Plan:
+        """Return a plan that also counts the alarm on rewards, as one pair."""
+        return replace(plan, empty=plan.empty + alarm) if alarm.any() else plan
 
     def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
         """Return the replicas that draw a ranking, and the rankings of the others."""
@@ -168,13 +188,19 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     def make_plan(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties broken at random (Algorithm 1, line 6)."""
-        return self._new_plan(random_rankings(self.streams["ties"], self.task.n_actions))
+        rankings = random_rankings(self.streams["ties"], self.task.n_actions)
+        return self._alarmed(self.plan_with(rankings), self.reward_alarm)
 
     def advice(self) -> Plan:
         """Return the optimistic plan for the data at hand, ties to the lowest action."""
-        return self._new_plan(lowest_first(self.task.n_actions, self.n_replicas))
+        return self.plan_with(lowest_first(self.task.n_actions, self.n_replicas))
 
-    def _new_plan(self, rankings: FloatArray) -> Plan:
+    def plan_with(self, rankings: FloatArray) -> Plan:
+        """Return the optimistic plan for the data at hand; every plan of this class is made here.
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
         core = self.core_matrix()
         preference = None if self.settings.ties == "random" else self._preference(core)
         return self._optimistic_plan(self.belief(core=core), rankings, preference=preference)
@@ -206,7 +232,14 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         belief = self.belief("proven")
         best = self._optimistic_plan(belief, lowest_first(self.task.n_actions, self.n_replicas))
         lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
-        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), belief.empty)
+        empty = belief.empty + (self.reward_alarm | self._rewards_misfit(self.clock))
+        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), empty)
+
+    def _rewards_misfit(self, clock: Clock) -> BoolArray:
+        """Return whether the rewards of the data at hand refute that they are linear in φ: (B,)."""
+        if not self._confidence.watches_rewards:
+            return np.zeros(self.n_replicas, dtype=np.bool_)
+        return self._confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, clock)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
@@ -219,7 +252,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     @property
     def compiled(self) -> bool | None:
-        """What was requested of compiled loops."""
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
         return self._compiled
 
     def compiles(self, n_episodes: int = 0) -> bool:
@@ -265,10 +298,24 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.design.update(pairs, weights)
         phi.accumulate(self.cross_moment, self.features.psi, pairs, steps.next_states, weights)
         if not self.settings.known_reward:
-            phi.accumulate_rewards(self.reward_moment, pairs, self.to_unit(steps.rewards) * weights)
+            paid = self.to_unit(steps.rewards) * weights
+            phi.accumulate_rewards(self.reward_moment, pairs, paid)
+            if self._confidence.watches_rewards:
+                self._watch_rewards(pairs, weights, paid)
         if self._may_widen:
             phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
+
+    def _watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
+        """Add visits and rewards of pairs; compare them with φ after 1, 2, 3, 4, 6, 8, 12, … episodes.
+
+        The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
+        """
+        np.add.at(self.pair_visits, (self._replica[:, None], pairs), weights)
+        np.add.at(self.pair_rewards, (self._replica[:, None], pairs), paid)
+        played = self.episode + 1
+        if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
+            self.reward_alarm = self.reward_alarm | self._rewards_misfit(self.clock)
 
     def learned(self) -> Arrays:
         """Return the moments, the design and, with rare switching, the plan that is being played."""
@@ -277,6 +324,8 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             "reward_moment": self.reward_moment,
             **self.design.arrays(),
         }
+        if self._confidence.watches_rewards:
+            arrays |= {name: getattr(self, name) for name in _WATCHED}
         if self._may_widen:
             arrays["feature_moment"] = self.feature_moment
         if self.settings.switch_growth > 0.0:
@@ -294,13 +343,58 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
         super().check_learned(arrays, episode)
-        phi, psi = self.features.phi, self.features.psi
-        if isinstance(phi, FunctionPhi):
-            return
-        steps = episode * self.task.horizon
-        largest = steps * np.sqrt(phi.max_norm_sq * psi.norms_sq().max())
-        if np.abs(arrays["cross_moment"]).max() > largest * (1 + 1e-9) + 1e-9:
-            raise InvalidInput(f"cross_moment is larger than {steps} steps can make it")
+        phi, psi, steps = self.features.phi, self.features.psi, episode * self.task.horizon
+        targets = {"cross_moment": largest_norm_sq(psi), "reward_moment": 1.0}
+        check_regression(phi, self.ridge, arrays, targets, steps)
+        if self.settings.known_reward and arrays["reward_moment"].any():
+            impossible("reward_moment", "must be zero where rewards are known")
+        if isinstance(phi, OneHotPhi):
+            self._check_visits(arrays, episode)
+        if self.settings.switch_growth > 0.0:
+            check_range("kept_values", arrays["kept_values"], 0.0, float(self.task.horizon))
+        if self._confidence.watches_rewards:
+            visits, paid = arrays["pair_visits"], arrays["pair_rewards"]
+            check_whole("pair_visits", visits)
+            if (visits < 0).any() or (visits.sum(axis=1) > steps).any():
+                impossible("pair_visits", f"must be counts of at most {steps} steps")
+            check_range("pair_rewards", paid, 0.0, visits)
+
+    def _check_visits(self, arrays: Arrays, episode: int) -> None:
+        counts = arrays["counts"]
+        if self.settings.doubling != "restart":  # which forgets visits
+            check_steps("counts", counts.sum(axis=1), episode, self.task.horizon)
+        check_range("reward_moment", arrays["reward_moment"], 0.0, counts)
+        if isinstance(self.features.psi, OneHotPsi):
+            check_whole("cross_moment", arrays["cross_moment"])
+            if not np.array_equal(arrays["cross_moment"].sum(axis=2), counts):
+                impossible("cross_moment", "must sum to the counts")
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
+        """Return the shapes of the moments, the design and, with rare switching, the plan that is being played."""
+        if problem.features is None or self.settings.columns is not None:
+            return None
+        phi, psi, task = problem.features.phi, problem.features.psi, problem.finite_task
+        shapes: Shapes = {
+            "cross_moment": (n_replicas, phi.d, psi.d_psi),
+            "reward_moment": (n_replicas, phi.d),
+            **design_shapes(phi, n_replicas),
+        }
+        if problem.reward_outside == "widen" and not self.settings.known_reward:
+            shapes["feature_moment"] = (n_replicas, phi.d)
+        if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
+            n_pairs = task.n_states * task.n_actions
+            shapes |= dict(zip(_WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
+        if self.settings.switch_growth > 0.0:
+            shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
+            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
+        return shapes
+
+    def n_steps(self) -> FloatArray | None:
+        """Return the number of visits, (B,), for one-hot features whose data were not forgotten."""
+        if not isinstance(self.design, DiagonalPairs) or self.settings.doubling == "restart":
+            return None
+        total: FloatArray = self.design.counts.sum(axis=1)
+        return total
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
@@ -308,6 +402,9 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
         self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
+        if self._confidence.watches_rewards:
+            for name in _WATCHED:
+                setattr(self, name, own[name])
         self.revision += 1
         if self.settings.switch_growth > 0.0 and (own["kept_logdet"] >= 0.0).all():
             kept = {name: own[f"kept_{name}"] for name in ("policy", "values", "empty")}

@@ -12,6 +12,8 @@ from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock, Confidence
+from matrixrl.core.bounds import a_priori_bound
+from matrixrl.core.embedding import refuted_assumption
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
@@ -53,6 +55,7 @@ class MatrixRLLearner(Algorithm):
         self.kept: Any = None
         """The plan that is being played."""
         self._kept_logdet: FloatArray = np.full(self.n_replicas, -np.inf)
+        self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose det A_n grew by 1 + κ since their last plan: (B,).
@@ -99,7 +102,55 @@ class MatrixRLLearner(Algorithm):
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         claim = self.confidence.guarantee
-        return self._restart_words or claim if claim is True else claim
+        return self.refutation() or True if claim is True else claim
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
+        rewards = (
+            "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+            if self.confidence.watches_rewards
+            else ""
+        )
+        return (
+            f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
+            "left out for what was observed in it"
+        )
+
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false where P and R are known, in words; None if they hold or are not known.
+
+        Only what is claimed depends on it; what is learned does not.
+        """
+        if self._refutation is None:
+            mdp, features = self.problem.mdp, self.problem.features
+            if mdp is None or features is None:
+                self._refutation = (None,)
+            else:
+                reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
+        return self._refutation[0]
+
+    def alarm_words(self, first_alarm: str) -> str:
+        """Return why nothing is proven after a misspecification alarm."""
+        what = "P or the rewards" if self.confidence.watches_rewards else "P"
+        return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
+
+    def regret_bound(self, n_episodes: int) -> float | None:
+        """Return a number that the regret of N episodes exceeds with probability at most 2δ, known before any data.
+
+        The radii may fail with probability δ, and as much is allowed for chance along the played steps
+        (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
+        """
+        if self.guarantee is not True or self.settings.doubling == "restart":
+            return None
+        return a_priori_bound(
+            self.confidence,
+            n_episodes=n_episodes,
+            switch_growth=self.settings.switch_growth,
+            path_delta=self.delta,
+        )
 
     @property
     def is_own(self) -> bool:
@@ -115,12 +166,7 @@ class MatrixRLLearner(Algorithm):
         """True if a certificate holds with probability 1 − δ at all times, else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
-        if self._restart_words:
-            return self._restart_words
         if alarmed:
-            return "misspecification alarm: the features cannot represent P (or a δ event)"
-        return self.confidence.certificate_guarantee
-
-    @property
-    def _restart_words(self) -> str | None:
-        return "restarts forget data: each epoch has its own δ" if self.settings.doubling == "restart" else None
+            return MatrixRLLearner.alarm_words(self, "misspecification alarm")
+        claim = self.confidence.certificate_guarantee
+        return self.refutation() or True if claim is True else claim

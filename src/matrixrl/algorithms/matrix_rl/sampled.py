@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
-from matrixrl.algorithms.matrix_rl.sampled_plan import Constants, PlanData, SampledPlan, sampled_psi
+from matrixrl.algorithms.matrix_rl.sampled_plan import PLAN_NAMES, Constants, PlanData, SampledPlan, sampled_psi
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.matrix_rl.state_oracle import Start, make_oracle
+from matrixrl.algorithms.possible import check_regression, impossible, largest_norm_sq
 from matrixrl.checks import fail
 from matrixrl.core import Confidence
 from matrixrl.core.columns import Columns
@@ -20,6 +22,7 @@ from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix
+from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
@@ -49,6 +52,7 @@ class SampledMatrixRL(MatrixRLLearner):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties", "sampling")
     data_names = ("designs", "cross_moment", "reward_moment")
+    may_be_infinite = ("kept_logdet",)
 
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""
@@ -67,7 +71,9 @@ class SampledMatrixRL(MatrixRLLearner):
 
     def _measure(self, columns: Columns, psi: TablePsi) -> Constants:
         """Return the constants of the features at a replica's first sample: exact if it is every state."""
-        phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2))
+        given = self.problem.features
+        left_out = None if given is None else given.phi.left_out
+        phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
         confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon)
         feature_block = np.empty(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
@@ -127,6 +133,13 @@ class SampledMatrixRL(MatrixRLLearner):
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""
         return super().certificate_guarantee(alarmed) if self.is_exact else self._estimated
+
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false, or not checked: the alarm does not watch rewards with columns."""
+        words = super().refutation()
+        if words is None and self.confidence.watches_rewards and self.problem.mdp is None:
+            return "proven only if learned rewards are linear in phi, which is not watched with columns"
+        return words
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after an alarm: 1 − φᵀM_n u has the sampling error of u."""
@@ -259,30 +272,60 @@ class SampledMatrixRL(MatrixRLLearner):
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned."""
-        del episode
-        own = self.learned()
+        own, names = self.learned(), set(self._names("kept_logdet" in arrays))
+        if set(arrays) != names:
+            raise InvalidInput(f"the arrays must be {sorted(names)}; got {sorted(arrays)}")
         for name in _LEARNED:
             array = arrays[name]
             if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
                 raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
+        self._check_moments(arrays, np.array([constants.ridge for constants in self._constants]), episode)
         for b in range(self.n_replicas):
-            self._check_design(arrays["design"][b], b)
             self._check_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"])
         if "kept_logdet" in arrays:
-            if arrays["kept_logdet"].shape != (self.n_replicas,):
+            kept = arrays["kept_logdet"]
+            if kept.shape != (self.n_replicas,) or kept.dtype != np.float64 or (kept == np.inf).any():
                 raise InvalidInput("kept_logdet must be one number for each replica")
             for b in range(self.n_replicas):
-                self._check_plan(_unprefixed(arrays, f"kept_{b}_"), b)
+                self._check_plan(_unprefixed(arrays, f"kept_{b}_"), b, episode)
 
-    def _check_design(self, matrix: FloatArray, b: int) -> None:
-        ridge = self._constants[b].ridge
-        if not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < ridge * (1.0 - 1e-6):
-            raise InvalidInput("design must be symmetric, with no eigenvalue below the ridge")
+    def _names(self, has_kept: bool) -> list[str]:
+        """Return the names of what `learned` returns."""
+        names = list(_LEARNED)
+        for b in range(self.n_replicas):
+            names += [f"columns_{b}", f"column_weights_{b}"]
+            names += [f"kept_{b}_{name}" for name in PLAN_NAMES] if has_kept else []
+        return [*names, "kept_logdet"] if has_kept else names
+
+    def _check_moments(self, arrays: Mapping[str, NDArray[Any]], ridge: FloatArray, episode: int) -> None:
+        """Refuse designs and moments that so many episodes cannot have."""
+        features = self.problem.features
+        largest = np.inf if features is None else largest_norm_sq(features.psi)
+        targets = {"cross_moment": largest, "reward_moment": 1.0}
+        check_regression(
+            None if features is None else features.phi, ridge, arrays, targets, episode * self.oracle.horizon
+        )
+        if self.settings.known_reward and arrays["reward_moment"].any():
+            impossible("reward_moment", "must be zero where rewards are known")
+
+    @staticmethod
+    def check_saved_sizes(settings: MatrixRLSettings, problem: Problem, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse features and columns that the arrays of a file do not prove, before they are drawn."""
+        d, d_psi = problem.dimensions
+        for name, shape in {"design": (1, d, d), "cross_moment": (1, d, d_psi), "reward_moment": (1, d)}.items():
+            if arrays[name].shape != shape:
+                impossible(name, f"must have shape {shape}; got {arrays[name].shape}")
+        n_saved, wanted = len(arrays["columns_0"]), settings.columns or 0
+        drawn = wanted if problem.kind == "functional" else min(wanted, problem.finite_task.n_states)
+        if drawn > 10 * n_saved + 1000:  # fewer are saved where the end state was drawn several times
+            impossible("columns", f"must be about as many as the settings say, {wanted}; got {n_saved}")
 
     def _check_columns(self, states: NDArray[Any], weights: FloatArray) -> None:
         own = self._columns[0].states
         if states.ndim != own.ndim or states.shape[1:] != own.shape[1:] or states.dtype != own.dtype:
             raise InvalidInput("the columns are not states of this problem")
+        if len(states) > max(len(column.states) for column in self._columns) + (self.settings.columns or 0) + 1:
+            raise InvalidInput("the columns are more than the settings say")
         if weights.shape != states.shape[:1] or weights.dtype != np.float64 or not (weights > 0).all():
             raise InvalidInput("the columns and their weights do not belong together")
         count, end = self.oracle.n_states, self.oracle.end
@@ -291,18 +334,28 @@ class SampledMatrixRL(MatrixRLLearner):
         if end is not None and not np.array_equal(states[0], end):
             raise InvalidInput("the end state must be the first column")
 
-    def _check_plan(self, arrays: Mapping[str, NDArray[Any]], b: int) -> None:
+    def _check_plan(self, arrays: Mapping[str, NDArray[Any]], b: int, episode: int) -> None:
         shapes = {
             "design": (1, self.oracle.d, self.oracle.d),
             "cross_moment": (1, self.oracle.d, self.oracle.d_psi),
             "reward_moment": (1, self.oracle.d),
             "rankings": (1, self.oracle.n_actions),
         }
-        fits = all(arrays[name].shape == shape and arrays[name].dtype == np.float64 for name, shape in shapes.items())
+        fits = set(arrays) == set(PLAN_NAMES) and all(
+            arrays[name].shape == shape and arrays[name].dtype == np.float64 for name, shape in shapes.items()
+        )
         clock = arrays["clock"]
-        if not fits or clock.shape != (2,) or clock.dtype != np.int64 or clock[0] < 1 or clock[1] < 0:
+        if (
+            not fits
+            or clock.shape != (3,)
+            or clock.dtype != np.int64
+            or not 1 <= clock[0] <= episode + 1
+            or (clock[1:] < 0).any()
+        ):
             raise InvalidInput("the plan does not fit the problem")
-        self._check_design(arrays["design"][0], b)
+        if not np.array_equal(np.sort(arrays["rankings"][0]), np.arange(self.oracle.n_actions) / self.oracle.n_actions):
+            raise InvalidInput("rankings must rank the actions")
+        self._check_moments(arrays, np.array([self._constants[b].ridge]), episode)
         self._check_columns(arrays["columns"], arrays["column_weights"])
 
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -337,7 +390,7 @@ class SampledMatrixRL(MatrixRLLearner):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
         """Make the plan again that `plan_to_arrays` wrote."""
-        self._check_plan(arrays, 0)
+        self._check_plan(arrays, 0, self.episode)
         return SampledPlans([self._loaded_plan(arrays, 0)])
 
 

@@ -19,7 +19,10 @@ from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix, QueriedPairs
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Constants", "PlanData", "SampledPlan", "sampled_psi"]
+__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "sampled_psi"]
+
+PLAN_NAMES = ("design", "cross_moment", "reward_moment", "clock", "rankings", "columns", "column_weights")
+"""Names of the arrays from which a plan is made again."""
 
 _CHUNK = 1 << 13  # states that are evaluated together when a table is wanted
 
@@ -37,7 +40,7 @@ def sampled_psi(oracle: StateOracle, columns: Columns, *, pseudo: bool) -> Table
 
 @dataclass(frozen=True)
 class Constants:
-    """What does not change during the life of one replica.
+    """Constants of one replica.
 
     Attributes:
         oracle: Features, rewards and samples of states.
@@ -57,13 +60,13 @@ class Constants:
 
 @dataclass(frozen=True)
 class PlanData:
-    """What one replica knew when it planned. A plan is a function of it, so saving it saves the plan.
+    """Data of one replica when it planned. A plan is a function of them, so saving them saves the plan.
 
     Attributes:
         design: (1, d, d) A_n.
         cross_moment: (1, d, d_psi) Σ φψᵀ.
         reward_moment: (1, d) Σ φr.
-        clock: n and N.
+        clock: n, N and the run.
         rankings: (1, A) ranking of the actions that breaks ties.
         columns: The sampled states.
         psi: ψ at them; it follows from the columns and is not saved.
@@ -83,7 +86,7 @@ class PlanData:
             "design": self.design,
             "cross_moment": self.cross_moment,
             "reward_moment": self.reward_moment,
-            "clock": np.array([self.clock.episode, self.clock.n_episodes or 0], dtype=np.int64),
+            "clock": np.array([self.clock.episode, self.clock.n_episodes or 0, self.clock.run], dtype=np.int64),
             "rankings": self.rankings,
             "columns": self.columns.states,
             "column_weights": self.columns.weights,
@@ -92,12 +95,12 @@ class PlanData:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], columns: Columns, psi: TablePsi) -> PlanData:
         """Return the data that `arrays` wrote."""
-        episode, planned = (int(n) for n in arrays["clock"])
+        episode, planned, run = (int(n) for n in arrays["clock"])
         return cls(
             design=arrays["design"],
             cross_moment=arrays["cross_moment"],
             reward_moment=arrays["reward_moment"],
-            clock=Clock(episode, planned or None),
+            clock=Clock(episode, planned or None, run),
             rankings=arrays["rankings"],
             columns=columns,
             psi=psi,
@@ -108,9 +111,9 @@ class SampledPlan:
     """Optimistic backward induction on sampled columns: O(m A d H) for any number of states.
 
     Args:
-        constants: Of the replica.
+        constants: Constants of the replica.
         data: What is known.
-        level: Which radius.
+        level: Choice of the radius.
     """
 
     def __init__(self, constants: Constants, data: PlanData, *, level: Level = "agent") -> None:

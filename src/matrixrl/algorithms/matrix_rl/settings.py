@@ -47,7 +47,7 @@ _positive = real(open_ends=True)
 
 @dataclass(frozen=True)
 class MatrixRLSettings(Settings):
-    """How MatrixRL explores."""
+    """Settings of MatrixRL: set, radius, exploration, rewards, ties and the times of planning."""
 
     preset: str = setting(
         "guaranteed", "Start from guaranteed (exploration 1, every proof holds) or practical (tuned).", one_of(PRESETS)

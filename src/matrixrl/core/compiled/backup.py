@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.core.compiled.greedy import choose
 from matrixrl.core.compiled.jit import compiled, summed
 
 __all__ = ["fill_plan", "split_all"]
@@ -130,7 +131,7 @@ def fill_plan(
     low, high = np.empty(n_replicas), np.empty(n_replicas)
     mean, q = np.empty(n_states), np.empty(n_states)
     best, score = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
-    chosen = np.empty((n_replicas, n_states))  # actions as floats: all lanes of one width
+    chosen = np.empty((n_replicas, n_states))
     for h in range(horizon - 1, -1, -1):
         for b in range(n_replicas):
             following = values[b, h + 1]
@@ -187,11 +188,7 @@ def fill_plan(
                 if len(preference) > 0:
                     for s in range(n_states):
                         q[s] += preference_weight * preference[b, h, first + s]
-                tie = ties[b, a]
-                for s in range(n_states):
-                    x = q[s] + tie
-                    chosen[b, s] = a if x > score[b, s] else chosen[b, s]
-                    score[b, s] = max(score[b, s], x)
+                choose(a, q, ties[b, a], score[b], chosen[b])
         for b in range(n_replicas):
             for s in range(n_states):
                 values[b, h, s] = best[b, s] if is_normalised else min(max(best[b, s], 0.0), float(horizon))

@@ -15,6 +15,7 @@ from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
 __all__ = [
+    "OPERATOR_BALL",
     "CompiledForm",
     "ConfidenceSet",
     "Reach",
@@ -29,6 +30,10 @@ __all__ = [
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
 TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
 
+OPERATOR_BALL = "‖A_n^{1/2}(M* − M_n)‖ <= √β"
+"""Event of docs/proofs.md, section 3, in the operator norm: every set of the library relies on it and on no other."""
+
+_BOUND = ("split", "reach", "factor")
 _PROOF_DEPENDS_ON = ("split", "reach", "members", "factor", "is_normalised", "shares", "bind", "context")
 
 
@@ -114,14 +119,12 @@ class ConfidenceSet(ABC):
         summary: One-line description for the command line.
         is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
         guarantee: True if the bound holds for M* whenever the radius is valid, else the reason why it may not hold.
-        shares: Number of parts that δ is divided into.
     """
 
     name: ClassVar[str] = "own set"
     summary: ClassVar[str] = ""
     is_normalised: ClassVar[bool] = False
     guarantee: ClassVar[Literal[True] | str] = "the confidence set declares no proof"
-    shares: ClassVar[int] = 1
 
     _context: SetContext | None = None
 
@@ -129,6 +132,8 @@ class ConfidenceSet(ABC):
         super().__init_subclass__(**kwargs)
         if not inherits_claim(cls, "guarantee", _PROOF_DEPENDS_ON):
             cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
+        if not inherits_claim(cls, "surplus", _PROOF_DEPENDS_ON):
+            cls.surplus = ConfidenceSet.surplus  # type: ignore[method-assign]
 
     @property
     def context(self) -> SetContext:
@@ -144,9 +149,22 @@ class ConfidenceSet(ABC):
         return bound
 
     @property
+    def surplus(self) -> float | None:
+        """Factor k with U − φᵀM*v ≤ k √β w for all V in [0, H] if M* is in the set; None if none is declared.
+
+        U is the upper bound on φᵀMv. The explicit regret bound is proportional to k (docs/proofs.md, section 7).
+        """
+        return None
+
+    @property
     @abstractmethod
     def members(self) -> tuple[SingleSet, ...]:
         """Sets whose tightest bound is used: the set itself, or the members of an intersection."""
+
+    @property
+    def shares(self) -> int:
+        """Number of parts that δ is divided into: the number of different events that the members rely on."""
+        return len({member.event or type(member) for member in self.members})
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
@@ -170,10 +188,13 @@ class SingleSet(ConfidenceSet):
             then uses NumPy. A subclass that overrides `split` does not inherit it.
         reach_is_local: Whether, with one-hot features, `reach` of a pair depends on its own visits only, so that
             compiled episodes may tabulate it. A subclass that overrides `reach` does not inherit it.
+        event: Event on which the bound holds. Members of an intersection that rely on one event hold together, so they
+            share its part of δ. Empty for an event of its own; a subclass that overrides the bound does not inherit it.
     """
 
     compiled_form: ClassVar[CompiledForm | None] = None
     reach_is_local: ClassVar[bool] = False
+    event: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -181,6 +202,8 @@ class SingleSet(ConfidenceSet):
             cls.compiled_form = None
         if not inherits_claim(cls, "reach_is_local", ["reach"]):
             cls.reach_is_local = False
+        if not inherits_claim(cls, "event", _BOUND):
+            cls.event = ""
 
     @property
     def members(self) -> tuple[SingleSet, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from matrixrl.checks import fail
 from matrixrl.core.sets.base import (
     ALONG_U,
     LARGEST,
     MIDDLE,
+    OPERATOR_BALL,
     CompiledForm,
     ConfidenceSet,
     Reach,
@@ -45,6 +47,7 @@ class NormalisedBall(SingleSet):
     guarantee = True
     compiled_form = CompiledForm(centre=ALONG_U)
     reach_is_local = True
+    event = OPERATOR_BALL
 
     def reach(
         self,
@@ -74,6 +77,11 @@ class NormalisedBall(SingleSet):
         """Return whether the Frobenius norm is at most √β; the constraint depends only on M and is not checked."""
         return frobenius_norms(error) <= radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 C_ψ H, as of the ball without the constraint: ‖v⊥‖₂ ≤ ‖v‖₂ ≤ C_ψ H."""
+        return 2.0 * self.context.c_psi * self.context.horizon
+
 
 class NormalisedColumnBall(ColumnBall):
     r"""The column ball for centred values: \(\phi^\top M_n v + c\epsilon + \sqrt{d'\beta} w \|v - cu\|_\infty\).
@@ -87,6 +95,7 @@ class NormalisedColumnBall(ColumnBall):
     is_normalised = True
     guarantee = True
     compiled_form = CompiledForm(centre=MIDDLE, norm=LARGEST)
+    event = OPERATOR_BALL
 
     def split(self, v: FloatArray) -> Split:
         """Return (c, v − cu, ‖v − cu‖_∞)."""
@@ -94,18 +103,38 @@ class NormalisedColumnBall(ColumnBall):
         direction = v - centre[:, None] * self.context.total
         return Split(centre, direction, np.abs(direction).max(axis=1))
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 √d' C_ψ H, as of the column ball: the smallest ‖v − cu‖_∞ is at most ‖v‖_∞ (c = 0)."""
+        return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
+
 
 class Intersection(ConfidenceSet):
-    """Intersection of the normalised ball and the normalised column ball, each at δ/2; the tighter bound is used."""
+    """Intersection of several sets: the tightest of their bounds is used.
+
+    By default it is that of the normalised ball and the normalised column ball. Both hold on one event, so neither
+    costs a share of δ; and the bound of the normalised ball is never larger than that of the column ball at the same
+    radius (docs/proofs.md, section 5), so this intersection equals `NormalisedBall`. It is kept to show that, and for
+    sets of your own: δ is divided between the events of the members.
+
+    Args:
+        members: Sets to intersect, at least one; each must be normalised.
+
+    >>> Intersection().shares
+    1
+    """
 
     name = "intersection"
-    summary = "not in the paper: normalised and normalised-column at δ/2 each, the tighter bound"
+    summary = "not in the paper: the tighter bound of normalised and normalised-column, which is always normalised"
     is_normalised = True
     guarantee = True
-    shares = 2
 
-    def __init__(self) -> None:
-        self._members: tuple[SingleSet, ...] = (NormalisedBall(), NormalisedColumnBall())
+    def __init__(self, *members: SingleSet) -> None:
+        self._members: tuple[SingleSet, ...] = members or (NormalisedBall(), NormalisedColumnBall())
+        for member in self._members:
+            if not isinstance(member, SingleSet) or not member.is_normalised:
+                shown = getattr(member, "name", repr(member))
+                fail("members", "must be normalised sets", shown, "Such as NormalisedBall().")
 
     def bind(self, context: SetContext) -> Intersection:
         """Return a copy of the set that is bound, with its members, to a problem."""
@@ -115,13 +144,19 @@ class Intersection(ConfidenceSet):
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
-        """The two members of the intersection."""
+        """The members of the intersection."""
         return self._members
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Return whether M is inside both members."""
-        first, second = (member.contains(error, radius) for member in self._members)
-        return first & second
+        """Return whether M is inside all members."""
+        inside: BoolArray = np.logical_and.reduce([member.contains(error, radius) for member in self._members])
+        return inside
+
+    @property
+    def surplus(self) -> float | None:
+        """Smallest factor of the members: the tighter bound is used."""
+        factors = [member.surplus for member in self._members]
+        return min((factor for factor in factors if factor is not None), default=None)
 
 
 def chebyshev_centre(v: FloatArray, u: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 from matrixrl.core.sets.base import (
     CONSTANT,
     LARGEST,
+    OPERATOR_BALL,
     CompiledForm,
     Reach,
     SingleSet,
@@ -34,6 +35,7 @@ class FrobeniusBall(SingleSet):
     guarantee = True
     compiled_form = CompiledForm()
     reach_is_local = True
+    event = OPERATOR_BALL
 
     def reach(
         self,
@@ -53,6 +55,11 @@ class FrobeniusBall(SingleSet):
         """Return whether the Frobenius norm is at most √β."""
         return frobenius_norms(error) <= radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 C_ψ H: both M* and the maximiser are within √β w ‖v‖₂ of φᵀM_n v, and ‖v‖₂ ≤ C_ψ H."""
+        return 2.0 * self.context.c_psi * self.context.horizon
+
 
 class FrobeniusClosedForm(FrobeniusBall):
     """The closed form YW19 (8): bonus 2 C_ψ H √β · w, with the factor H of its proof (E2), at the queried pair (E4)."""
@@ -61,16 +68,24 @@ class FrobeniusClosedForm(FrobeniusBall):
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
     guarantee = True
     compiled_form = CompiledForm(norm=CONSTANT)
+    event = OPERATOR_BALL
 
     def split(self, v: FloatArray) -> Split:
         """Return (0, v, 2 C_ψ H)."""
         return Split(np.zeros(len(v)), v, np.full(len(v), 2.0 * self.context.c_psi * self.context.horizon))
 
+    @property
+    def surplus(self) -> float:
+        """Factor 3 C_ψ H: the bonus 2 C_ψ H √β w, and C_ψ H √β w between φᵀM_n v and φᵀM*v."""
+        return 3.0 * self.context.c_psi * self.context.horizon
+
 
 class ColumnBall(SingleSet):
     r"""The ball of YW19 (5) with column norms (E1), maximised exactly (docs/proofs.md, section 5).
 
-    The maximum is \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\), with d' = d_psi.
+    The maximum is \(\phi^\top M_n v + \sqrt{d'\beta} w \|v\|_\infty\), with d' = d_psi. As a bound on
+    \(\phi^\top M^* v\) it holds wherever the operator norm of A_n^{1/2}(M* − M_n) is at most √β; M* itself is then
+    inside the ball only if the Frobenius norm is at most √β as well.
     """
 
     name = "column"
@@ -78,10 +93,11 @@ class ColumnBall(SingleSet):
     guarantee = True
     compiled_form = CompiledForm(norm=LARGEST)
     reach_is_local = True
+    event = OPERATOR_BALL
 
     @property
     def factor(self) -> float:
-        """Factor √d' of the radius: the sum of the column norms is at most √d' times the Frobenius norm."""
+        """Factor √d' of the radius: ‖φᵀ(M* − M_n)‖₁ is at most √d' times its 2-norm."""
         return math.sqrt(self.context.d_psi)
 
     def reach(
@@ -102,6 +118,11 @@ class ColumnBall(SingleSet):
         """Return whether the sum of the column norms is at most √(d'β)."""
         return column_sums(error) <= self.factor * radius
 
+    @property
+    def surplus(self) -> float:
+        """Factor 2 √d' C_ψ H, with C_ψ of Assumption 2: ‖v‖_∞ ≤ C_ψ H."""
+        return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
+
 
 class ColumnClosedForm(ColumnBall):
     """The closed form YW19 (7): bonus 2 C_ψ H √(max(d, d')β) · w, at the queried pair (E4).
@@ -113,6 +134,7 @@ class ColumnClosedForm(ColumnBall):
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
     guarantee = True
     compiled_form = CompiledForm(norm=CONSTANT)
+    event = OPERATOR_BALL
 
     @property
     def factor(self) -> float:
@@ -123,6 +145,11 @@ class ColumnClosedForm(ColumnBall):
         """Return (0, v, 2 C_ψ H)."""
         scale = 2.0 * self.context.c_psi_max_norm * self.context.horizon
         return Split(np.zeros(len(v)), v, np.full(len(v), scale))
+
+    @property
+    def surplus(self) -> float:
+        """Factor 3 √max(d, d') C_ψ H, with C_ψ of Assumption 2: the bonus has 2 of the 3 parts."""
+        return 3.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
 class PrintedColumnBall(SingleSet):

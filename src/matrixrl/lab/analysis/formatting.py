@@ -8,7 +8,7 @@ from functools import partial
 
 from matrixrl.lab.analysis.statistics import Interval
 
-__all__ = ["amount", "decimals", "hundredths", "interval_parts", "interval_text"]
+__all__ = ["amount", "decimals", "hundredths", "interval_parts", "interval_text", "rounded"]
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -28,6 +28,18 @@ def amount(value: float | None, digits: int = 3) -> str:
         mantissa, power = text.split("e")
         text = f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
     return text.replace("-", "−")
+
+
+def rounded(value: float) -> str:
+    """Return a large number with two significant digits and a power of ten, smaller ones in full.
+
+    >>> rounded(71_234.0), rounded(2.345e11)
+    ('71,234', '2.3·10¹¹')
+    """
+    if abs(value) < 1e6:
+        return f"{value:,.0f}"
+    mantissa, power = f"{value:.1e}".split("e")
+    return f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
 
 
 def decimals(value: float, digits: int = 2) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from matrixrl.lab.analysis.bounds import RegretBounds
 from matrixrl.lab.analysis.statistics import (
     Curve,
     Interval,
@@ -52,12 +53,12 @@ class AgentSummary:
         seconds_per_1000: Seconds per 1,000 episodes of one seed, measured as its share of a batch.
         kept_megabytes: Megabytes that one seed stores between episodes.
         optimistic_share: Share of episodes in which the planned value was at least V*(s0); None if V* is unknown.
-        gap: Mean gap of the final certificates; None without certificates.
+        gap: Mean gap of the final certificates, each of which holds with probability 1 − δ; None without certificates.
         certified: Curves of the lower and the upper bound of the certificates, or None.
         truths_inside: Number of seeds of which all certificates held: V*(s0) was at most the upper bound and the value
             of the played policy at least the lower bound; 0 without certificates.
         plans: Number of plans of a seed, mean over the finished seeds; NaN if none is finished.
-        bounds: Lists `episode`, `theorem_2` and `explicit` of the bounds on regret, or None.
+        bounds: Bounds on regret, or None for agents that have none.
     """
 
     cell: int
@@ -82,7 +83,7 @@ class AgentSummary:
     certified: tuple[Curve, Curve] | None = None
     truths_inside: int = 0
     plans: float = math.nan
-    bounds: dict[str, list[float]] | None = None
+    bounds: RegretBounds | None = None
 
     @property
     def seeds(self) -> int:
@@ -205,7 +206,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         certified=_certified(store, number, seeds, picked, at),
         truths_inside=_truths_inside(store, number, seeds, value - series, value),
         plans=float(np.mean(plans)) if plans else math.nan,
-        bounds=facts.get("bounds"),
+        bounds=RegretBounds.of(facts),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
-from matrixrl.core.bounds import a_priori_bound, theorem_2_bound
+from matrixrl.core.bounds import first_informative, theorem_2_bound
 from matrixrl.lab.spec import Cell
 from matrixrl.records import FloatArray
 from matrixrl.simulate.resume import restore_simulation, save_simulation
@@ -133,16 +133,22 @@ def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
     return facts
 
 
-def _bounds(simulation: Simulation) -> dict[str, list[float]] | None:
-    """Return the bounds of Theorem 2 (c = 1) and of its explicit form at some N; None for other algorithms."""
+def _bounds(simulation: Simulation) -> dict[str, Any] | None:
+    """Return the bounds of Theorem 2 (c = 1) and of its explicit form at some N; None for other algorithms.
+
+    The explicit bound is None where nothing is proven. `informative_from` is the smallest N at which it is below NH.
+    """
     algorithm = simulation.algorithm
     if not isinstance(algorithm, MatrixRLLearner) or algorithm.settings.columns is not None:
         return None
     task = simulation.problem.finite_task
-    k, horizon, unit, delta = algorithm.confidence.regularity, task.horizon, task.unit, algorithm.delta
+    k, horizon, unit = algorithm.confidence.regularity, task.horizon, task.unit
     grid = np.unique(np.geomspace(1, simulation.total, min(simulation.total, _BOUND_POINTS)).astype(int)).tolist()
+    explicit = [value for value in map(algorithm.regret_bound, grid) if value is not None]
     return {
         "episode": [float(n) for n in grid],
         "theorem_2": [unit * theorem_2_bound(k, horizon=horizon, n_episodes=n) for n in grid],
-        "explicit": [unit * a_priori_bound(k, horizon=horizon, n_episodes=n, delta=delta) for n in grid],
+        "explicit": None if len(explicit) < len(grid) else [unit * value for value in explicit],
+        "largest": [unit * n * horizon for n in grid],
+        "informative_from": first_informative(algorithm.regret_bound, horizon),
     }

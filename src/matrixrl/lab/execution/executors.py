@@ -14,8 +14,9 @@ from typing import Any, Protocol, get_args
 
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
-from matrixrl.interrupts import ignoring_interrupts
+from matrixrl.interrupts import starting_processes, uninterrupted
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
+from matrixrl.lab.execution.workers import start_worker
 from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
 
@@ -110,8 +111,11 @@ class ProcessExecutor:
         self._make: Callable[[], Any] = lambda: pool.get_reusable_executor(
             max_workers=self.slots,
             timeout=60,
+            initializer=start_worker,
+            initargs=(os.getpid(),),
             env=dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
         )
+        self._pool: Any = None
         self._play = play
         self._waiting: deque[Order] = deque()
         self._suspects: deque[Order] = deque()
@@ -133,8 +137,9 @@ class ProcessExecutor:
             self._launch(self._waiting.popleft())
 
     def _launch(self, order: Order) -> None:
-        with ignoring_interrupts():  # workers inherit this: on Ctrl-C the main process stops them
-            self._in_progress[self._make().submit(self._play, order)] = order
+        with starting_processes():
+            self._pool = self._make()
+            self._in_progress[self._pool.submit(self._play, order)] = order
 
     def collect(self) -> list[Answer]:
         """Wait a moment and return the finished orders."""
@@ -163,8 +168,11 @@ class ProcessExecutor:
         return []
 
     def close(self) -> None:
-        """Stop the workers."""
-        self._make().shutdown(wait=True, kill_workers=True)
+        """Stop the workers, if any were started; a second Ctrl-C waits until they have ended."""
+        with uninterrupted():
+            if self._pool is not None:
+                self._pool.shutdown(wait=True, kill_workers=True)
+                self._pool = None
 
 
 class RayExecutor:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from matrixrl.lab.execution.campaign import Campaign
+from matrixrl.printable import literal
 
 __all__ = ["CampaignProgress"]
 
@@ -38,7 +39,7 @@ class CampaignProgress:
             transient=True,
             refresh_per_second=4,
         )
-        self._task = self._progress.add_task(label, total=None, note="")
+        self._task = self._progress.add_task(literal(label), total=None, note="")
 
     def __enter__(self) -> Self:
         self._progress.start()

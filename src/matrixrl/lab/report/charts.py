@@ -117,17 +117,22 @@ def _bounds(agents: list[AgentSummary]) -> list[tuple[str, str, list[float], lis
 
     Agents without a guarantee are left out, because the bound need not hold for them.
     """
-    found: dict[tuple[str, tuple[float, ...]], tuple[list[float], list[str]]] = {}
+    found: dict[tuple[str, str, tuple[float, ...]], tuple[list[float], list[str]]] = {}
     for agent in agents:
-        if agent.bounds is None or agent.guarantee is not True:
+        bounds = agent.bounds
+        if bounds is None or agent.guarantee is not True:
             continue
-        for kind in ("explicit", "theorem_2"):
-            key = (kind, tuple(agent.bounds[kind]))
-            found.setdefault(key, (agent.bounds["episode"], []))[1].append(agent.id)
-    names = {"explicit": "explicit bound", "theorem_2": "Theorem 2 with c = 1"}
+        drawn = [("theorem_2", "Theorem 2 with c = 1", bounds.theorem_2)]
+        if bounds.explicit is not None:
+            says_less = bool((bounds.explicit >= bounds.largest).any())
+            name = f"explicit bound\n{bounds.extent}" if says_less else "explicit bound"
+            drawn.insert(0, ("explicit", name, bounds.explicit))
+        for kind, name, values in drawn:
+            key = (kind, name, tuple(values.tolist()))
+            found.setdefault(key, (bounds.episode.tolist(), []))[1].append(agent.id)
     return [
-        (kind, f"{names[kind]}\n{_short_list(ids)}", episode, list(values))
-        for (kind, values), (episode, ids) in found.items()
+        (kind, f"{name}\n{_short_list(ids)}", episode, list(values))
+        for (kind, name, values), (episode, ids) in found.items()
     ]
 
 

@@ -29,7 +29,8 @@ _CHART_TEXTS = {
     "certificates": (
         "Certificates",
         "Bounds that each agent computes after every episode: the value of its policy is at least the lower edge, and "
-        "the value of every policy is at most the upper edge. The line is the true optimal value, V*.",
+        "the value of every policy is at most the upper edge, both with probability 1 − δ for each seed. Edges are "
+        "means over seeds. The line is the true optimal value, V*.",
     ),
 }
 
@@ -147,8 +148,9 @@ def agent_settings(environments: list[EnvSummary]) -> list[dict[str, Any]]:
 def how_to_repeat(store: Store) -> dict[str, str | None]:
     """Return the spec, its file name and the command that repeats the experiment."""
     name = store.experiment.name
-    file, *options = (store.command or f"{name}.toml").split()
-    command = shlex.join(["matrixrl", "compare", file, *options, "--out", name])
+    file, *options = store.command.split() or [f"{name}.toml"]
+    trust = ["--trust-code"] if store.experiment.imports_code else []
+    command = shlex.join(["matrixrl", "compare", file, *options, *trust, "--out", name])
     return {"file": file, "command": command, "spec": store.source}
 
 

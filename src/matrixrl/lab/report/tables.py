@@ -113,7 +113,7 @@ def _columns(env: EnvSummary) -> list[_Column]:
         _number_column("seconds per 1,000 episodes", lambda a: a.seconds_per_1000),
         _number_column("MB kept", lambda a: a.kept_megabytes),
         _number_column("optimistic episodes", lambda a: a.optimistic_share, percent=True),
-        _number_column("certificate gap", lambda a: a.gap),
+        _number_column("certificate gap, mean", lambda a: a.gap),
     ]
     return required + [c for c in optional if any(c.number(agent) is not None for agent in env.agents)]
 

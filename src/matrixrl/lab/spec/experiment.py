@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
-from matrixrl.lab.spec.models import Entry, ExecutorName
+from matrixrl.lab.spec.models import LARGEST_CELLS, LARGEST_RUNS, Entry, ExecutorName
 from matrixrl.problems import Problem
 from matrixrl.references import is_reference
 from matrixrl.settings import Settings
@@ -102,6 +103,11 @@ class Experiment:
         text = json.dumps(counted, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
+    @property
+    def imports_code(self) -> bool:
+        """Whether a cell refers to code of a user, which is imported only with permission."""
+        return any(cell.references for cell in self.cells)
+
     def to_json(self) -> str:
         """Return the experiment as JSON."""
         return json.dumps(asdict(self), allow_nan=False)
@@ -128,6 +134,7 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     'river-swim'
     """
     spec = file.spec
+    _refuse_too_many(file)
     envs = list(_variants(file, "env", spec.env))
     agents = list(_variants(file, "agent", spec.agent))
     problems = [_checked_env(file, index, name, settings, trust_code) for index, _, name, settings in envs]
@@ -162,6 +169,37 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
         cells=cells,
         executor=spec.executor,
     )
+
+
+def _refuse_too_many(file: SpecFile) -> None:
+    """Raise if a spec has more cells or runs than a store can hold, before any of them is made."""
+    spec = file.spec
+    counts = {
+        kind: [math.prod(len(values) for values in entry.sweep.values()) for entry in entries]
+        for kind, entries in (("env", spec.env), ("agent", spec.agent))
+    }
+    envs, agents = sum(counts["env"]), sum(counts["agent"])
+    cells, seeds = envs * agents, len(spec.seed_list)
+    kind = "env" if envs >= agents else "agent"
+    most = counts[kind].index(max(counts[kind]))
+    path = (kind, most, "sweep") if getattr(spec, kind)[most].sweep else (kind,)
+    words = f"{_count(envs)} environments × {_count(agents)} agents are {_count(cells)} cells"
+    if cells > LARGEST_CELLS:
+        file.fail(path, f"{words}, more than the limit of {LARGEST_CELLS:,}. Sweep fewer values, or divide the spec.")
+    if cells * seeds > LARGEST_RUNS:
+        runs = (
+            f"{words}, and {_count(cells * seeds)} runs with {seeds:,} seeds, more than the limit of {LARGEST_RUNS:,}"
+        )
+        file.fail(path, f"{runs}. Use fewer seeds, or divide the spec.")
+
+
+def _count(number: int) -> str:
+    """Return a number with commas, or its order if it is too long to read.
+
+    >>> _count(2_430_000), _count(300**20)
+    ('2,430,000', 'about 10^49')
+    """
+    return f"{number:,}" if number < 10**18 else f"about 10^{int(math.log10(number))}"
 
 
 def _variants(file: SpecFile, kind: str, entries: list[Entry]) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
@@ -214,10 +252,20 @@ def _resolved(
     features = problem.features
     if features is None or features.phi.n_states * features.phi.n_actions * features.phi.d <= _SMALL:
         unstarted.start(problem, [0])
-    own = algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
     references = {key: value for key, value in settings.items() if is_reference(value)}
+    own = {} if _has_own_constructor(unstarted) else _settings_of(algorithm)
     # Arguments of a user's own constructor are kept as given, and so are references: a worker imports them again.
     return {**settings, **own, **references}, algorithm.certifies
+
+
+def _settings_of(algorithm: Algorithm) -> dict[str, Any]:
+    return algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {}
+
+
+def _has_own_constructor(unstarted: Startable) -> bool:
+    """Return whether a user's class has its own constructor, which need not accept the settings of its base class."""
+    owner = next(kind for kind in type(unstarted).__mro__ if "__init__" in vars(kind))
+    return owner.__module__.partition(".")[0] != "matrixrl"
 
 
 def _key_of_error(kind: str, index: int, entry: Entry, message: str) -> tuple[str | int, ...]:

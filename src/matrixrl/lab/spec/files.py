@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from matrixrl.lab.spec.models import Spec
 __all__ = ["SpecFile", "read_spec"]
 
 _LARGEST_FILE = 1 << 20
+_LONGEST_KEY = 32  # parts of a dotted key; the parser of TOML takes quadratic time in them
+_PARTS = re.compile(r"""[\w"'-]+|\.|[^\w\s."'-]+""")
 _SUFFIXES = (".toml", ".yaml", ".yml")
 
 
@@ -88,7 +91,7 @@ def _load(given: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str, 
     if isinstance(given, Mapping):
         try:
             text = json.dumps(given, indent=1, allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise SpecError(f"spec must contain plain numbers and text only ({error})") from error
         return "spec", text, json.loads(text), {}
     path = Path(given)
@@ -113,21 +116,50 @@ def _text(path: Path) -> str:
 
 
 def _parse_toml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
+    _refuse_long_keys(source, text)
     try:
         return tomllib.loads(text), toml_lines(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise SpecError(f"{source} is not valid TOML: {error}") from error
+
+
+def _refuse_long_keys(source: str, text: str) -> None:
+    """Raise if a line has a key of very many parts, a.b.c…, before a parser sees it."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        parts, joined = 0, True
+        for found in _PARTS.finditer(line):
+            if found[0] == ".":
+                joined = True
+            else:
+                parts, joined = parts + 1 if joined else 1, False
+            if parts > _LONGEST_KEY:
+                raise SpecError(
+                    f"{source}:{number} has a key of more than {_LONGEST_KEY} parts; a spec needs 3 at most"
+                )
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Loader of YAML without aliases: a few of them in each other stand for more entries than memory can hold."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            problem = f"the alias *{event.anchor} is not allowed in a spec; write the value out"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
 
 
 def _parse_yaml(source: str, text: str) -> tuple[Any, dict[KeyPath, int]]:
     try:
-        lines, twice = yaml_lines(yaml.compose(text, Loader=yaml.SafeLoader))
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+        loader = _PlainLoader(text)
+        root = loader.get_single_node()
+        lines, twice = yaml_lines(root)
+        data = None if root is None else loader.construct_document(root)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # the first covers no bad dates
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f":{mark.line + 1}"
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise SpecError(f"{source}{where} is not valid YAML: {problem}") from error
+        problem = getattr(error, "problem", None) or (str(error) if isinstance(error, ValueError) else "")
+        raise SpecError(f"{source}{where} is not valid YAML: {problem or 'it cannot be parsed'}") from error
     if twice:
         path, line = twice[0]
         raise SpecError(f"{source}:{line}: {_dotted(path)} appears twice. Keep one of them.")
@@ -139,7 +171,10 @@ def _from_pydantic(source: str, lines: dict[KeyPath, int], error: ValidationErro
     # A misspelt key is reported before the key that is missing because of it.
     first = sorted(error.errors(), key=lambda e: e["type"] == "missing")[0]
     path = tuple(first["loc"])
-    received = repr(first.get("input"))
+    try:
+        received = repr(first.get("input"))
+    except RecursionError:  # lists in lists, deeper than Python can show
+        received = f"a deeply nested {type(first['input']).__name__}"
     short = received if len(received) <= 60 else received[:57] + "…"
     words = {
         "extra_forbidden": "is not a key of a spec",

@@ -11,9 +11,7 @@ __all__ = ["KeyPath", "line_of", "toml_lines", "yaml_lines"]
 
 KeyPath = tuple[str | int, ...]
 
-_TABLES = re.compile(r"^\s*\[\[\s*([^\]]+?)\s*\]\]")
-_TABLE = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")
-_KEY = re.compile(r"^\s*([A-Za-z0-9_\-.\"']+)\s*=")
+_KEY = re.compile(r"([A-Za-z0-9_\-.\"']+)\s*=")
 
 
 def toml_lines(text: str) -> dict[KeyPath, int]:
@@ -35,14 +33,15 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
                 path = (*path, counts[path])
         return path
 
-    for number, line in enumerate(text.splitlines(), start=1):
-        if many := _TABLES.match(line):
-            *parents, last = _parts(many[1])
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()  # every test below then takes time in proportion to the length of the line
+        if (header := _header(line, "[[", "]]")) is not None:
+            *parents, last = _parts(header)
             path = (*full(".".join(parents)), last) if parents else (last,)
             counts[path] = counts.get(path, -1) + 1
             table = (*path, counts[path])
-        elif one := _TABLE.match(line):
-            table = full(one[1])
+        elif (header := _header(line, "[", "]")) is not None:
+            table = full(header)
         elif key := _KEY.match(line):
             found.setdefault((*table, *_parts(key[1])), number)
             continue
@@ -50,6 +49,14 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
             continue
         found.setdefault(table, number)
     return found
+
+
+def _header(line: str, opening: str, closing: str) -> str | None:
+    """Return what is between the brackets of a line with a table header and no more than a comment, else None."""
+    if not line.startswith(opening):
+        return None
+    inside, bracket, rest = line.removeprefix(opening).partition(closing)
+    return inside if bracket and (not rest.strip() or rest.lstrip().startswith("#")) else None
 
 
 def _parts(dotted: str) -> list[str]:

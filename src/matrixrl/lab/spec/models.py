@@ -11,6 +11,8 @@ __all__ = ["Entry", "ExecutorName", "Spec"]
 Values = Annotated[list[Any], Field(min_length=1)]
 LARGEST_EPISODES = 10**9
 LARGEST_SEEDS = 100_000
+LARGEST_CELLS = 10_000
+LARGEST_RUNS = 1_000_000
 ExecutorName = Literal["serial", "processes", "ray"]
 """Name of the executor that plays the blocks of an experiment."""
 

@@ -12,7 +12,7 @@ from matrixrl.errors import StoreError
 from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import FILE
 
-__all__ = ["connect", "release_on_error", "store_errors"]
+__all__ = ["connect", "damaged", "release_on_error", "store_errors"]
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -34,7 +34,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         connection.execute(
             "PRAGMA synchronous = NORMAL"
         )  # a kill loses nothing; a power failure loses at most the last blocks
+    connection.execute("PRAGMA trusted_schema = OFF")  # a view or a trigger of a changed file runs no functions
     return connection
+
+
+def damaged(folder: Path, words: str) -> StoreError:
+    """Return the error of a store whose contents are not what was written."""
+    return StoreError(
+        f"{folder / FILE} is damaged: {words}. Restore it from a copy, or run the experiment again in another directory"
+    )
 
 
 @contextmanager
@@ -42,15 +50,22 @@ def store_errors(folder: Path) -> Iterator[None]:
     """Raise errors of SQLite and of the operating system as a `StoreError` that names the directory."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         words = str(error)
         if "full" in words:
-            words = "the disk is full; nothing of this block was stored and all earlier ones are intact"
-        elif "not a database" in words or "malformed" in words or "no such" in words:
-            words = f"{FILE} is damaged or not a store of matrixrl ({words})"
-        elif "readonly" in words or "unable to open" in words:
-            words = f"it cannot be written or opened ({words})"
-        raise StoreError(f"{folder}: {words}") from error
+            raise StoreError(
+                f"{folder}: the disk is full; nothing of this block was stored and all earlier ones are intact"
+            ) from error
+        if "readonly" in words or "unable to open" in words or "disk I/O" in words:
+            raise StoreError(f"{folder}: it cannot be written or opened ({words})") from error
+        if "locked" in words:
+            raise StoreError(f"{folder}: another process keeps {FILE} locked; try again later") from error
+        raise StoreError(
+            f"{folder}: {FILE} is damaged or not a store of matrixrl ({words}). Restore it from a copy, or run the "
+            "experiment again in another directory"
+        ) from error
+    except MemoryError as error:
+        raise damaged(folder, "one of its values does not fit in memory") from error
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}") from error
 

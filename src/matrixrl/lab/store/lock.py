@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
+import sys
 from pathlib import Path
 
 from matrixrl.errors import StoreError
 from matrixrl.lab.store.schema import LOCK
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["WriterLock"]
 
@@ -14,8 +20,9 @@ __all__ = ["WriterLock"]
 class WriterLock:
     """Exclusive permission to write to a store, until `release` or the end of the process.
 
-    The lock is an exclusive transaction on an empty SQLite file in the same directory. It works on every operating
-    system, and nothing has to be removed after a kill.
+    There are two locks. One is an exclusive transaction on an empty SQLite file in the directory, which works on every
+    operating system, but the file can be deleted on POSIX systems. There the directory itself is locked as well, which
+    nobody can delete without deleting the store.
 
     Args:
         folder: Directory of the store.
@@ -25,17 +32,46 @@ class WriterLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / LOCK
+        self._folder = _locked_folder(folder)
         try:
-            self._connection = sqlite3.connect(path, timeout=0.0, isolation_level=None)
+            self._connection = sqlite3.connect(folder / LOCK, timeout=0.0, isolation_level=None)
             self._connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
+            self._unlock_folder()
             if "locked" in str(error):
-                raise StoreError(
-                    f"{folder} is being written by another process; wait for it, or follow it: matrixrl watch {folder}"
-                ) from error
+                raise _in_use(folder) from error
             raise StoreError(f"cannot write to {folder}: {error}") from error
 
     def release(self) -> None:
         """Release the lock."""
         self._connection.close()
+        self._unlock_folder()
+
+    def _unlock_folder(self) -> None:
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
+
+
+def _locked_folder(folder: Path) -> int | None:
+    """Return a descriptor of the directory that holds a lock; None if the file system has no locks of directories."""
+    if sys.platform == "win32":  # a file in use cannot be deleted
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise _in_use(folder) from error
+        return None  # some network file systems lock files only
+    return descriptor
+
+
+def _in_use(folder: Path) -> StoreError:
+    return StoreError(
+        f"{folder} is being written by another process; wait for it, or follow it: matrixrl watch {folder}"
+    )

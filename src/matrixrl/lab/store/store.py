@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shlex
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,9 +19,11 @@ import numpy as np
 
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.spec import Experiment
-from matrixrl.lab.store.connection import connect, release_on_error, store_errors
+from matrixrl.lab.store.connection import connect, damaged, release_on_error, store_errors
+from matrixrl.lab.store.database import Database
 from matrixrl.lab.store.lock import WriterLock
-from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, SCHEMA
+from matrixrl.lab.store.migration import OLDEST_FORMAT, migrate
+from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, META, SCHEMA
 from matrixrl.records import FloatArray
 
 __all__ = ["RunRow", "Store"]
@@ -28,6 +31,9 @@ __all__ = ["RunRow", "Store"]
 _PACKAGES = ("matrixrl", "numpy", "scipy", "gymnasium", "numba")
 _PAGE = 16_384  # bytes; blocks have tens of kilobytes, so large pages are faster
 _NOT_COMPARED = "seconds"  # wall time differs between equal runs
+_NEVER = 2**63 - 1  # later than every episode
+_UNPLAYED = ("pending", 0, None, None, 0, "")
+"""Status, episodes, reason, outcome, alarms and series of a run without episodes."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +62,28 @@ class RunRow:
 class Store:
     """Results of one experiment, in a directory.
 
-    Open a store with `create`, `open_to_write` or `open_to_read`, and use it as a context manager.
+    Open a store with `create`, `open_to_write` or `open_to_read`, and use it as a context manager. Every row has a
+    checksum: one that was changed after it was written raises a `StoreError` when it is read.
 
     Attributes:
         folder: Directory of the store.
         experiment: The experiment.
+        was_migrated: Whether opening the store changed its file from an earlier format to this one.
     """
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
-        self.folder = folder
-        self._db = connection
-        self._lock = lock
+    def __init__(
+        self, folder: Path, database: Database, lock: WriterLock | None, *, was_migrated: bool = False
+    ) -> None:
+        self.folder, self._db, self._lock, self.was_migrated = folder, database, lock, was_migrated
         try:
-            self.experiment = self._read_experiment()
-            runs = self._query("SELECT run, cell, seed FROM runs")
+            with database.reading():
+                self._meta = self._read_meta()
+                self.experiment = self._read_experiment()
+                self._check_cells()
+                self._runs = {(row[1], row[2]): row[0] for row in self._run_rows()}
         except BaseException:
             self.close()
             raise
-        self._runs: dict[tuple[int, int], int] = {(cell, seed): run for run, cell, seed in runs}
 
     @classmethod
     def create(cls, folder: Path, experiment: Experiment, source: str = "", command: str = "") -> Self:
@@ -88,16 +98,8 @@ class Store:
         Raises:
             StoreError: The directory holds a store already, or cannot be written.
         """
+        cls.check_free(folder, experiment)
         path = folder / FILE
-        if cls.is_there(folder):
-            if cls.is_at(folder, experiment):
-                raise StoreError(f"{folder} already holds this experiment; continue with matrixrl resume {folder}")
-            with cls.open_to_read(folder) as held:
-                other = held.experiment
-            raise StoreError(
-                f"{folder} holds another experiment ({other.name}, {other.hash}; this one is "
-                f"{experiment.hash}), and results are never mixed; choose another directory with --out"
-            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -124,15 +126,29 @@ class Store:
                 "command": command,
                 "versions": json.dumps(_versions()),
             }
-            building.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            for i, cell in enumerate(experiment.cells):
-                building.execute("INSERT INTO cells VALUES (?, ?, NULL)", (i, cell.id))
-                rows = [(i, seed) for seed in experiment.seeds]
-                building.executemany("INSERT INTO runs (cell, seed, status) VALUES (?, ?, 'pending')", rows)
+            new = Database(folder, building, is_writer=True)
+            new.put("meta", meta.items())
+            new.put("cells", ((i, cell.id, None) for i, cell in enumerate(experiment.cells)))
+            pairs = ((i, seed) for i in range(len(experiment.cells)) for seed in experiment.seeds)
+            new.put("runs", ((run, *pair, *_UNPLAYED) for run, pair in enumerate(pairs, start=1)))
             building.execute("COMMIT")
             building.close()
             fresh.rename(path)
-            return cls(folder, connect(path), lock)
+            return cls(folder, Database(folder, connect(path), is_writer=True), lock)
+
+    @classmethod
+    def check_free(cls, folder: Path, experiment: Experiment) -> None:
+        """Raise a `StoreError` if a directory holds a store already; the message says how to continue."""
+        if not cls.is_there(folder):
+            return
+        with cls.open_to_read(folder) as held:
+            other = held.experiment
+            if other.hash == experiment.hash:
+                raise StoreError(f"{folder} already holds this experiment; continue with {held.resume_command}")
+        raise StoreError(
+            f"{folder} holds another experiment ({other.name}, {other.hash}; this one is "
+            f"{experiment.hash}), and results are never mixed; choose another directory with --out"
+        )
 
     @staticmethod
     def is_there(folder: Path) -> bool:
@@ -149,18 +165,27 @@ class Store:
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Self:
-        """Open the store of a directory for writing; only one process can."""
+        """Open the store of a directory for writing; only one process can. An earlier format is migrated."""
         _must_exist(folder)
         lock = WriterLock(folder)
         with store_errors(folder), release_on_error(lock):
-            return cls(folder, connect(folder / FILE), lock)
+            database, is_old = _opened(folder, is_writer=True)
+            return cls(folder, database, lock, was_migrated=is_old)
 
     @classmethod
     def open_to_read(cls, folder: Path) -> Self:
-        """Open the store of a directory for reading, which is possible while another process writes."""
+        """Open the store of a directory for reading, which is possible while another process writes.
+
+        A store of an earlier format is migrated first, which needs the permission to write.
+        """
         _must_exist(folder)
         with store_errors(folder):
-            return cls(folder, connect(folder / FILE, read_only=True), None)
+            database, is_old = _opened(folder, is_writer=False)
+            if is_old:
+                database.close()
+                cls.open_to_write(folder).close()
+                database, _ = _opened(folder, is_writer=False)
+            return cls(folder, database, None, was_migrated=is_old)
 
     def __enter__(self) -> Self:
         return self
@@ -181,6 +206,12 @@ class Store:
         """File of the store."""
         return self.folder / FILE
 
+    @property
+    def resume_command(self) -> str:
+        """Command that continues the experiment."""
+        trust = ["--trust-code"] if self.experiment.imports_code else []
+        return shlex.join(["matrixrl", "resume", str(self.folder), *trust])
+
     def changed_versions(self) -> dict[str, tuple[str, str]]:
         """Return the packages whose version changed since the store was created, with the old and the new version."""
         now = _versions()
@@ -189,32 +220,29 @@ class Store:
     @property
     def versions(self) -> dict[str, str]:
         """Versions of Python and of packages when the store was created."""
-        found: dict[str, str] = json.loads(self._meta("versions"))
-        return found
+        return self._parsed(self._meta["versions"], "the versions")
 
     @property
     def source(self) -> str:
         """Text of the spec."""
-        return self._meta("source")
+        return self._meta["source"]
 
     @property
     def command(self) -> str:
         """Arguments of ``matrixrl compare`` that run the spec again."""
-        return self._meta("command")
+        return self._meta["command"]
 
     def runs(self) -> list[RunRow]:
         """Return all runs, ordered by cell and seed."""
-        rows = self._query(
-            "SELECT cell, seed, status, episodes, reason, "
-            "(SELECT coalesce(sum(count), 0) FROM alarms WHERE alarms.run = runs.run), outcome "
-            "FROM runs ORDER BY cell, run"
-        )
-        return [RunRow(c, s, t, n, why, k, json.loads(end) if end else {}) for c, s, t, n, why, k, end in rows]
+        return [
+            RunRow(cell, seed, status, episodes, reason, alarms, self._parsed(end or "{}", "the outcome of a run"))
+            for _, cell, seed, status, episodes, reason, end, alarms, _ in self._run_rows()
+        ]
 
     def facts(self, cell: int) -> dict[str, Any]:
         """Return properties of a cell (horizon, sizes, V*, guarantee); {} before its first block is stored."""
-        (text,) = self._query("SELECT facts FROM cells WHERE cell = ?", (cell,))[0]
-        return {} if text is None else dict(json.loads(text))
+        [(_, _, text)] = self._db.select("cells", "WHERE cell = ?", (cell,)) or [(cell, "", None)]
+        return self._parsed(text or "{}", "the facts of a cell")
 
     def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
         """Return a series of a cell.
@@ -227,39 +255,48 @@ class Store:
         Returns:
             Array of shape (K, n), where n is the number of episodes that all K seeds have; n is 0 if the series is not
             stored.
+
+        Raises:
+            StoreError: An episode is missing, or a block does not have its checksum.
         """
         if series not in COLUMNS:
             raise InvalidInput(f"series must be one of {', '.join(COLUMNS)}; got {series!r}. Pick one of those names.")
         chosen = self.experiment.seeds if seeds is None else seeds
-        counts = [self._count(self._runs[cell, seed], series) for seed in chosen]
-        found: FloatArray = np.empty((len(chosen), min(counts)))
-        for row, seed in zip(found, chosen, strict=True):
-            self._fill(row, self._runs[cell, seed], series)
+        with self.reading():
+            rows = [self._run_row(cell, seed) for seed in chosen]
+            counts = [row[4] if series in row[8].split() else 0 for row in rows]
+            found: FloatArray = np.empty((len(chosen), min(counts)))
+            for target, row, count in zip(found, rows, counts, strict=True):
+                for _, _, first, n, data in self._blocks(row[0], series, count, before=len(target)):
+                    target[first : first + n] = np.frombuffer(data, dtype="<f8")[: len(target) - first]
         return found
 
-    def _count(self, run: int, series: str) -> int:
-        """Return the number of episodes of a run that have a series; only the index is read."""
-        text = "SELECT first + count FROM blocks WHERE run = ? AND series = ? ORDER BY first DESC LIMIT 1"
-        rows = self._query(text, (run, series))
-        return int(rows[0][0]) if rows else 0
+    def _blocks(self, run: int, series: str, episodes: int, *, before: int) -> list[tuple[Any, ...]]:
+        """Return the blocks of a series that begin before an episode, after a check that no episode is missing.
 
-    def _fill(self, row: FloatArray, run: int, series: str) -> None:
-        """Copy the first episodes of a series into `row`."""
-        text = "SELECT first, data FROM blocks WHERE run = ? AND series = ? AND first < ? ORDER BY first"
-        filled = 0
-        for first, data in self._query(text, (run, series, len(row))):
-            if first != filled:
-                break
-            block = np.frombuffer(data, dtype="<f8")[: len(row) - first]
-            row[first : first + len(block)] = block
-            filled = first + len(block)
-        if filled != len(row):
-            raise StoreError(f"{self.path} is damaged: {series} has a gap after episode {filled}")
+        Args:
+            run: Number of the run.
+            series: Name of the series.
+            episodes: Number of episodes of the series.
+            before: First episode that is not needed; if it is `episodes`, later blocks must not exist.
+        """
+        last = before if before < episodes else _NEVER
+        rows = self._db.select(
+            "blocks", "WHERE run = ? AND series = ? AND first < ? ORDER BY first", (run, series, last)
+        )
+        end = 0
+        for found, name, first, count, data in rows:
+            if (found, name, first) != (run, series, end) or len(data) != 8 * count or count < 1:
+                raise damaged(self.folder, f"{series} has a gap after episode {end}")
+            end = first + count
+        if end < before or end > episodes:
+            raise damaged(self.folder, f"{series} has {end} episodes, but its run has {episodes}")
+        return rows
 
     def state(self, cell: int, first_seed: int) -> tuple[int, bytes] | None:
         """Return the number of episodes of a task and the state of its simulation, or None if none is stored."""
-        rows = self._query("SELECT episodes, data FROM states WHERE cell = ? AND first_seed = ?", (cell, first_seed))
-        return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
+        rows = self._db.select("states", "WHERE cell = ? AND first_seed = ?", (cell, first_seed))
+        return (rows[0][2], rows[0][3]) if rows else None
 
     def write_block(
         self,
@@ -273,7 +310,7 @@ class Store:
         facts: Mapping[str, Any] | None = None,
         outcomes: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Write a block in one transaction; writing the same block twice has no further effect.
+        """Write a block in one transaction; a block that is stored already is left as it is.
 
         Args:
             cell: Index of the cell.
@@ -284,114 +321,137 @@ class Store:
             alarms: For each seed, the number of episodes with a misspecification alarm; zero by default.
             facts: Properties of the cell, with its first block.
             outcomes: Final certificate and number of plans of each seed, with its last block.
+
+        Raises:
+            StoreError: The block does not begin where its runs end, or it cannot be written.
         """
         count = next(iter(columns.values())).shape[1]
         after = first + count
         status = "done" if after >= self.experiment.episodes else "running"
-        with self._transaction():
-            for k, seed in enumerate(seeds):
-                run = self._runs[cell, seed]
-                rows = [(run, name, first, count, _bytes(values[k])) for name, values in columns.items()]
-                self._db.executemany("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?)", rows)
-                if alarms and alarms[k]:
-                    self._db.execute("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (run, first, alarms[k]))
+        with self._db.writing():
+            rows = [self._run_row(cell, seed) for seed in seeds]
+            if all(row[4] >= after for row in rows):
+                return
+            for k, (run, _, seed, _, stored, _, _, alarmed, names) in enumerate(rows):
+                if stored != first:
+                    raise StoreError(f"{self.folder}: seed {seed} has {stored} episodes, the block begins at {first}")
+                self._db.put("blocks", [(run, name, first, count, _bytes(x[k])) for name, x in columns.items()])
                 outcome = None if outcomes is None else json.dumps(outcomes[k])
-                self._db.execute(
-                    "UPDATE runs SET episodes = ?, status = ?, reason = NULL, outcome = ? WHERE run = ?",
-                    (after, status, outcome, run),
-                )
+                total = alarmed + (alarms[k] if alarms else 0)
+                series = names if stored else " ".join(name for name in COLUMNS if name in columns)
+                self._db.put("runs", [(run, cell, seed, status, after, None, outcome, total, series)])
             self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
             if state is not None:
-                self._db.execute("INSERT INTO states VALUES (?, ?, ?, ?)", (cell, seeds[0], after, state))
+                self._db.put("states", [(cell, seeds[0], after, state)])
             if facts is not None:
-                self._db.execute("UPDATE cells SET facts = ? WHERE cell = ?", (json.dumps(facts), cell))
+                self._db.put("cells", [(cell, self.experiment.cells[cell].id, json.dumps(facts))])
 
     def restart(self, cell: int, seeds: Sequence[int]) -> None:
         """Delete the blocks of some seeds, which have to be played again because their state was not stored."""
-        with self._transaction():
+        with self._db.writing():
             for seed in seeds:
                 run = self._runs[cell, seed]
                 self._db.execute("DELETE FROM blocks WHERE run = ?", (run,))
-                self._db.execute("DELETE FROM alarms WHERE run = ?", (run,))
-                self._db.execute("UPDATE runs SET episodes = 0, status = 'pending' WHERE run = ?", (run,))
+                self._db.put("runs", [(run, cell, seed, *_UNPLAYED)])
             self._db.execute("DELETE FROM states WHERE cell = ? AND first_seed = ?", (cell, seeds[0]))
 
     def fail(self, cell: int, seeds: Sequence[int], reason: str) -> None:
         """Mark runs as failed with a reason; their blocks are kept."""
-        with self._transaction():
+        with self._db.writing():
             for seed in seeds:
-                self._db.execute(
-                    "UPDATE runs SET status = 'failed', reason = ? WHERE run = ?", (reason, self._runs[cell, seed])
-                )
+                run, _, _, _, episodes, _, *rest = self._run_row(cell, seed)
+                self._db.put("runs", [(run, cell, seed, "failed", episodes, reason, *rest)])
 
     def digest(self) -> str:
         """Return a hash of all numbers in the store except wall times."""
         total = hashlib.sha256(self.experiment.hash.encode())
-        rows = self._db.execute(
-            "SELECT cell, seed, series, first, count, data FROM runs JOIN blocks USING (run) WHERE series <> ? "
-            "ORDER BY cell, seed, series, first",
-            (_NOT_COMPARED,),
-        )
-        for *key, data in rows:
-            total.update(json.dumps(key).encode())
-            total.update(data)
-        for row in self._query("SELECT cell, seed, status, episodes, outcome FROM runs ORDER BY cell, seed"):
-            total.update(json.dumps(row).encode())
+        with self.reading():
+            rows = sorted(self._run_rows(), key=lambda row: row[1:3])
+            for run, cell, seed, _, episodes, _, _, _, names in rows:
+                for series in sorted(set(names.split()) - {_NOT_COMPARED}):
+                    for _, _, first, count, data in self._blocks(run, series, episodes, before=episodes):
+                        total.update(json.dumps([cell, seed, series, first, count]).encode())
+                        total.update(data)
+        for _, cell, seed, status, episodes, _, outcome, _, _ in rows:
+            total.update(json.dumps([cell, seed, status, episodes, outcome]).encode())
         return total.hexdigest()[:16]
 
-    def _meta(self, key: str) -> str:
-        rows = self._query("SELECT value FROM meta WHERE key = ?", (key,))
-        if not rows:
-            raise StoreError(f"{self.path} is damaged: it has no {key}")
-        return str(rows[0][0])
+    def reading(self) -> AbstractContextManager[None]:
+        """Read from one snapshot of the store inside a ``with`` statement, while another process may write."""
+        return self._db.reading()
+
+    def _run_rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of all runs, after a check that they are those of the experiment."""
+        rows = self._db.select("runs", "ORDER BY cell, run")
+        pairs = [(i, seed) for i in range(len(self.experiment.cells)) for seed in self.experiment.seeds]
+        if [row[1:3] for row in rows] != pairs:
+            raise damaged(self.folder, "its runs are not those of the experiment")
+        return rows
+
+    def _run_row(self, cell: int, seed: int) -> tuple[Any, ...]:
+        """Return the row of one run."""
+        rows = self._db.select("runs", "WHERE run = ?", (self._runs[cell, seed],))
+        if [row[1:3] for row in rows] != [(cell, seed)]:
+            raise damaged(self.folder, f"the run of seed {seed} is missing")
+        return rows[0]
+
+    def _check_cells(self) -> None:
+        rows = self._db.select("cells", "ORDER BY cell")
+        if [row[0] for row in rows] != list(range(len(self.experiment.cells))):
+            raise damaged(self.folder, "its cells are not those of the experiment")
+
+    def _read_meta(self) -> dict[str, str]:
+        found: dict[str, str] = dict(self._db.select("meta"))
+        for key in META:
+            if key not in found:
+                raise damaged(self.folder, f"it has no {key}")
+        return found
 
     def _read_experiment(self) -> Experiment:
-        found = self._meta("format")
-        if found != str(FORMAT_VERSION):
-            age = "older" if found.isdigit() and int(found) < FORMAT_VERSION else "newer"
-            remedy = "run the experiment again" if age == "older" else "upgrade"
-            raise StoreError(
-                f"{self.path} has format {found}, {age} than the {FORMAT_VERSION} that this matrixrl reads; {remedy}"
-            )
         try:
-            experiment = Experiment.from_json(self._meta("experiment"))
-            if experiment.hash != self._meta("hash"):
+            experiment = Experiment.from_json(self._meta["experiment"])
+            if experiment.hash != self._meta["hash"]:
                 raise ValueError("its spec does not have the hash that it was made with")
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self.path} is damaged: {error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise damaged(self.folder, str(error)) from error
         return experiment
 
-    def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with store_errors(self.folder):
-            return self._db.execute(text, values).fetchall()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read from one snapshot of the store inside a ``with`` statement, while another process may write."""
-        if self._db.in_transaction:
-            yield
-            return
-        with store_errors(self.folder):
-            self._db.execute("BEGIN")
+    def _parsed(self, text: str, what: str) -> dict[str, Any]:
+        """Return a JSON object of the store."""
         try:
-            yield
-        finally:
-            self._db.execute("COMMIT")
+            found = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise damaged(self.folder, f"{what} cannot be read ({error})") from error
+        if not isinstance(found, dict):
+            raise damaged(self.folder, f"{what} must be a JSON object")
+        return found
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Commit all changes of the body, or none if it raises."""
-        if self._lock is None:
-            raise StoreError(f"{self.folder} was opened to read only")
-        with store_errors(self.folder):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+
+def _opened(folder: Path, *, is_writer: bool) -> tuple[Database, bool]:
+    """Return an open store and whether its format is an earlier one, which a writer migrates."""
+    database = Database(folder, connect(folder / FILE, read_only=not is_writer), is_writer=is_writer)
+    try:
+        is_old = _format_of(database) != FORMAT_VERSION
+        if is_old and is_writer:
+            migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return database, is_old
+
+
+def _format_of(database: Database) -> int:
+    """Return the format of a store that can be read or migrated."""
+    rows = database.query("SELECT value FROM meta WHERE key = 'format'")
+    found = rows[0][0] if rows else None
+    known = range(OLDEST_FORMAT, FORMAT_VERSION + 1)
+    if found in {str(number) for number in known}:
+        return int(found)
+    if not isinstance(found, str) or not found.isdecimal() or len(found) > 9:
+        raise damaged(database.folder, f"it has format {found}")
+    age, remedy = ("older", "run the experiment again") if int(found) < OLDEST_FORMAT else ("newer", "upgrade")
+    path, number = database.folder / FILE, FORMAT_VERSION
+    raise StoreError(f"{path} has format {found}, {age} than the {number} that this matrixrl reads; {remedy}")
 
 
 def _must_exist(folder: Path) -> None:

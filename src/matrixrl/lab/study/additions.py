@@ -201,10 +201,13 @@ def _constants_specs(size: Size) -> dict[str, dict[str, Any]]:
 
 def _constants(evidence: Evidence) -> Answer:
     rows, far = [], []
+    trivial = all(a.bounds.is_trivial for _, a in evidence.agents() if a.bounds and a.bounds.explicit is not None)
     for e, a in evidence.agents():
         assert a.bounds is not None
         assert a.final is not None
-        promised = a.bounds["theorem_2"][-1]
+        promised = float(a.bounds.theorem_2[-1])
+        explicit = a.bounds.explicit
+        bound = "–" if explicit is None else "N·H" if a.bounds.is_trivial else f"{explicit[-1]:,.0f}"
         nothing = a.episodes * e.facts["optimal_value"]
         far.append(promised / max(a.final.value, 1e-9))
         rows.append(
@@ -213,14 +216,15 @@ def _constants(evidence: Evidence) -> Answer:
                 a.id,
                 interval_text(a.final, 1),
                 f"{nothing:,.0f}",
-                f"{a.bounds['explicit'][-1]:,.0f}",
+                bound,
                 f"{promised:,.3g}",
             ]
         )
     verdict = (
         f"Theorem 2's formula with c = 1 is {min(far):,.0f} to {max(far):,.0f} times the measured regret: it is a "
         "statement about rates, not a forecast. The radius of the printed proof explores without end at these N; the "
-        "guaranteed preset keeps a proof and learns; the practical one gives the proof up."
+        "guaranteed preset keeps a proof and learns; the practical one gives the proof up. The explicit bound, where "
+        f"one is proven, {'is N·H at these N: it says nothing yet' if trivial else 'is below N·H'}."
     )
     head = ["environment", "agent", "regret", "earning nothing", "explicit bound", "Theorem 2, c = 1"]
     return Answer(min(far) > 1.0, verdict, [Table(f"N = {a.episodes:,}", head, rows)])

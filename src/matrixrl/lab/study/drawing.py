@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Interval
-from matrixrl.lab.palette import COLOURS, look
+from matrixrl.lab.palette import COLOURS, REFERENCE, look
 from matrixrl.lab.plots import add_grid, draw_curve
 
 __all__ = ["bars", "curves", "points"]
@@ -21,14 +21,16 @@ def curves(axes: Any, agents: Sequence[AgentSummary], *, log: bool = True, bound
         axes: Axes of matplotlib.
         agents: Agents to draw; those without episodes are left out.
         log: Use logarithmic axes.
-        bounds: Also draw the explicit bound of each agent, dashed.
+        bounds: Also draw N·H, dotted, and the explicit bound of each agent where it is below, dashed. The legend says
+            until which N a bound is trivial.
     """
     played = [(i, agent, agent.curve) for i, agent in enumerate(agents) if agent.curve is not None]
     for i, agent, curve in played:
         draw_curve(axes, curve.episode, curve.mean, (curve.low, curve.high), look(i), label=agent.id, dashed=False)
-        if bounds and agent.bounds is not None:
-            bound = agent.bounds["episode"], agent.bounds["explicit"]
-            axes.plot(*bound, color=look(i).colour, linestyle="--", linewidth=0.9)
+        if bounds:
+            _draw_bound(axes, agent, look(i).colour)
+    if bounds:
+        _draw_most(axes, [agent for _, agent, _ in played])
     axes.set_xlabel("episodes N")
     axes.set_ylabel("cumulative regret")
     if log:
@@ -37,6 +39,22 @@ def curves(axes: Any, agents: Sequence[AgentSummary], *, log: bool = True, bound
         largest = max((float(curve.mean[-1]) for _, _, curve in played), default=1.0)
         axes.set_ylim(bottom=max(1e-2, 1e-4 * largest))
     _add_grid_and_legend(axes)
+
+
+def _draw_bound(axes: Any, agent: AgentSummary, colour: str) -> None:
+    found = agent.bounds
+    if found is None or found.explicit is None:
+        return
+    below = np.where(found.explicit < found.largest, found.explicit, np.nan)
+    label = f"explicit bound: {found.extent}"
+    axes.plot(found.episode, below, color=colour, linestyle="--", linewidth=0.9, label=label)
+
+
+def _draw_most(axes: Any, agents: Sequence[AgentSummary]) -> None:
+    found = next((agent.bounds for agent in agents if agent.bounds is not None), None)
+    if found is not None:
+        style = {"color": REFERENCE, "linestyle": ":", "linewidth": 0.9}
+        axes.plot(found.episode, found.largest, label="N·H, the most possible", **style)
 
 
 def points(

@@ -127,5 +127,7 @@ def _parts(sections: Sequence[Section]) -> list[tuple[str, list[Section]]]:
 
 
 def _summary(sections: Sequence[Section], size: str) -> str:
-    held = sum(s.answer.holds for s in sections)
-    return f"The {size} study: {held} of {len(sections)} claims are borne out."
+    held = sum(s.answer.is_borne_out for s in sections)
+    trivial = sum(not s.answer.is_tested for s in sections)
+    untested = f" {trivial} more {'is' if trivial == 1 else 'are'} trivially true at this size." if trivial else ""
+    return f"The {size} study: {held} of {len(sections)} claims are borne out.{untested}"

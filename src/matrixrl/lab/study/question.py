@@ -62,12 +62,19 @@ class Answer:
         verdict: Sentence with the numbers and their intervals.
         tables: Tables of the numbers.
         draw: Function that draws the numbers on a matplotlib figure; None if there is no figure.
+        is_tested: Whether the numbers could have contradicted the claim; they cannot if a bound is trivial.
     """
 
     holds: bool
     verdict: str
     tables: list[Table] = field(default_factory=list)
     draw: Callable[[Any], None] | None = None
+    is_tested: bool = True
+
+    @property
+    def is_borne_out(self) -> bool:
+        """Whether the claim was tested and the results agree with it."""
+        return self.holds and self.is_tested
 
 
 @dataclass(frozen=True)

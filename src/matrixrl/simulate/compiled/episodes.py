@@ -15,9 +15,19 @@ import numpy as np
 from matrixrl.core.compiled.backup import fill_plan, split_all
 from matrixrl.core.compiled.jit import compiled
 
-__all__ = ["BACKUP_DIGEST", "Bounds", "Learned", "Played", "World", "play_episodes", "refresh_all"]
+__all__ = [
+    "BACKUP_DIGEST",
+    "Bounds",
+    "Learned",
+    "Played",
+    "World",
+    "play_episodes",
+    "play_one",
+    "refresh_all",
+    "regret_of",
+]
 
-BACKUP_DIGEST = "daf8765a6ea36e0e"
+BACKUP_DIGEST = "9ec68fade25f636c"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 
@@ -61,7 +71,7 @@ class World(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How a radius turns visits into bounds, and the bounds of the visits so far.
+    """Tables that turn visits into bounds, and the bounds of the visits so far.
 
     Attributes:
         centre: (m,) centre of each member of the set, as in `core.compiled.backup.split_all`.
@@ -89,7 +99,7 @@ class Bounds(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What B replicas have seen; the successors of a pair are kept in ascending order.
+    """Data of B replicas; the successors of a pair are in ascending order.
 
     Attributes:
         ridge: λ.
@@ -243,7 +253,7 @@ def _invert(cdf: Any, uniform: float) -> int:
 
 
 @compiled
-def _play(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
+def play_one(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
     """Draw one episode: states (H + 1,) and actions (H,)."""
     horizon, n_states = policy.shape
     states[0] = _invert(world[START_CDF], uniforms[0])
@@ -254,7 +264,7 @@ def _play(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> 
 
 
 @compiled
-def _regret(world: Any, policy: Any, values: Any) -> float:
+def regret_of(world: Any, policy: Any, values: Any) -> float:
     """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is overwritten."""
     horizon, n_states = policy.shape
     for h in range(horizon - 1, -1, -1):
@@ -385,11 +395,11 @@ def play_episodes(
                 _plan(world, proven, known, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0, 0], world[START])
             if world[MEASURES]:
-                played[REGRET][b, i] = _regret(world, policy[0], values[0])
+                played[REGRET][b, i] = regret_of(world, policy[0], values[0])
             if not learns:
                 continue
             states, actions = played[STATES][b, i], played[ACTIONS][b, i]
-            _play(world, policy[0], uniforms[b, i], states, actions)
+            play_one(world, policy[0], uniforms[b, i], states, actions)
             coins = uniforms[b, i, horizon + 1 :]
             earned, length = _learn(world, agent[LEARNS_REWARD], known, b, states, actions, coins)
             played[RETURNS][b, i], played[LENGTHS][b, i] = earned, length

@@ -1,0 +1,195 @@
+"""Mutation pass over matrixrl.core: which small changes of the code does no test notice?
+
+    pip install cosmic-ray
+    python benchmarks/mutants.py --every 10 --out out/mutants.json
+
+Cosmic Ray makes the mutants: another arithmetic, comparison or Boolean operator, another number, a removed `not`, a
+loop that is left out. Left out are mutants that are the same program (in annotations), and kinds that fail at once wherever
+they are executed (bit operations and `is` on numbers, removed decorators), so that the share of killed mutants is not
+flattered. Each mutant lives in memory only, in a process of its own that has NumPy, SciPy and pytest loaded; files are
+not changed. The tests of its module run first, then further tests of the paper. Compiled loops run as plain Python.
+
+A mutant that survives is printed as a difference. It is either equivalent (the program computes the same) or a hole in
+the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import importlib.machinery
+import io
+import json
+import os
+import random
+import re
+import resource
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "src" / "matrixrl" / "core"
+LEFT_OUT = re.compile(
+    r"_(RShift|LShift|BitOr|BitAnd|BitXor|FloorDiv|Mod|Is|IsNot)$|Is_|IsNot_|RemoveDecorator|ExceptionReplacer|Invert|Variable"
+)
+LONGEST = 300  # seconds of computing for one mutant; an endless loop counts as killed
+
+PAPER = "tests/paper"
+RADII = ["supermartingale", "block_radius", "radius_theorem", "radius_self_normalised"]
+SETS = ["eq6_frobenius_ball", "eq5_column_ball", "normalised_set", "eq7_eq8_closed_forms"]
+FIRST = {
+    "backup": ["lemma_optimism", "certificates", "special_cases", "ties_by_estimate"],
+    "belief": ["normalised_set", "certificates", "lemma_optimism"],
+    "bounds": ["explicit_bound", "theorems_bounds", "eq9_kernel_form"],
+    "columns": ["large_state_sets"],
+    "confidence": ["supermartingale", "certificates", "explicit_bound"],
+    "dual": ["eq9_kernel_form"],
+    "embedding": ["theorems_bounds"],
+    "estimator": ["eq2_eq3_estimator"],
+    "radius": [*RADII, "explicit_bound"],
+    "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
+    "reward": ["unknown_rewards", "special_cases", "supermartingale"],
+    "base": [*SETS, "every_set_and_radius"],
+    "normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
+    "paper": [*SETS, "explicit_bound"],
+}
+"""Tests in tests/paper that are run first, by the name of the module."""
+THEN = ["tests/core", "tests/paper"]
+EXTRA = {"half_width_table": ["tests/simulate/test_compiled.py"], "greedy": ["tests/core/test_greedy.py"]}
+
+
+def tests_of(module: Path) -> list[list[str]]:
+    """Return the tests of a module in two stages; the second is run for mutants that survive the first."""
+    near = [f"{PAPER}/test_{name}.py" for name in FIRST.get(module.stem, [])]
+    extra = EXTRA.get(module.stem, [])
+    return [[*near, *extra] or ["tests/core"], THEN]
+
+
+def without_annotations(source: str) -> str:
+    """Return the program without annotations, which `from __future__ import annotations` never evaluates."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = ast.Constant("")
+        elif isinstance(node, ast.FunctionDef):
+            node.returns = None
+    return ast.dump(tree)
+
+
+def mutants_of(module: Path) -> list[tuple[str, str]]:
+    """Return name and source of every mutant of a module."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    source = module.read_text(encoding="utf-8")
+    original, found, seen = without_annotations(source), [], set()
+    for name in operator_names():
+        if LEFT_OUT.search(name):
+            continue
+        occurrence = 0
+        while (mutated := mutate_code(source, get_operator(name)(), occurrence)) is not None:
+            occurrence += 1
+            try:
+                program = without_annotations(mutated)
+            except SyntaxError:
+                continue
+            if program != original and program not in seen:
+                seen.add(program)
+                found.append((name.removeprefix("core/"), mutated))
+    return found
+
+
+def difference(module: Path, mutated: str) -> str:
+    """Return the lines that a mutant changes."""
+    lines = difflib.unified_diff(module.read_text(encoding="utf-8").splitlines(), mutated.splitlines(), n=0)
+    return "\n".join(line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+
+
+def is_killed(module: Path, mutated: str, tests: list[str]) -> bool:
+    """Run tests in a child process in which the module has another source."""
+    child = os.fork()
+    if child == 0:
+        status = 3
+        try:
+            status = _run(module, mutated, tests)
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 0
+
+
+def _run(module: Path, mutated: str, tests: list[str]) -> int:
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
+    original = importlib.machinery.SourceFileLoader.get_code
+
+    def get_code(loader: importlib.machinery.SourceFileLoader, name: str) -> object:
+        if Path(loader.path) == module:
+            return compile(mutated, loader.path, "exec")
+        return original(loader, name)
+
+    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    os.chdir(ROOT)
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        return int(pytest.main([*options, "--hypothesis-profile=mutants", *tests]))
+
+
+def main() -> None:
+    """Run the mutants and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=1, help="run every k-th mutant of each module")
+    parser.add_argument("--start", type=int, default=0, help="number of the first mutant that is run")
+    parser.add_argument("--module", action="append", help="name of a module of core, such as radius; all by default")
+    parser.add_argument("--near", action="store_true", help="run only the tests of the module, not all of the paper")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this time")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants.json")
+    given = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "src"))
+    _preload()
+    modules = [p for p in sorted(CORE.rglob("*.py")) if p.stem not in ("__init__", "availability", "jit")]
+    made = [(m, *mutant) for m in modules if not given.module or m.stem in given.module for mutant in mutants_of(m)]
+    chosen = made[given.start :: given.every]
+    random.Random(0).shuffle(chosen)  # a pass that is stopped early has seen all modules
+    print(f"{len(chosen)} of {len(made)} mutants of {len(modules)} modules", flush=True)
+    needed = sorted({test for module, *_ in chosen for test in tests_of(module)[0]})
+    if is_killed(CORE / "bounds.py", (CORE / "bounds.py").read_text(encoding="utf-8"), needed):
+        sys.exit("the tests fail without any mutant; nothing can be learned from mutants")
+    began, results = time.monotonic(), []
+    for number, (module, kind, mutated) in enumerate(chosen):
+        if time.monotonic() - began > 60 * given.minutes:
+            break
+        killed = any(is_killed(module, mutated, tests) for tests in tests_of(module)[: 1 if given.near else 2])
+        changed = difference(module, mutated)
+        results.append({"module": module.stem, "kind": kind, "killed": killed, "change": changed})
+        if not killed:
+            print(f"survived {number}: {module.stem}, {kind}\n{changed}", flush=True)
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
+    dead = sum(r["killed"] for r in results)
+    print(f"{dead} of {len(results)} mutants killed ({100 * dead / max(len(results), 1):.1f} %)")
+
+
+def _preload() -> None:
+    """Import what every child needs, but nothing of matrixrl."""
+    import cvxpy  # noqa: F401
+    import gymnasium  # noqa: F401
+    import hypothesis
+    import pytest  # noqa: F401
+    import sklearn.cluster
+    import sklearn.gaussian_process
+    import sklearn.kernel_approximation  # noqa: F401
+    import typer  # noqa: F401
+
+    hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The history of an agent as arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.errors import InvalidInput
+from matrixrl.problems import Problem
+from matrixrl.records import FloatArray, HistoryLog
+
+__all__ = ["history_arrays", "restore_history"]
+
+Arrays = dict[str, NDArray[Any]]
+_NAMES = ("returns", "lengths", "upper", "alarms", "regret", "certified_lower", "certified_upper")
+_SLACK = 1e-6  # rounding of sums of rewards and values, relative to the range of returns
+
+
+def history_arrays(log: HistoryLog) -> Arrays:
+    """Return every column of a history: (N,) each."""
+    return {name: np.array(getattr(log, name), dtype=np.float64) for name in _NAMES}
+
+
+def restore_history(arrays: Arrays, n_episodes: int, problem: Problem) -> HistoryLog:
+    """Return the history that `history_arrays` wrote, if episodes of the problem can have it.
+
+    Raises:
+        InvalidInput: A column is missing, has another length, or holds numbers that no episode has.
+    """
+    if set(arrays) != set(_NAMES):
+        raise InvalidInput(f"the history must have the columns {sorted(_NAMES)}")
+    for values in arrays.values():
+        if values.shape != (n_episodes,) or values.dtype != np.float64:
+            raise InvalidInput(f"the history must have {n_episodes} episodes")
+    _check(arrays, problem)
+    log = HistoryLog()
+    for name, values in arrays.items():
+        kind = {"lengths": int, "alarms": bool}.get(name, float)
+        getattr(log, name).extend(kind(value) for value in values.tolist())
+    return log
+
+
+def _check(arrays: Arrays, problem: Problem) -> None:
+    lengths, alarms, horizon = arrays["lengths"], arrays["alarms"], problem.task.horizon
+    if (lengths != np.floor(lengths)).any() or (lengths < 1).any() or (lengths > horizon).any():
+        raise InvalidInput(f"lengths must be whole numbers from 1 to {horizon}")
+    if not np.isin(alarms, (0.0, 1.0)).all():
+        raise InvalidInput("alarms must be 0 or 1")
+    low, high = problem.task.reward_range or (-np.inf, np.inf)
+    slack = _SLACK * (1.0 + horizon * (high - low))
+    if (arrays["returns"] < lengths * low - slack).any() or (arrays["returns"] > lengths * high + slack).any():
+        raise InvalidInput("returns must be sums of rewards of the declared range")
+    lower, upper = arrays["certified_lower"], arrays["certified_upper"]
+    if (np.isnan(lower) != np.isnan(upper)).any() or (lower > upper + slack).any():
+        raise InvalidInput("certificates must have a lower and an upper bound")
+    _check_values("certified_lower", lower, horizon, low, high, slack)
+    _check_values("certified_upper", upper, horizon, low, high, slack)
+    regret = arrays["regret"]
+    if (regret < -slack).any() or (regret > horizon * (high - low) + slack).any():
+        raise InvalidInput("regret must not be negative, nor larger than all rewards")
+    if np.isinf(arrays["upper"]).any():
+        raise InvalidInput("upper must be finite or NaN")
+
+
+def _check_values(name: str, values: FloatArray, horizon: int, low: float, high: float, slack: float) -> None:
+    if (values < horizon * low - slack).any() or (values > horizon * high + slack).any() or np.isinf(values).any():
+        raise InvalidInput(f"{name} must be a value of the problem")

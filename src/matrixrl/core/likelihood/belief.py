@@ -1,0 +1,106 @@
+"""Bounds on expected next values and on rewards from counts, for B replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matrixrl.core.likelihood.kl_ball import extreme_means
+from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.linalg import SeenRows
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["JointLaw", "LikelihoodBelief"]
+
+
+@dataclass(frozen=True, slots=True)
+class JointLaw:
+    """The empirical joint law of reward and next state of each group, where rewards are learned.
+
+    Attributes:
+        seen: Groups with data; an outcome is next state times the number of levels plus level.
+        levels: (B, L) Unit reward of each level.
+        epsilon: (R,) Radius ε of each group with data, valid for r + V*.
+    """
+
+    seen: SeenRows
+    levels: FloatArray
+    epsilon: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodBelief(ValueBounds):
+    """Empirical laws of groups of pairs, with the radii around them, from which bounds on Q are computed.
+
+    Attributes:
+        groups: (A, S) Group of each pair.
+        n_groups: Number of groups K.
+        batch: Number of replicas B.
+        seen: Groups with data, and the laws p̂ of their next states.
+        upper: (R,) Radius ε for upper bounds on V*; it may hold for V* only.
+        lower: (R,) Radius ε for lower bounds, which holds for all values.
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
+        joint: Joint law of reward and next state; None if rewards are known.
+        contradicted: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
+    """
+
+    groups: IntArray
+    n_groups: int
+    batch: int
+    seen: SeenRows
+    upper: FloatArray
+    lower: FloatArray
+    most: FloatArray
+    least: FloatArray
+    joint: JointLaw | None
+    contradicted: IntArray
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of replicas B."""
+        return self.batch
+
+    @property
+    def empty(self) -> IntArray:
+        """Number (B,) of groups whose pairs cannot share a law (misspecification alarm)."""
+        return self.contradicted
+
+    @property
+    def is_normalised(self) -> bool:
+        """Bounds are means of values, so they are inside the range of the values."""
+        return True
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy.
+
+        Args:
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        reward = self.most if sign > 0 else self.least
+        if values is None and self.joint is None:
+            return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
+        if values is None:
+            values = np.zeros((self.n_replicas, self.groups.shape[1]))
+        bounds = self._by_group(self.seen, values, self.upper if sign > 0 else self.lower, sign)
+        q: FloatArray = bounds[:, self.groups] + reward
+        if sign > 0 and self.joint is not None:
+            np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
+        return q
+
+    def _by_group(self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float) -> FloatArray:
+        """Return the extreme mean of values (B, n outcomes) over the ball of each group: (B, K)."""
+        ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
+        bounds = np.repeat(ends, self.n_groups)
+        replica = seen.ids // self.n_groups
+        at_entries = values[replica[seen.places], seen.outcomes]
+        bounds[seen.ids] = extreme_means(seen, at_entries, ends[replica], epsilon, sign)
+        return bounds.reshape(self.n_replicas, self.n_groups)
+
+    def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
+        """Return upper bounds on the mean of r + V: (B, K)."""
+        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
+        np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
+        return self._by_group(joint.seen, totals, joint.epsilon, 1.0)

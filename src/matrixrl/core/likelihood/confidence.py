@@ -1,0 +1,138 @@
+"""The confidence region of indicator features: likelihood set, radii, division of δ and exploration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from matrixrl.core.confidence import TIE_EXPLORATION, Level
+from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
+from matrixrl.core.likelihood.radii import targeted_beta
+from matrixrl.core.likelihood.reward import reward_bounds
+from matrixrl.linalg import OutcomeCounts, SeenRows
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["LikelihoodConfidence", "Parts"]
+
+
+class Parts(NamedTuple):
+    """Parts of δ that add up to 1.
+
+    Attributes:
+        optimal: Part of β₁, for optimism; 0 if it is not used.
+        all_functions: Part of β_D, for all values at once.
+        rewards: Part of each of the two sides of the bounds on rewards; 0 if rewards are known.
+    """
+
+    optimal: float
+    all_functions: float
+    rewards: float
+
+
+@dataclass(frozen=True)
+class LikelihoodConfidence:
+    """The likelihood set of an agent and what determines its size.
+
+    Attributes:
+        groups: (A, S) Group of each pair; pairs of a group share a law.
+        n_groups: Number of groups K whose law is not known.
+        horizon: Number of steps H of an episode.
+        delta: Probability δ with which any of the bounds may fail.
+        exploration: Factor of √β; below 1 nothing is proven.
+        known_reward: Whether rewards are known.
+        targeted: Whether upper bounds use the smaller of β₁ and β_D, else β_D only.
+    """
+
+    groups: IntArray
+    n_groups: int
+    horizon: int
+    delta: float
+    exploration: float
+    known_reward: bool
+    targeted: bool
+
+    @property
+    def parts(self) -> Parts:
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, and the rest for β_D."""
+        optimal = 0.25 if self.targeted else 0.0
+        rewards = 0.0 if self.known_reward else 0.125
+        return Parts(optimal, 1.0 - optimal - 2.0 * rewards, rewards)
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven, else the reason why it is not."""
+        if self.exploration < 1.0:
+            return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
+        return True
+
+    @property
+    def certificate_guarantee(self) -> Literal[True] | str:
+        """The bounds at the proven radius hold with probability 1 − δ, whatever the exploration."""
+        return True
+
+    def log_events(self, part: float, n_functions: int = 1, shares: int = 1) -> float:
+        """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
+        return math.log(self.n_groups * n_functions * shares / (part * self.delta))
+
+    def believe(
+        self,
+        counts: OutcomeCounts,
+        excess: FloatArray,
+        *,
+        reward: FloatArray,
+        reward_sums: FloatArray | None = None,
+        joint: tuple[SeenRows, FloatArray] | None = None,
+        level: Level = "agent",
+        shares: int = 1,
+        empty: IntArray | None = None,
+    ) -> LikelihoodBelief:
+        """Return the bounds that follow from counts.
+
+        Args:
+            counts: Counts of the next states of each group.
+            excess: (B, K) `dirichlet_excess` of each group; read only where there are data.
+            reward: (A, S) Unit rewards; used only if rewards are known.
+            reward_sums: (B, K) Sums of the unit rewards of each group; used only if rewards are not known.
+            joint: Joint counts of reward level and next state, and the levels (B, L); likewise.
+            level: Choice of the radius.
+            shares: Number of shares of δ of which the data have one, where data are forgotten between runs.
+            empty: (B,) Number of groups whose pairs cannot share a law.
+        """
+        seen, n = counts.seen, counts.seen.totals
+        scale = 1.0 if level == "proven" else self.exploration**2
+        if level == "ties":
+            scale *= TIE_EXPLORATION**2
+        parts = self.parts
+        of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
+        of_optimal = None
+        if self.targeted:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
+            functions = max(self.horizon - self.known_reward, 1)
+            of_optimal = targeted_beta(n, self.log_events(parts.optimal, functions, shares))
+        lower = upper = scale * of_all / n
+        if self.known_reward and of_optimal is not None:
+            upper = np.minimum(upper, scale * of_optimal / n)
+        most = least = reward
+        law = None
+        if not self.known_reward:
+            assert reward_sums is not None
+            assert joint is not None
+            log_events = self.log_events(parts.rewards, shares=shares)
+            sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
+            most, least = (side[:, self.groups] for side in sides)
+            if of_optimal is not None:
+                law = JointLaw(*joint, scale * of_optimal / n)
+        return LikelihoodBelief(
+            groups=self.groups,
+            n_groups=counts.n_rows,
+            batch=counts.n_replicas,
+            seen=seen,
+            upper=upper,
+            lower=lower,
+            most=most,
+            least=least,
+            joint=law,
+            contradicted=np.zeros(counts.n_replicas, dtype=np.int64) if empty is None else empty,
+        )

@@ -1,0 +1,82 @@
+"""Radii of the likelihood sets: how far KL(p̂‖P) can be, with probability 1 − δ for all n at once.
+
+`targeted_beta` holds for the fixed functions V*_2 … V*_H, and β_D of `dirichlet_excess` for all functions
+(docs/proofs.md, section 9).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from matrixrl.linalg import SeenRows
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["dirichlet_excess", "log_marginal", "log_mixture_gain", "log_support_prior", "targeted_beta"]
+
+_HALF_LOG_PI = 0.5 * math.log(math.pi)
+_CHUNK = 1 << 20  # terms that are summed together
+
+
+def log_mixture_gain(n: FloatArray) -> FloatArray:
+    """Return ln(√π Γ(n+1)/Γ(n+½)), what the best constant bet gains at most over the mixture Beta(½, ½).
+
+    >>> float(np.round(np.exp(log_mixture_gain(np.array([1.0])))[0], 12))
+    2.0
+    """
+    gain: FloatArray = _HALF_LOG_PI + gammaln(n + 1.0) - gammaln(n + 0.5)
+    return gain
+
+
+def targeted_beta(n: FloatArray, log_events: float) -> FloatArray:
+    """Return β₁(n), so that U at ε = β₁/n bounds the means of the fixed functions that were counted.
+
+    Args:
+        n: Number of observations of each row.
+        log_events: ln(number of rows times functions / δ).
+    """
+    return log_events + log_mixture_gain(n)
+
+
+def dirichlet_excess(seen: SeenRows, n_outcomes: int) -> FloatArray:
+    """Return Σ c ln(c/n) − ln m(c) of each row: by how much p̂ is more likely than a mixture of Dirichlet(½) laws.
+
+    β_D is this number plus ln(number of rows / δ): KL(p̂‖P) <= β_D/n for all n at once.
+
+    Args:
+        seen: Rows with data, and their counts.
+        n_outcomes: Number of possible outcomes S.
+    """
+    return seen.sums(seen.times * np.log(seen.shares)) - log_marginal(seen, n_outcomes)
+
+
+def log_marginal(seen: SeenRows, n_outcomes: int) -> FloatArray:
+    """Return ln m(c), the log probability of the sequence of outcomes of each row under the mixture: (R,)."""
+    of_counts = seen.sums(gammaln(seen.times + 0.5) - _HALF_LOG_PI)
+    return of_counts + log_support_prior(seen.totals, seen.lengths, n_outcomes)
+
+
+def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArray:
+    """Return ln Σ_{k>=k₀} w_k C(S−k₀, k−k₀)/C(S, k) Γ(k/2)/Γ(n + k/2), w_k = (1 + 1/S)/(k(k+1)): (R,).
+
+    Args:
+        n: (R,) Number of observations.
+        k0: (R,) Number of different outcomes seen.
+        n_outcomes: Number of possible outcomes S.
+    """
+    k = np.arange(1, n_outcomes + 1, dtype=np.float64)
+    of_k = math.log1p(1.0 / n_outcomes) - np.log(k) - np.log1p(k) + gammaln(k + 1.0) + gammaln(0.5 * k)
+    result = np.empty(len(n))
+    rows = max(1, _CHUNK // n_outcomes)
+    for first in range(0, len(n), rows):
+        here = slice(first, first + rows)
+        seen, total = k0[here, None].astype(np.float64), n[here, None]
+        unseen = np.maximum(k - seen, 0.0)
+        terms = np.where(k >= seen, of_k - gammaln(unseen + 1.0) - gammaln(total + 0.5 * k), -np.inf)
+        most = terms.max(axis=1, keepdims=True)
+        # C(S−k₀, k−k₀)/C(S, k) = (S−k₀)! k! / (S! (k−k₀)!)
+        constant = gammaln(n_outcomes - k0[here] + 1.0) - gammaln(n_outcomes + 1.0)
+        result[here] = constant + most[:, 0] + np.log(np.exp(terms - most).sum(axis=1))
+    return result

@@ -1,0 +1,130 @@
+"""Counts of the outcomes of B replicas, kept as sorted lists of the outcomes seen."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from matrixrl.errors import InvalidInput
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["OutcomeCounts", "SeenRows"]
+
+
+class SeenRows:
+    """The rows that have data, with the law p̂ of each; the entries of a row are consecutive.
+
+    Attributes:
+        ids: (R,) Number of each row, replica by replica: b times the number of rows of a replica plus the row.
+        firsts: (R,) Position of the first entry of each row.
+        outcomes: (E,) Outcome of each entry.
+        times: (E,) How often it was seen; may be a fraction.
+        totals: (R,) Sum n of the entries of each row.
+    """
+
+    def __init__(self, codes: IntArray, times: FloatArray, n_outcomes: int) -> None:
+        rows = codes // n_outcomes
+        self.firsts: IntArray = np.flatnonzero(np.diff(rows, prepend=-1))
+        self.ids: IntArray = rows[self.firsts]
+        self.outcomes: IntArray = codes - rows * n_outcomes
+        self.times = times
+        self.totals: FloatArray = self.sums(times)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Number of different outcomes seen in each row (R,)."""
+        return np.diff(self.firsts, append=len(self.outcomes))
+
+    @cached_property
+    def places(self) -> IntArray:
+        """Position of the row of each entry among the rows that have data (E,)."""
+        return np.repeat(np.arange(len(self.ids)), self.lengths)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """Empirical probability p̂ of each entry (E,)."""
+        return self.times / self.totals[self.places]
+
+    def sums(self, entries: FloatArray) -> FloatArray:
+        """Return the sum of the entries of each row: (E,) → (R,)."""
+        return np.add.reduceat(entries, self.firsts) if len(self.firsts) else np.zeros(0)
+
+
+class OutcomeCounts:
+    """Number of times that each row of each replica led to each outcome.
+
+    A row is a group of pairs that share a law, and an outcome is a next state. The memory is that of the outcomes seen,
+    not of all rows times all outcomes.
+
+    Args:
+        n_replicas: Number of replicas B.
+        n_rows: Number of rows K of one replica.
+        n_outcomes: Number of possible outcomes.
+
+    >>> counts = OutcomeCounts(n_replicas=1, n_rows=2, n_outcomes=3)
+    >>> counts.add(np.array([[1, 1, 1]]), np.array([[2, 0, 2]]))
+    >>> counts.seen.outcomes, counts.seen.times
+    (array([0, 2]), array([1., 2.]))
+    """
+
+    def __init__(self, n_replicas: int, n_rows: int, n_outcomes: int) -> None:
+        self.n_replicas, self.n_rows, self.n_outcomes = n_replicas, n_rows, n_outcomes
+        self._codes: IntArray = np.zeros(0, dtype=np.int64)
+        self._times: FloatArray = np.zeros(0)
+        self._seen: SeenRows | None = None
+
+    @property
+    def seen(self) -> SeenRows:
+        """The rows that have data."""
+        if self._seen is None:
+            self._seen = SeenRows(self._codes, self._times, self.n_outcomes)
+        return self._seen
+
+    def totals(self) -> FloatArray:
+        """Return the number of observations of every row: (B, K)."""
+        totals = np.zeros(self.n_replicas * self.n_rows)
+        totals[self.seen.ids] = self.seen.totals
+        return totals.reshape(self.n_replicas, self.n_rows)
+
+    def add(self, rows: IntArray, outcomes: IntArray, weights: FloatArray | None = None) -> None:
+        """Count observations.
+
+        Args:
+            rows: (B, T) Row of each observation.
+            outcomes: (B, T) Its outcome.
+            weights: (B, T) How often it counts; once by default.
+        """
+        replicas = np.arange(self.n_replicas)[:, None]
+        codes = ((replicas * self.n_rows + rows) * self.n_outcomes + outcomes).ravel()
+        times = np.ones(len(codes)) if weights is None else weights.ravel()
+        counted = times > 0.0
+        new, inverse = np.unique(codes[counted], return_inverse=True)
+        extra = np.bincount(inverse, times[counted], minlength=len(new))
+        places = np.searchsorted(self._codes, new)
+        known = places < len(self._codes)
+        known[known] = self._codes[places[known]] == new[known]
+        times = self._times.copy()  # arrays that were given out do not change
+        times[places[known]] += extra[known]
+        self._codes = np.insert(self._codes, places[~known], new[~known])
+        self._times = np.insert(times, places[~known], extra[~known])
+        self._seen = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return codes and times of the outcomes seen, for saving."""
+        return {"codes": self._codes, "times": self._times}
+
+    def restore(self, codes: IntArray, times: FloatArray) -> None:
+        """Take back what `arrays` returned.
+
+        Raises:
+            InvalidInput: The arrays are no counts of so many rows and outcomes.
+        """
+        limit = self.n_replicas * self.n_rows * self.n_outcomes
+        if codes.dtype != np.int64 or codes.ndim != 1 or (np.diff(codes, prepend=-1) <= 0).any():
+            raise InvalidInput("the codes of outcomes must be increasing integers from 0 on")
+        if len(codes) and codes[-1] >= limit:
+            raise InvalidInput(f"the codes of outcomes must be below {limit}")
+        if times.dtype != np.float64 or times.shape != codes.shape or not (np.isfinite(times) & (times > 0.0)).all():
+            raise InvalidInput("every outcome that was seen must have one positive count")
+        self._codes, self._times, self._seen = codes.copy(), times.copy(), None

@@ -1,0 +1,75 @@
+"""The span of feature vectors: which directions they use, decided by singular values and never by a Gram matrix.
+
+An eigenvalue of ΦᵀΦ is the square of a singular value of Φ, so a direction with a relative singular value of 1e-8 is
+lost in the rounding errors of the Gram matrix, and is exact to eight digits in a QR factorisation of Φ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from matrixrl.records import FloatArray
+
+__all__ = ["Span", "rounding_level", "span_of", "span_of_chunks"]
+
+_CHUNK = 1 << 14  # number of rows that are factorised together
+
+
+class Span(NamedTuple):
+    """The directions that the rows of a matrix use.
+
+    Attributes:
+        basis: (d, r) Orthonormal directions, r the rank.
+        singular_values: (r,) Singular values above the rounding level, largest first.
+    """
+
+    basis: FloatArray
+    singular_values: FloatArray
+
+    @property
+    def rank(self) -> int:
+        """Number of directions r."""
+        return len(self.singular_values)
+
+
+def rounding_level(shape: tuple[int, ...], largest: float) -> float:
+    """Return the level below which a singular value is a rounding error, as in `numpy.linalg.matrix_rank`.
+
+    Args:
+        shape: Shape of the matrix.
+        largest: Its largest singular value.
+    """
+    return float(max(shape) * np.finfo(np.float64).eps * largest)
+
+
+def span_of(rows: FloatArray) -> Span:
+    """Return the directions that the rows use; only directions at the rounding level of singular values are left out.
+
+    Args:
+        rows: (P, d) Vectors.
+
+    >>> span_of(np.array([[1.0, 0.0], [1.0, 9e-8]])).rank, span_of(np.ones((3, 2))).rank
+    (2, 1)
+    """
+    return span_of_chunks(rows[first : first + _CHUNK] for first in range(0, len(rows), _CHUNK))
+
+
+def span_of_chunks(chunks: Iterable[FloatArray]) -> Span:
+    """Return the directions that the rows of all chunks use; one chunk at a time is in memory.
+
+    Args:
+        chunks: Arrays of vectors, each (k, d).
+    """
+    factor: FloatArray | None = None
+    n_rows = 0
+    for chunk in chunks:
+        stacked = chunk if factor is None else np.concatenate([factor, chunk])
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=np.float64)
+        n_rows += len(chunk)
+    assert factor is not None
+    _, values, directions = np.linalg.svd(factor, full_matrices=False)
+    kept = values > rounding_level((n_rows, factor.shape[1]), float(values[0]))
+    return Span(directions[kept].T, values[kept])

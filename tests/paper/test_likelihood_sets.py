@@ -1,0 +1,261 @@
+"""docs/proofs.md, section 9: likelihood sets for indicator features.
+
+The two processes behind the radii are summed over all sequences of outcomes; the largest mean is compared with a convex
+solver and with the compiled loop; coverage is measured on laws that are hard for such sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import cvxpy
+import numpy as np
+import pytest
+from numpy.polynomial.legendre import leggauss
+
+from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
+from matrixrl.core.compiled.likelihood import largest_mean
+from matrixrl.core.likelihood import (
+    KLBall,
+    dirichlet_excess,
+    extreme_means,
+    log_marginal,
+    log_mixture_gain,
+    targeted_beta,
+)
+from matrixrl.linalg import OutcomeCounts, SeenRows
+
+LAWS = {
+    "two points": ([0.3, 0.7], [0.0, 1.0]),
+    "near-deterministic": ([0.01, 0.04, 0.95], [5.0, 1.0, 2.0]),
+    "three": ([0.2, 0.5, 0.3], [1.0, 0.2, 0.7]),
+}
+
+
+def rows_of(counts: np.ndarray) -> SeenRows:
+    """One row for each vector of counts (R, S)."""
+    n_outcomes = counts.shape[1]
+    codes = np.flatnonzero(counts)
+    return SeenRows(codes, counts.ravel()[codes].astype(float), n_outcomes)
+
+
+def all_counts(n: int, k: int) -> np.ndarray:
+    """Every vector of k counts that add up to n."""
+    cuts = itertools.combinations(range(n + k - 1), k - 1)
+    return np.array([np.diff([-1, *c, n + k - 1]) - 1 for c in cuts])
+
+
+def n_sequences(counts: np.ndarray) -> np.ndarray:
+    """Number of sequences with these counts."""
+    return np.array([math.factorial(c.sum()) / math.prod(math.factorial(i) for i in c) for c in counts])
+
+
+class TestTheBetOnAFixedFunction:
+    """For fixed f with maximum M and mean μ, W_n(b) = Π(1 − b + b(M − f)/(M − μ)), mixed over b ~ Beta(½, ½)."""
+
+    @staticmethod
+    def wealth(counts: np.ndarray, law: np.ndarray, f: np.ndarray, b: np.ndarray) -> np.ndarray:
+        mean, top = law @ f, f.max()
+        factors = 1.0 - b[:, None] + b[:, None] * (top - f) / (top - mean)
+        return np.exp(counts @ np.log(np.maximum(factors, 1e-300)).T)  # (sequences, bets)
+
+    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize("n", [1, 2, 5, 8])
+    def test_its_mean_is_one(self, law, n):
+        p, f = (np.array(x) for x in LAWS[law])
+        counts = all_counts(n, len(p))
+        chance = n_sequences(counts) * np.exp(counts @ np.log(p))
+        angle = (np.arange(40) + 0.5) * np.pi / 40  # b = sin²(θ/2) is Beta(½, ½) for uniform θ; exact for degree < 40
+        mixture = self.wealth(counts, p, f, np.sin(angle / 2.0) ** 2).mean(axis=1)
+        assert chance @ mixture == pytest.approx(1.0, abs=1e-12)
+
+    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize("n", [1, 3, 8])
+    def test_the_best_bet_gains_at_most_the_factor_of_the_radius(self, law, n):
+        p, f = (np.array(x) for x in LAWS[law])
+        counts = all_counts(n, len(p))
+        angle = (np.arange(400) + 0.5) * np.pi / 400
+        wealth = self.wealth(counts, p, f, np.sin(angle / 2.0) ** 2)
+        gain = np.log(wealth.max(axis=1)) - np.log(wealth.mean(axis=1))
+        assert gain.max() <= log_mixture_gain(np.array([float(n)]))[0] + 1e-12
+
+    def test_the_factor_is_attained_by_a_coin_that_never_pays(self):
+        # W(b) = (1 − b)^n: its mixture is Γ(n+½)/(√π Γ(n+1)), so no smaller factor would do.
+        for n in (1, 4, 9, 200):
+            nodes, weights = leggauss(400)
+            theta = 0.5 * np.pi * (nodes + 1.0)
+            mixture = 0.5 * weights @ np.cos(theta / 2.0) ** (2 * n)
+            assert math.log(1.0 / mixture) == pytest.approx(log_mixture_gain(np.array([float(n)]))[0], rel=1e-12)
+
+    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize("n", [2, 6])
+    def test_the_wealth_is_the_price_of_a_wrong_bound(self, law, n):
+        """If U < μ at ε then some bet has wealth above e^{nε}: the bound can only fail where the mixture is large."""
+        p, f = (np.array(x) for x in LAWS[law])
+        counts = all_counts(n, len(p))
+        seen = rows_of(counts)
+        wealth = self.wealth(counts, p, f, np.linspace(0.0, 1.0, 4001)).max(axis=1)
+        for epsilon in (0.01, 0.1, 0.5, 1.0, 2.0):
+            radius = np.full(len(counts), epsilon)
+            upper = extreme_means(seen, f[seen.outcomes], np.full(len(counts), f.max()), radius, 1.0)
+            fails = upper < p @ f - 1e-9
+            assert (np.log(wealth[fails]) >= n * epsilon - 1e-6).all()
+            holds = upper > p @ f + 1e-9
+            assert (np.log(wealth[holds]) <= n * epsilon + 1e-9).all()
+
+    def test_shares_of_delta(self):
+        n = np.array([7.0])
+        assert targeted_beta(n, math.log(100.0)) - targeted_beta(n, 0.0) == pytest.approx(math.log(100.0))
+
+
+class TestTheMixtureOfDirichletLaws:
+    """m(c)/Π p^c is a supermartingale that starts at 1, because m is a probability of sequences."""
+
+    @pytest.mark.parametrize(("n", "k"), [(1, 2), (4, 3), (6, 4), (3, 7), (8, 2)])
+    def test_it_is_a_probability_of_sequences(self, n, k):
+        counts = all_counts(n, k)
+        total = n_sequences(counts) @ np.exp(log_marginal(rows_of(counts), k))
+        assert total == pytest.approx(1.0, abs=1e-12)
+
+    def test_a_longer_sequence_divides_the_probability_of_a_shorter_one(self):
+        counts = all_counts(4, 3)
+        longer = [np.exp(log_marginal(rows_of(counts + np.eye(3, dtype=int)[i]), 3)) for i in range(3)]
+        np.testing.assert_allclose(sum(longer), np.exp(log_marginal(rows_of(counts), 3)), rtol=1e-12)
+
+    def test_the_excess_is_the_ratio_to_the_likeliest_law(self):
+        counts = np.array([[3, 0, 2], [1, 1, 1], [0, 7, 0]])
+        p = counts / counts.sum(axis=1, keepdims=True)
+        likelihood = np.prod(np.where(counts > 0, p, 1.0) ** counts, axis=1)
+        seen = rows_of(counts)
+        expected = np.log(likelihood) - log_marginal(seen, 3)
+        np.testing.assert_allclose(dirichlet_excess(seen, 3), expected, rtol=1e-12)
+
+    def test_it_adapts_to_the_support(self):
+        """One successor of a thousand: the excess stays below ln(2S) for ever."""
+        counts = np.zeros((3, 1000), dtype=int)
+        counts[:, 17] = [1, 100, 1_000_000]
+        assert (dirichlet_excess(rows_of(counts), 1000) <= math.log(2000.0) + 1e-6).all()
+
+    def test_compiled_is_the_same_number(self, rng):
+        for n_outcomes in (1, 2, 9, 300):
+            counts = rng.integers(0, 6, size=(20, n_outcomes)) * (rng.random((20, n_outcomes)) < 0.4)
+            counts[:, 0] += 1
+            seen = rows_of(counts)
+            ends = np.append(seen.firsts, len(seen.times))
+            compiled = [compiled_excess(i, j, seen.times, n_outcomes) for i, j in itertools.pairwise(ends)]
+            np.testing.assert_allclose(compiled, dirichlet_excess(seen, n_outcomes), rtol=1e-9, atol=1e-9)
+
+
+class TestTheLargestMean:
+    """U = max{qV : KL(p̂‖q) <= ε}, solved in its dual."""
+
+    @staticmethod
+    def problem(rng: np.random.Generator) -> tuple[SeenRows, np.ndarray, np.ndarray]:
+        counts = rng.integers(0, 8, size=(12, 6)) * (rng.random((12, 6)) < 0.5)
+        counts[np.arange(12), rng.integers(6, size=12)] += 1
+        return rows_of(counts), counts / counts.sum(axis=1, keepdims=True), 10.0 * rng.random(6)
+
+    @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0])
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_against_a_convex_solver(self, rng, epsilon, sign):
+        seen, laws, values = self.problem(rng)
+        end = values.max() if sign > 0 else values.min()
+        ours = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
+        for i in (0, 5, 11):
+            some = laws[i] > 0
+            q = cvxpy.Variable(6, nonneg=True)
+            entropy = laws[i][some] @ np.log(laws[i][some])
+            ball = entropy - laws[i][some] @ cvxpy.log(q[np.flatnonzero(some)]) <= epsilon
+            cvxpy.Problem(cvxpy.Maximize(sign * values @ q), [cvxpy.sum(q) == 1, ball]).solve(solver="CLARABEL")
+            assert ours[i] == pytest.approx(values @ q.value, abs=2e-5)
+
+    def test_every_dual_variable_gives_a_bound(self, rng):
+        seen, laws, values = self.problem(rng)
+        epsilon, top = np.full(12, 0.3), np.full(12, values.max())
+        ball = KLBall(seen, values[seen.outcomes], top, epsilon)
+        best = ball.largest_means()
+        for x in 10.0 ** np.linspace(-8, 8, 33):
+            assert (ball.bound(np.full(12, x)) >= best - 1e-12).all()
+        for _ in range(300):  # no law of the ball has a larger mean
+            q = rng.dirichlet(np.ones(6), size=12) * rng.random() + laws * rng.random()
+            q /= q.sum(axis=1, keepdims=True)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                divergence = np.where(laws > 0, laws * np.log(laws / q), 0.0).sum(axis=1)
+            assert ((q @ values)[divergence <= 0.3] <= best[divergence <= 0.3] + 1e-12).all()
+
+    @pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 0.5, 30.0])
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_compiled_is_the_same_number(self, rng, epsilon, sign):
+        seen, _, values = self.problem(rng)
+        end = values.max() if sign > 0 else values.min()
+        ours = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
+        ends = np.append(seen.firsts, len(seen.times))
+        law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends)
+        compiled = [
+            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon, np.empty((2, 6))) for i, j in itertools.pairwise(ends)
+        ]
+        np.testing.assert_allclose(compiled, ours, rtol=1e-12)
+
+    def test_no_data_and_certain_data(self):
+        law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1))
+        values = np.array([0.0, 3.0, 2.0])
+        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == 3.0
+        # one state seen: U = M − e^{−ε}(M − V)
+        expected = 3.0 - math.exp(-0.1)
+        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == pytest.approx(expected, rel=1e-14)
+
+    @pytest.mark.parametrize("p", [1.0 - 1e-9, 1e-9, 0.5])
+    @pytest.mark.parametrize("epsilon", [1e-10, 1e-4, 1.0, 100.0])
+    def test_extreme_shares_and_radii(self, p, epsilon):
+        seen = SeenRows(np.arange(2), np.array([p, 1.0 - p]), 2)
+        upper = extreme_means(seen, np.array([1.0, 0.0]), np.ones(1), np.full(1, epsilon), 1.0)[0]
+        # the largest q with kl(p, q) <= ε, by bisection
+        low, high = p, 1.0
+        for _ in range(200):
+            q = 0.5 * (low + high)
+            inside = q < 1.0 and p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q)) <= epsilon
+            low, high = (q, high) if inside else (low, q)
+        assert upper == pytest.approx(low, rel=1e-6)
+        assert p <= upper <= 1.0
+
+
+HARD = {
+    "near-deterministic": np.array([0.98, 0.02]),
+    "two points": np.array([0.5, 0.5]),
+    "uniform over 50": np.full(50, 0.02),
+}
+
+
+class TestCoverage:
+    """At δ = 0.2 the bounds fail at any time in at most that share of 400 runs, and do fail if halved."""
+
+    delta, n_runs = 0.2, 400
+
+    def misses(self, law: np.ndarray, factor: float, rng: np.random.Generator) -> tuple[float, float]:
+        """Return the shares of runs in which β₁ ever failed for a fixed f, and β_D for any function."""
+        f = np.linspace(0.0, 1.0, len(law)) if len(law) > 2 else np.array([0.0, 1.0])
+        counts = OutcomeCounts(self.n_runs, 1, len(law))
+        fixed, any_function = np.zeros(self.n_runs, dtype=bool), np.zeros(self.n_runs, dtype=bool)
+        row = np.zeros((self.n_runs, 1), dtype=np.int64)
+        log_events = math.log(1.0 / self.delta)
+        for n in range(1, 81):
+            counts.add(row, rng.choice(len(law), size=(self.n_runs, 1), p=law))
+            seen = counts.seen
+            target = factor * targeted_beta(seen.totals, log_events) / n
+            upper = extreme_means(seen, f[seen.outcomes], np.ones(self.n_runs), target, 1.0)
+            fixed |= upper < law @ f - 1e-12
+            divergence = seen.sums(seen.shares * np.log(seen.shares / law[seen.outcomes]))
+            any_function |= divergence > factor * (log_events + dirichlet_excess(seen, len(law))) / n
+        return float(fixed.mean()), float(any_function.mean())
+
+    @pytest.mark.parametrize("law", HARD)
+    def test_the_radii_hold(self, law, rng):
+        fixed, any_function = self.misses(HARD[law], 1.0, rng)
+        assert fixed <= self.delta
+        assert any_function <= self.delta
+
+    def test_shrunken_radii_do_not(self, rng):
+        fixed, any_function = self.misses(HARD["near-deterministic"], 0.25, rng)
+        assert fixed > self.delta
+        assert any_function > self.delta

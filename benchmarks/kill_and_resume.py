@@ -25,9 +25,9 @@ from matrixrl.lab.store import Store
 
 SPEC = """
 name = "load"
-episodes = 2000
+episodes = 300
 seeds = 8
-block = 100
+block = 25
 batch = 4
 [[env]]
 name = "river-swim"
@@ -39,8 +39,6 @@ settings = { preset = "practical" }
 name = "psrl"
 [[agent]]
 name = "rlsvi"
-[[agent]]
-name = "ucrl-vtr"
 [[agent]]
 name = "random"
 """

@@ -341,9 +341,8 @@ class Agent:
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"
-                fail(
-                    name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
-                )
+                remedy = f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
+                fail(name, rule, shown(value), remedy)
         return load_agent(
             cls,
             file_path("path", path),

@@ -49,6 +49,7 @@ _ENTRIES: dict[str, Any] = {
     "compiled": (bool, type(None)),
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
+    "refutation": (str, type(None)),
     "problem": dict,
     "episodes": list,
 }
@@ -78,6 +79,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
+        "refutation": algorithm.refutation(),
         "problem": problem_header,
         "episodes": [episode_header(episode) for episode in agent.open_episodes],
     }
@@ -209,16 +211,16 @@ def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, tru
             fail(
                 name, "must be left out, as the agent was made without one", shown(given[name]), "Leave it out of load."
             )
-        made_with = show_description(wanted[name])
+        words = show_description(wanted[name])
         if name not in given:
             code = wanted[name].get("code") if isinstance(wanted[name], dict) else wanted[name]
             if not trust_code or not is_reference(code):
                 remedy = "Pass the same, or trust_code=True to import its class."
-                fail(name, f"must be passed to load, as the agent was made with {made_with}", None, remedy)
+                fail(name, f"must be passed to load, as the agent was made with {words}", None, remedy)
             found |= with_objects({name: code}, trust_code=trust_code)
         described = describe(found[name])
         if not same_description(described, wanted[name]):
-            rule = f"must be the one that the agent was made with, {made_with}"
+            rule = f"must be the one that the agent was made with, {words}"
             fail(name, rule, show_description(described), "Pass it.")
     return found
 
@@ -257,6 +259,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = header["selection"]
+    if header["refutation"] is not None:
+        agent.algorithm.note_refutation(header["refutation"])
     for i, saved in enumerate(header["episodes"]):
         own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
         agent._open.append(restore_episode(agent, saved, own, plan))

@@ -326,6 +326,13 @@ class Algorithm(Startable):
         """Assumptions of `guarantee`, in words; empty if nothing is proven."""
         return ""
 
+    def refutation(self) -> str | None:
+        """Return why the assumptions of the proof are false where P and R are known, in words; else None."""
+        return None
+
+    def note_refutation(self, words: str) -> None:  # most algorithms claim nothing that could be refuted
+        """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
+
     @property
     def delta(self) -> float:
         """The probability with which bounds may fail, where there are any."""

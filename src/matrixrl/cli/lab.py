@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,13 +38,27 @@ FolderArgument = Annotated[
 
 def add_lab_commands(app: typer.Typer) -> None:
     """Add the commands of the lab to the command line."""
-    app.command("compare")(compare_command)
-    app.command("resume")(resume_command)
-    app.command("show")(show_command)
-    app.command("export")(export_command)
-    app.command("report")(report_command)
-    app.command("watch")(watch_command)
-    app.command("reproduce")(reproduce_command)
+    commands: dict[str, Callable[..., None]] = {
+        "compare": compare_command,
+        "resume": resume_command,
+        "show": show_command,
+        "export": export_command,
+        "report": report_command,
+        "watch": watch_command,
+        "reproduce": reproduce_command,
+    }
+    for name, command in commands.items():
+        app.command(name)(_ending_in_one_line()(command))
+
+
+@contextmanager
+def _ending_in_one_line() -> Iterator[None]:
+    """End the command with one line on Ctrl-C, if it has no better one to print."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def compare_command(

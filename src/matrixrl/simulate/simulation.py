@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
+from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.envs import open_problem
@@ -19,7 +20,7 @@ from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, Steps
 from matrixrl.seeding import seed_list
 from matrixrl.settings import Settings
-from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
+from matrixrl.simulate.compiled import CompiledPlayer, compiled_player, why_not_compiled
 from matrixrl.simulate.results import RunResult
 from matrixrl.simulate.stretch import Stretch
 from matrixrl.simulate.worlds import EnvWorld, TableWorld, World
@@ -172,7 +173,7 @@ class Simulation:
         """The last stretch of episodes."""
         self._regret_so_far = 0.0
         self._stretch = 1
-        self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
+        self._is_prepared = not (isinstance(self.algorithm, FiniteMatrixRL) and self.algorithm.compiled)
 
     @property
     def agent(self) -> str:
@@ -258,14 +259,14 @@ class Simulation:
         """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
         algorithm = self.algorithm
         algorithm.use_compiled(wanted, self.total)
-        if not isinstance(algorithm, UCMatrixRL):
+        if not isinstance(algorithm, FiniteMatrixRL):
             return None
         algorithm.use_compiled(algorithm.compiles(self.total))
         mdp = self.problem.mdp
         if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
         optimum = self.optimal_value if self.measure_regret else None
-        return CompiledPlayer(mdp, algorithm, optimum, certify=self.certify)
+        return compiled_player(mdp, algorithm, optimum, certify=self.certify)
 
     @property
     def is_compiled(self) -> bool:

@@ -132,6 +132,10 @@ class MatrixRLLearner(Algorithm):
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
         return self._refutation[0]
 
+    def note_refutation(self, words: str) -> None:
+        """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
+        self._refutation = (words,)
+
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
         what = "P or the rewards" if self.confidence.watches_rewards else "P"

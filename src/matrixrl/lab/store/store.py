@@ -183,7 +183,7 @@ class Store:
             database, is_old = _opened(folder, is_writer=False)
             if is_old:
                 database.close()
-                cls.open_to_write(folder).close()
+                _migrate_at(folder)
                 database, _ = _opened(folder, is_writer=False)
             return cls(folder, database, None, was_migrated=is_old)
 
@@ -425,6 +425,17 @@ class Store:
         if not isinstance(found, dict):
             raise damaged(self.folder, f"{what} must be a JSON object")
         return found
+
+
+def _migrate_at(folder: Path) -> None:
+    """Migrate the store of a directory to the present format."""
+    try:
+        Store.open_to_write(folder).close()
+    except StoreError as error:
+        words = (
+            f"{folder / FILE} has an earlier format and cannot be migrated to {FORMAT_VERSION}, which reading it needs"
+        )
+        raise StoreError(f"{words}: {error}") from error
 
 
 def _opened(folder: Path, *, is_writer: bool) -> tuple[Database, bool]:

@@ -113,9 +113,10 @@ def _reward_bound(mean: float, epsilon: float, sign: float) -> float:
         return end if end == certain else end - math.exp(-epsilon) * (end - certain)
     shares, states = np.array([1.0 - mean, mean]), np.array([0, 1])
     law = (states, states, shares, states, np.zeros(0), shares)
-    return sign * largest_mean(
+    bound: float = sign * largest_mean(
         0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, np.empty((2, 2))
     )
+    return bound
 
 
 @compiled

@@ -65,9 +65,7 @@ def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."
-        ),
+        typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."),
     ] = None,
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", help="Number of episodes, in place of the spec's.")
@@ -288,6 +286,11 @@ def _played(
     finally:
         for observer in observers:
             observer.close()
+    if outcome.restarted:
+        words = (
+            f"note: {outcome.restarted:,} runs were played again from their first episode: their state was not stored"
+        )
+        typer.echo(f"{words}, or by another version of matrixrl", err=True)
     summaries = summarise(store)
     written = [write_report(store, store.folder / "report.html")]  # before anything is printed
     if any(agent.final is not None for env in summaries for agent in env.agents):

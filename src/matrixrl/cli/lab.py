@@ -309,4 +309,4 @@ def _played(
 
 def _say(console: Console, words: str) -> None:
     """Print one line as it is: no markup, no colours, and not folded."""
-    console.print(printable(words), highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(words), highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -43,6 +43,7 @@ name = "rlsvi"
 name = "random"
 """
 PATIENCE = 30.0  # seconds until a process that is left counts as left behind
+_LATEST = 15.0  # seconds after which a command is killed at the latest, so that one run is killed many times
 
 
 def processes_of(group: int) -> list[int]:
@@ -95,7 +96,7 @@ def main(how_many: int) -> int:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            until = time.monotonic() + float(rng.uniform(0.2, whole)) if kills < how_many else float("inf")
+            until = time.monotonic() + float(rng.uniform(0.2, min(whole, _LATEST))) if kills < how_many else float("inf")
             while time.monotonic() < until and process.poll() is None:
                 time.sleep(0.01)
             if process.poll() is not None:

@@ -36,7 +36,7 @@ from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 UNSEALED = {make_file.__name__ for make_file in DAMAGE}
 _CHILDREN = 2
-_PATIENCE = 10  # seconds
+_PATIENCE = 10  # seconds of processor time
 _ADDRESS_SPACE = 6 << 30  # more than any file may ask for, less than would harm the machine
 
 
@@ -95,6 +95,7 @@ class AgentTarget:
 
     @staticmethod
     def play_on(agent: Any) -> None:
+        agent.algorithm.use_compiled(False)  # loading the loops takes longer than all files of an agent
         for episode in agent.open_episodes:
             play_randomly(agent, episode, np.random.default_rng(0))
             episode.end() if episode.stage else episode.abandon()
@@ -194,9 +195,9 @@ def try_file(target: Any, data: bytes) -> tuple[str, str, int, Any]:
         except (Exception, TooSlow) as error:  # noqa: BLE001  # what this program counts
             return f"foreign: {type(error).__name__}", str(error)[:200], None
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
-    signal.alarm(_PATIENCE)
+    signal.setitimer(signal.ITIMER_PROF, _PATIENCE)
     (outcome, words, loaded), peak = _peak_of(work)
     return outcome, words, peak, loaded
 
@@ -204,7 +205,7 @@ def try_file(target: Any, data: bytes) -> tuple[str, str, int, Any]:
 def child(first: int, step: int, count: int, *kinds: str) -> None:
     """Try the files of every `step`-th target and write one line of JSON for each file."""
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, _too_slow)
+    signal.signal(signal.SIGPROF, _too_slow)
     chosen = {name: KINDS[name] for name in kinds} or KINDS
     with tempfile.TemporaryDirectory() as folder:
         found = targets(Path(folder))
@@ -226,11 +227,11 @@ def child(first: int, step: int, count: int, *kinds: str) -> None:
                         elif kind in UNSEALED:
                             outcome = "changed"
                         try:
-                            signal.alarm(_PATIENCE)
+                            signal.setitimer(signal.ITIMER_PROF, _PATIENCE)
                             target.play_on(loaded)
-                            signal.alarm(0)
+                            signal.setitimer(signal.ITIMER_PROF, 0)
                         except (Exception, TooSlow) as error:  # noqa: BLE001
-                            signal.alarm(0)
+                            signal.setitimer(signal.ITIMER_PROF, 0)
                             outcome, words = f"{outcome}, impossible", f"{type(error).__name__}: {error}"[:200]
                     del loaded
                     row = [target.name, kind, n, len(data), outcome, words, peak]

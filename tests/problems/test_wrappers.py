@@ -1,4 +1,4 @@
-"""The transition table of an environment is used only if no wrapper can have changed it, and horizons respect limits."""
+"""The transition table of an environment is used only if no wrapper can have changed it; time limits count."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class OwnSwim(RiverSwim):
 
 CHANGED = {
     "rewards": lambda env: wrappers.TransformReward(env, lambda r: r - 1.0),
-    "observations": lambda env: wrappers.TransformObservation(env, lambda s: 0, env.observation_space),
-    "actions": lambda env: wrappers.TransformAction(env, lambda a: 0, env.action_space),
+    "observations": lambda env: wrappers.TransformObservation(env, lambda _: 0, env.observation_space),
+    "actions": lambda env: wrappers.TransformAction(env, lambda _: 0, env.action_space),
     "sticky actions": lambda env: wrappers.StickyAction(env, 0.5),
     "delayed observations": lambda env: wrappers.DelayObservation(env, 1),
     "below a harmless one": lambda env: wrappers.RecordEpisodeStatistics(wrappers.StickyAction(env, 0.5)),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.errors import MatrixRLError, OutputExists
 from matrixrl.problems import tabular
 from matrixrl.simulate import OutputDirectory, Simulation
+from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 
 def test_a_users_own_mdp_in_five_lines():
@@ -149,3 +151,42 @@ def test_a_failed_write_leaves_no_half_file(tmp_path):
     with pytest.raises(MatrixRLError, match="No space left"):
         directory.write("result.json", half)
     assert list(tmp_path.iterdir()) == []
+
+
+def with_one_alarm(window, at=0):
+    """A simulation of two seeds whose plan of one episode has an empty confidence set, in the first seed only."""
+    simulation = Simulation("river-swim", n_episodes=6, seeds=[0, 1], window=window, compiled=False)
+    plan = simulation.algorithm.plan
+
+    def alarming():
+        made = plan()
+        return replace(made, empty=np.array([3, 0])) if simulation.done == at else made
+
+    simulation.algorithm.plan = alarming
+    return simulation
+
+
+def assert_only_the_second_is_proven(result):
+    first, second = result.certificate
+    assert "misspecification alarm" in first.guarantee
+    assert second.guarantee is True
+
+
+def test_a_run_with_an_alarm_has_no_proven_final_certificate():
+    """The alarm was in an early episode; neither later episodes nor the last certificate see it again."""
+    simulation = with_one_alarm(range(6))
+    result = simulation.run()
+    assert result.alarms.sum() == 1
+    assert simulation.alarmed.tolist() == [True, False]
+    assert_only_the_second_is_proven(result)
+
+
+def test_a_run_that_is_resumed_after_an_alarm_has_no_proven_final_certificate():
+    first = with_one_alarm(range(3))
+    first.run()
+    second = Simulation("river-swim", n_episodes=6, seeds=[0, 1], window=range(3, 6), compiled=False)
+    restore_simulation(second, save_simulation(first))
+    result = second.run()
+    assert not result.alarms.any()
+    assert second.alarmed.tolist() == [True, False]
+    assert_only_the_second_is_proven(result)

@@ -99,20 +99,28 @@ def _check_directory(file: IO[bytes], source: str, comment_size: int) -> None:
         raise refusal
     if directory > min(_DIRECTORY_LIMIT, end) or count > MOST_MEMBERS:
         raise CheckpointError(f"{source} has a directory of {directory:,} bytes, which matrixrl never writes")
+    end = _before_large_records(file, source, size, end, directory)
+    file.seek(end - directory)
+    if file.read(directory).count(b"PK\x01\x02") != count:
+        raise CheckpointError(f"{source} has another number of members than the {count:,} that it declares")
+
+
+def _before_large_records(file: IO[bytes], source: str, size: int, end: int, directory: int) -> int:
+    """Return where the directory ends: before the records of a large zip file, which must say the same."""
     at = end - _LOCATOR.size
     if at < 0:
-        return
+        return end
     file.seek(at)
     if _LOCATOR.unpack(file.read(_LOCATOR.size))[0] != b"PK\x06\x07":
-        return
-    # The records of large files replace the numbers above, so they must say the same.
+        return end
     at -= _END64.size
-    if size <= _LARGE or at < 0:
+    if size <= _LARGE or at < directory:
         raise CheckpointError(f"{source} has the records of a large zip file, which it is not")
     file.seek(at)
     found = _END64.unpack(file.read(_END64.size))
     if found[0] != b"PK\x06\x06" or found[8] != directory:
         raise CheckpointError(f"{source} has two directories of different sizes")
+    return at
 
 
 def read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> NDArray[Any]:

@@ -57,8 +57,10 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
         for key, value, text in describe_settings(MatrixRLSettings):
             yield f"{key}={value}", text
     elif topic == "sets":
-        for name, kind in {**SETS, **LIKELIHOOD_SETS}.items():
-            yield name, kind.summary
+        for name, ball in SETS.items():
+            yield name, ball.summary
+        for name, likelihood in LIKELIHOOD_SETS.items():
+            yield name, likelihood.summary
     elif topic == "radii":
         for name, radius in RADII.items():
             yield name, radius.summary

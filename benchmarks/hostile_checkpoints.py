@@ -58,13 +58,13 @@ class AgentTarget:
             agent.learn(4)
         for i in range(moment):
             play_randomly(agent, agent.begin_episode(), np.random.default_rng(i), most=2)
-        self.kind = type(agent)
+        self.kind, self.finite = type(agent), agent.problem.kind == "finite"
         agent.save(path)
         self.data = path.read_bytes()
 
-    def load(self, data: bytes) -> Any:
+    def load(self, data: bytes, *, alone: bool = False) -> Any:
         self._path.write_bytes(data)
-        return self.kind.load(self._path, self.world)
+        return self.kind.load(self._path, None if alone and self.finite else self.world)
 
     @staticmethod
     def state(agent: Any) -> Any:
@@ -118,7 +118,8 @@ class SimulationTarget:
         short = {"env_settings": {"horizon": 12}}
         return Simulation(self._env, n_episodes=5, seeds=seeds, window=window, **{**short, **self._settings})
 
-    def load(self, data: bytes) -> Any:
+    def load(self, data: bytes, *, alone: bool = False) -> Any:
+        del alone
         simulation = self._new(range(3, 5))
         restore_simulation(simulation, data)
         return simulation
@@ -183,12 +184,18 @@ def _peak_of(work: Callable[[], Any]) -> tuple[Any, int]:
     return result, max(_memory("VmHWM") - before, 0)
 
 
-def try_file(target: Any, data: bytes) -> tuple[str, str, int, Any]:
-    """Return the outcome of loading a file, words about it, its peak memory and what was loaded."""
+def try_file(target: Any, data: bytes, *, alone: bool) -> tuple[str, str, int, Any]:
+    """Return the outcome of loading a file, words about it, its peak memory and what was loaded.
+
+    Args:
+        target: What the file came from.
+        data: The file.
+        alone: Load without an environment, where none is needed.
+    """
 
     def work() -> tuple[str, str, Any]:
         try:
-            return "loaded", "", target.load(data)
+            return "loaded", "", target.load(data, alone=alone)
         except CheckpointError as error:
             cause = error.__cause__
             return ("out of memory" if isinstance(cause, MemoryError) else "refused"), str(error)[:200], None
@@ -220,7 +227,7 @@ def child(first: int, step: int, count: int, *kinds: str) -> None:
                     data = target.data
                     while data == target.data:  # an edit may change nothing
                         data = make_file(target.data, rng, other)
-                    outcome, words, peak, loaded = try_file(target, data)
+                    outcome, words, peak, loaded = try_file(target, data, alone=n % 2 == 1)
                     if outcome == "loaded":
                         if _same(target.state(loaded), own[i]):
                             outcome = "same"

@@ -113,7 +113,11 @@ def function(argument: str, value: Any, *, of: int, remedy: str) -> Callable[...
 
 def optional_flag(argument: str, value: object) -> bool | None:
     """Return `value` as a bool, or None."""
-    return None if value is None else flag(argument, value, remedy="Leave it out or pass one of these.")
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    fail(argument, "must be true, false or None", shown(value), "Leave it out or pass one of these.")
 
 
 def file_path(argument: str, value: object) -> str:

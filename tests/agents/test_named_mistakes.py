@@ -6,7 +6,6 @@ import re
 
 import gymnasium as gym
 import numpy as np
-import numpy
 import pytest
 
 from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, Task, make, one_hot, run_seeds
@@ -76,11 +75,17 @@ MISTAKES = {
     ),
     "NaN kernel": (lambda: KernelMatrixRL("grid-world", k_phi=nan_kernel), "k_phi must be finite"),
     "NaN kernel of vectors": (lambda: KernelMatrixRL(Vectors(), kernel=nan_kernel).learn(1), "kernel must be finite"),
-    "n_states to the agent": (lambda: swim(n_states=4), r"n_states is not an agent setting.* env_settings=\{'n_states'"),
+    "n_states to the agent": (
+        lambda: swim(n_states=4),
+        r"n_states is not an agent setting.* env_settings=\{'n_states'",
+    ),
     "horizon to the agent": (lambda: swim(horizon=4), r"horizon cannot be changed .* env_settings=\{'horizon': …\}"),
     "n_states to run_seeds": (lambda: run_seeds("river-swim", n_episodes=1, n_states=4), "env_settings="),
     "is_slippery": (lambda: MatrixRL("gym:FrozenLake-v1", is_slippery=False), r"env_settings=\{'is_slippery': False\}"),
-    "radius=2.0": (lambda: swim(radius=2.0), 'radius must be one of block, .*; got 2.0. Or give an object; .*"constant"'),
+    "radius=2.0": (
+        lambda: swim(radius=2.0),
+        'radius must be one of block, .*; got 2.0. Or give an object; .*"constant"',
+    ),
     "set=3": (lambda: swim(set=3), "set must be one of normalised, .*; got 3. Or give an object, such as"),
     "features=": (lambda: swim(features=one_hot(6, 2)), "features is not an agent setting; .* Pass phi=… and psi=…"),
     "discount=": (lambda: swim(discount=0.9), "discount is not an agent setting; .* set horizon=… instead"),
@@ -159,7 +164,7 @@ def test_the_advice_about_combinations_of_numbers_works_as_it_is_written(make_en
             break
         except MatrixRLError as error:
             advice = re.search(r"Number the combinations: (gymnasium\.wrappers.*)\.$", str(error))
-            env = eval(advice.group(1), {"gymnasium": gym, "numpy": numpy, "env": env})
+            env = eval(advice.group(1), {"gymnasium": gym, "numpy": np, "env": env})  # noqa: S307  # our own message
     else:
         agent = MatrixRL(env, known_reward=False, seed=0)
     assert agent.learn(2).n_episodes == 2
@@ -168,7 +173,7 @@ def test_the_advice_about_combinations_of_numbers_works_as_it_is_written(make_en
 def test_the_advice_about_continuous_actions_and_tuples_works():
     from matrixrl.envs import GridActions
 
-    with pytest.raises(MatrixRLError, match="matrixrl.envs.GridActions"):
+    with pytest.raises(MatrixRLError, match=r"matrixrl\.envs\.GridActions"):
         KernelMatrixRL(gym.make("Pendulum-v1"))
     assert KernelMatrixRL(GridActions(gym.make("Pendulum-v1")), horizon=5, seed=0).learn(1).n_episodes == 1
     with pytest.raises(MatrixRLError, match=r"gymnasium\.wrappers\.FlattenObservation"):

@@ -30,6 +30,12 @@ class Louder(Quiet):
         return obs, 2.0 * reward, *rest
 
 
+class Doubled(wrappers.OrderEnforcing):
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, 2.0 * reward, *rest
+
+
 class OwnSwim(RiverSwim):
     def step(self, action):
         obs, reward, *rest = super().step(action)
@@ -44,7 +50,8 @@ CHANGED = {
     "delayed observations": lambda env: wrappers.DelayObservation(env, 1),
     "below a harmless one": lambda env: wrappers.RecordEpisodeStatistics(wrappers.StickyAction(env, 0.5)),
     "a user's own": gym.Wrapper,
-    "a subclass of a harmless one": Louder,
+    "a subclass of a harmless one": Doubled,
+    "a subclass of a declared one": Louder,
 }
 SAME = {
     "none": lambda env: env,

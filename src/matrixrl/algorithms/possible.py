@@ -31,6 +31,7 @@ __all__ = [
 Shapes = dict[str, tuple[int, ...]]
 """Shapes of arrays by name."""
 
+_CHUNK = 1 << 20  # numbers that are checked together, so that a check takes little memory
 _SLACK = 1e-9  # rounding, relative to the largest number that is involved
 
 
@@ -61,8 +62,11 @@ def plan_shapes(rows: int, horizon: int, n_states: int) -> Shapes:
 
 def check_whole(name: str, array: NDArray[Any]) -> None:
     """Refuse visits that are not whole numbers of at least 0."""
-    if (array < 0).any() or (array != np.floor(array)).any():
-        impossible(name, "must be whole numbers of at least 0, none negative")
+    flat = array.reshape(-1)
+    for first in range(0, flat.size, _CHUNK):
+        part = flat[first : first + _CHUNK]
+        if (part < 0).any() or (part != np.floor(part)).any():
+            impossible(name, "must be whole numbers of at least 0, none negative")
 
 
 def check_range(name: str, array: NDArray[Any], low: float, high: float | NDArray[Any]) -> None:

@@ -286,6 +286,11 @@ def _played(
     finally:
         for observer in observers:
             observer.close()
+    if outcome.restarted:
+        words = (
+            f"note: {outcome.restarted:,} runs were played again from their first episode: their state was not stored"
+        )
+        typer.echo(f"{words}, or by another version of matrixrl", err=True)
     summaries = summarise(store)
     written = [write_report(store, store.folder / "report.html")]  # before anything is printed
     if any(agent.final is not None for env in summaries for agent in env.agents):
@@ -304,4 +309,4 @@ def _played(
 
 def _say(console: Console, words: str) -> None:
     """Print one line as it is: no markup, no colours, and not folded."""
-    console.print(printable(words), highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(words), highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from matrixrl.linalg import rounding_level, span_of
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Blocks", "design_eigenvalue", "find_blocks"]
 
@@ -49,9 +49,13 @@ def find_blocks(rows: FloatArray) -> Blocks:
     >>> find_blocks(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]])).members
     [array([0, 1]), array([2])]
     """
-    used = sparse.csr_array(rows != 0.0)
-    n_pairs = len(rows)
-    graph = sparse.block_array([[None, used], [used.T, None]])
+    used, n_pairs = rows != 0.0, len(rows)
+    if _is_one_block(used):  # a graph of dense features has many times their size
+        members = [np.arange(rows.shape[1])]
+        one = np.array([design_eigenvalue(rows)])
+        return Blocks(np.zeros(n_pairs, dtype=np.int64), members, one, one_pair_each=False)
+    graph_of_pairs = sparse.csr_array(used)
+    graph = sparse.block_array([[None, graph_of_pairs], [graph_of_pairs.T, None]])
     labels = csgraph.connected_components(graph, directed=False)[1]
     names, feature_block = np.unique(labels[n_pairs:], return_inverse=True)
     # A pair without any feature has width 0, so that its block does not matter.
@@ -59,6 +63,19 @@ def find_blocks(rows: FloatArray) -> Blocks:
     members = [np.flatnonzero(feature_block == k) for k in range(len(names))]
     eigenvalues = [design_eigenvalue(rows[pair_block == k][:, m]) for k, m in enumerate(members)]
     return Blocks(pair_block, members, np.array(eigenvalues), one_pair_each=False)
+
+
+def _is_one_block(used: BoolArray) -> bool:
+    """Say whether all features are connected, by steps from the features of one pair: used (P, d)."""
+    reached = used[used.any(axis=1).argmax()]
+    while not reached.all():
+        grown: BoolArray = np.any(used[used[:, reached].any(axis=1)], axis=0)
+        if grown.sum() == reached.sum():
+            return False
+        reached = grown
+        if grown.sum() < 0.5 * len(grown):  # many steps are left, or many blocks
+            return False
+    return True
 
 
 def design_eigenvalue(rows: FloatArray) -> float:

@@ -28,7 +28,7 @@ class TablePhi(Phi):
     def __init__(self, table: object, *, left_out: str | None = None) -> None:
         array = shaped("phi", table, (None, None, None), remedy="Give one vector of d numbers for each (s, a).")
         self.n_states, self.n_actions, self.d = array.shape
-        largest = np.abs(array).max()
+        largest = max(array.max(), -array.min())
         if not 1e-100 < largest < 1e100:
             fail("phi", "must have a largest entry between 1e-100 and 1e100", f"{largest:.3g}", "Rescale it.")
         self.flat = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.d)

@@ -363,7 +363,7 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
 def _unpack_phi(form: str, arrays: Arrays, task: Task, left_out: str | None) -> Phi | FloatArray:
     if form == "one-hot":
         return OneHotPhi(task.n_states, task.n_actions)
-    return TablePhi(arrays["phi"], left_out=left_out) if form == "table" else _probe("phi", arrays, task, 3)
+    return TablePhi(arrays.pop("phi"), left_out=left_out) if form == "table" else _probe("phi", arrays, task, 3)
 
 
 def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool, left_out: str | None) -> Psi | FloatArray:

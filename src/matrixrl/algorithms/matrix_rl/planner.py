@@ -148,7 +148,9 @@ class FiniteMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             return {}
         kept = self.kept or self._no_plan()
         arrays = {f"kept_{name}": array for name, array in kept.arrays().items()}
-        return arrays | {"kept_logdet": np.where(np.isfinite(self._kept_logdet), self._kept_logdet, -1.0)}
+        sizes = np.zeros_like(self.log_sizes())
+        sizes += self._kept_logdet.reshape(self.n_replicas, *self._kept_logdet.shape[1:] or (1,) * (sizes.ndim - 1))
+        return arrays | {"kept_logdet": np.where(np.isfinite(sizes), sizes, -1.0)}
 
     def load_kept(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `kept_arrays` returned."""

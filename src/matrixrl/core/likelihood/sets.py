@@ -25,8 +25,12 @@ class LikelihoodSet:
 LIKELIHOOD_SETS = {
     kind.name: kind
     for kind in (
-        LikelihoodSet("value-targeted", "Laws near the empirical one, radius for V* alone (indicator features).", True),
-        LikelihoodSet("likelihood", "Laws near the empirical one, radius for all values (indicator features).", False),
+        LikelihoodSet(
+            "value-targeted", "laws near the empirical one, at a radius for V* alone (indicator features)", True
+        ),
+        LikelihoodSet(
+            "likelihood", "laws near the empirical one, at a radius for all values (indicator features)", False
+        ),
     )
 }
 """Likelihood sets by their names in Python and on the command line."""

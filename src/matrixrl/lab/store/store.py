@@ -241,8 +241,10 @@ class Store:
 
     def facts(self, cell: int) -> dict[str, Any]:
         """Return properties of a cell (horizon, sizes, V*, guarantee); {} before its first block is stored."""
-        [(_, _, text)] = self._db.select("cells", "WHERE cell = ?", (cell,)) or [(cell, "", None)]
-        return self._parsed(text or "{}", "the facts of a cell")
+        rows = self._db.select("cells", "WHERE cell = ?", (cell,))
+        if len(rows) != 1:
+            raise damaged(self.folder, f"cell {cell} is missing")
+        return self._parsed(rows[0][2] or "{}", "the facts of a cell")
 
     def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
         """Return a series of a cell.

@@ -36,8 +36,8 @@ from matrixrl.simulate.compiled.episodes import (
 
 __all__ = ["LOOPS_DIGEST", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = ""
-"""Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, for the reason given there."""
+LOOPS_DIGEST = "c0215c5d4a1c43f1"
+"""Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)

@@ -129,7 +129,10 @@ def test_markup_and_control_characters_in_names_are_shown_as_text(tmp_path, monk
         (["run", "river-swim", "--seed", "-1"], "seed must be at least 0"),
         (["run", "river-swim", "--seed", "9" * 20], "seed must be at most"),
         (["run", "river-swim", "--set", "n_states=1000000000"], "n_states and copies must fit in memory"),
-        (["run", "river-swim", "--agent-set", "n_states=4"], "Pass settings of river-swim as env_settings={'n_states': 4} (--set"),
+        (
+            ["run", "river-swim", "--agent-set", "n_states=4"],
+            "Pass settings of river-swim as env_settings={'n_states': 4} (--set",
+        ),
         (["inspect", "river-swim", "--agent", "psrl"], "agent must be"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",

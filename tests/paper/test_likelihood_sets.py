@@ -193,7 +193,8 @@ class TestTheLargestMean:
         ends = np.append(seen.firsts, len(seen.times))
         law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends)
         compiled = [
-            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon, np.empty((2, 6))) for i, j in itertools.pairwise(ends)
+            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon, np.empty((2, 6)))
+            for i, j in itertools.pairwise(ends)
         ]
         np.testing.assert_allclose(compiled, ours, rtol=1e-12)
 

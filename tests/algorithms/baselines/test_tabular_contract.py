@@ -121,5 +121,5 @@ def test_impossible_states_are_refused():
     with pytest.raises(ValueError, match="actions that do not exist"):
         ucrl2.restore({**ucrl2.state(), "kept_policy": policy})
     psrl = agent_of("psrl", EASY, [0])
-    with pytest.raises(ValueError, match="do not belong together"):
+    with pytest.raises(ValueError, match="counts must count 0 to 0 steps in 0 episodes"):
         psrl.restore({**psrl.state(), "counts": psrl.model.counts + 1.0})

@@ -54,8 +54,8 @@ class Baseline(FiniteAlgorithm):
     A subclass implements `begin`, `make_plan` and `learn_episode`.
 
     Attributes:
-        learned_parts: Attributes that hold a model or a design, with methods `arrays` and `restore`; they are saved
-            together with the arrays of `learned_names`.
+        learned_parts: Attributes that hold a model, with methods `arrays` and `restore`, which copies what it keeps;
+            they are saved together with the arrays of `learned_names`.
     """
 
     settings_class = BaselineSettings
@@ -90,5 +90,5 @@ class Baseline(FiniteAlgorithm):
         """Take back what `learned` returned; the shapes were checked."""
         for part in self.learned_parts:
             own = getattr(self, part)
-            own.restore({name: arrays[name].copy() for name in own.arrays()})
+            own.restore({name: arrays[name] for name in own.arrays()})
         super().load_learned(arrays)

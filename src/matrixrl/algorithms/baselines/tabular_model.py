@@ -95,7 +95,7 @@ class TabularModel:
         return arrays if self.stage_visits is None else {**arrays, "stage_visits": self.stage_visits}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned; the arrays are changed by learning from then on.
+        """Take back what `arrays` returned.
 
         Raises:
             InvalidInput, ValueError: Counts are not the sums of transitions, or rewards are not in [0, 1].
@@ -107,9 +107,10 @@ class TabularModel:
         check_range("reward_sums", arrays["reward_sums"], 0.0, counts)
         if self.stage_visits is not None:
             self._check_stages(arrays["stage_visits"], counts)
-        self.counts, self.transitions, self.reward_sums = counts, transitions, arrays["reward_sums"]
+        self.counts, self.transitions = counts.copy(), transitions.copy()
+        self.reward_sums = arrays["reward_sums"].copy()
         if self.stage_visits is not None:
-            self.stage_visits = arrays["stage_visits"]
+            self.stage_visits = arrays["stage_visits"].copy()
         if self._keeps_mean:
             self.transition_mean = transitions / np.maximum(counts, 1.0)[:, :, None]
             self.transition_mean[counts == 0.0] = 1.0 / self.n_states

@@ -96,8 +96,8 @@ def main(how_many: int) -> int:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            patience = float(rng.uniform(0.2, min(whole, _LATEST))) if kills < how_many else float("inf")
-            until = time.monotonic() + patience
+            latest = min(whole, _LATEST)
+            until = time.monotonic() + float(rng.uniform(0.2, latest)) if kills < how_many else float("inf")
             while time.monotonic() < until and process.poll() is None:
                 time.sleep(0.01)
             if process.poll() is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.records import FloatArray, IntArray, Plan
 
 __all__ = ["Frame", "backward_induction", "greedy_plan", "optimistic_plan", "pessimistic_values"]
@@ -130,7 +130,7 @@ def optimistic_plan(
         policy = _empty_policy(frame, len(rankings))
         tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
         ends = (-1 if frame.end_state is None else frame.end_state, frame.end_reward)
-        belief.fill_in_compiled(tie_break, ends, values, policy, preference, q_out)
+        belief.fill_in_compiled(PlanArrays(tie_break, ends, values, policy, preference, q_out))
         return Plan(policy=policy, values=values, empty=belief.empty)
     last = frame.horizon - 1
     return greedy_plan(

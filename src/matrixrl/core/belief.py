@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.core.compiled import fill_in_compiled, has_compiled_form
 from matrixrl.core.sets import ConfidenceSet, Reach, Split
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import FloatArray, IntArray
@@ -99,17 +99,9 @@ class Belief(ValueBounds):
         """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
         return has_compiled_form(self)
 
-    def fill_in_compiled(
-        self,
-        tie_break: FloatArray,
-        ends: tuple[int, float],
-        values: FloatArray,
-        policy: IntArray,
-        preference: FloatArray | None = None,
-        q_out: FloatArray | None = None,
-    ) -> None:
+    def fill_in_compiled(self, plan: PlanArrays) -> None:
         """Fill in optimistic values and policy with the compiled backup."""
-        fill_in_compiled(self, tie_break, ends, values, policy, preference, q_out)
+        fill_in_compiled(self, plan)
 
 
 def form_belief(

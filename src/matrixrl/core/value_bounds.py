@@ -3,10 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import TIE
 
-__all__ = ["ValueBounds"]
+__all__ = ["PlanArrays", "ValueBounds"]
+
+
+class PlanArrays(NamedTuple):
+    """Arrays that a compiled backup reads and fills in.
+
+    Attributes:
+        tie_break: (B, A) Numbers that are added to Q to break ties.
+        ends: End state, or -1 if there is none, and its unit reward.
+        values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
+        policy: (B, H, S) Array that is filled in.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
+        q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
+    """
+
+    tie_break: FloatArray
+    ends: tuple[int, float]
+    values: FloatArray
+    policy: IntArray
+    preference: FloatArray | None = None
+    q_out: FloatArray | None = None
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the last arguments of a compiled backup, from ties to Q, for the first replica on."""
+        return (
+            0,
+            self.tie_break,
+            *self.ends,
+            self.values,
+            self.policy,
+            _by_pairs(self.preference),
+            TIE,
+            _by_pairs(self.q_out),
+        )
+
+
+def _by_pairs(table: FloatArray | None) -> FloatArray:
+    """Return an array (B, H, A, S) reshaped to (B, H, P), or an empty array for None."""
+    return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)
 
 
 class ValueBounds(ABC):
@@ -46,23 +88,6 @@ class ValueBounds(ABC):
         """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
         return False
 
-    def fill_in_compiled(
-        self,
-        tie_break: FloatArray,
-        ends: tuple[int, float],
-        values: FloatArray,
-        policy: IntArray,
-        preference: FloatArray | None = None,
-        q_out: FloatArray | None = None,
-    ) -> None:
-        """Fill in optimistic values and policy with the compiled backup.
-
-        Args:
-            tie_break: (B, A) Numbers that are added to Q to break ties.
-            ends: End state, or -1 if there is none, and its unit reward.
-            values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
-            policy: (B, H, S) Array that is filled in.
-            preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
-            q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
-        """
+    def fill_in_compiled(self, plan: PlanArrays) -> None:
+        """Fill in optimistic values and policy with the compiled backup."""
         raise NotImplementedError

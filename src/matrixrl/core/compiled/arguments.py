@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from matrixrl.core.sets.base import MIDDLE, SingleSet
 from matrixrl.features import OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.records import FloatArray, IntArray
-from matrixrl.tolerances import TIE
 
 if TYPE_CHECKING:
     from matrixrl.core.belief import Belief
+    from matrixrl.core.value_bounds import PlanArrays
 
-__all__ = ["by_pairs", "fill_in_compiled", "has_compiled_form", "split_forms"]
+__all__ = ["fill_in_compiled", "has_compiled_form", "split_forms"]
 
 _MANY_FEATURES = 64
 
@@ -47,26 +47,8 @@ def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, Flo
     )
 
 
-def fill_in_compiled(
-    belief: Belief,
-    tie_break: FloatArray,
-    ends: tuple[int, float],
-    values: FloatArray,
-    policy: IntArray,
-    preference: FloatArray | None = None,
-    q_out: FloatArray | None = None,
-) -> None:
-    """Fill in optimistic values and policy with the compiled backup.
-
-    Args:
-        belief: Belief for which `has_compiled_form` is True.
-        tie_break: (B, A) Numbers that are added to Q to break ties.
-        ends: End state, or -1 if there is none, and its unit reward.
-        values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
-        policy: (B, H, S) Array that is filled in.
-        preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
-        q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
-    """
+def fill_in_compiled(belief: Belief, plan: PlanArrays) -> None:
+    """Fill in optimistic values and policy of a belief for which `has_compiled_form` is True."""
     from matrixrl.core.compiled import backup  # imports numba, which takes half a second
 
     n_replicas = belief.n_replicas
@@ -87,11 +69,4 @@ def fill_in_compiled(
         belief.is_normalised,
     )
     reward = np.broadcast_to(belief.most, (n_replicas, *belief.most.shape[-2:])).reshape(n_replicas, -1)
-    backup.fill_plan(
-        estimate, bound, reward, 0, tie_break, *ends, values, policy, by_pairs(preference), TIE, by_pairs(q_out)
-    )
-
-
-def by_pairs(table: FloatArray | None) -> Any:
-    """Return an array (B, H, A, S) reshaped to (B, H, P), or an empty array for None."""
-    return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)
+    backup.fill_plan(estimate, bound, reward, *plan.arguments())

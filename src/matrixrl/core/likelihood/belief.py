@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.compiled import by_pairs
 from matrixrl.core.likelihood.kl_ball import extreme_means
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray, IntArray
-from matrixrl.tolerances import TIE
 
 __all__ = ["JointLaw", "LikelihoodBelief"]
 
@@ -97,15 +95,7 @@ class LikelihoodBelief(ValueBounds):
         """Return True: the compiled backup knows lists of outcomes."""
         return True
 
-    def fill_in_compiled(
-        self,
-        tie_break: FloatArray,
-        ends: tuple[int, float],
-        values: FloatArray,
-        policy: IntArray,
-        preference: FloatArray | None = None,
-        q_out: FloatArray | None = None,
-    ) -> None:
+    def fill_in_compiled(self, plan: PlanArrays) -> None:
         """Fill in optimistic values and policy with the compiled backup."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
@@ -117,20 +107,7 @@ class LikelihoodBelief(ValueBounds):
             paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, paid, n_levels)
         most = np.broadcast_to(self.most, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
-        likelihood.fill_plan(
-            law,
-            joint,
-            self.groups.ravel(),
-            np.ascontiguousarray(most),
-            0,
-            tie_break,
-            *ends,
-            values,
-            policy,
-            by_pairs(preference),
-            TIE,
-            by_pairs(q_out),
-        )
+        likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(most), *plan.arguments())
 
     def _as_lists(self, seen: SeenRows, epsilon: FloatArray, extras: FloatArray, n_levels: int = 1) -> tuple[Any, ...]:
         """Return the laws of all groups as the compiled backup takes them."""

@@ -25,6 +25,7 @@ __all__ = [
     "play_one",
     "refresh_all",
     "regret_of",
+    "reward_of",
 ]
 
 BACKUP_DIGEST = "0a3e67442723e8ac"
@@ -298,6 +299,15 @@ def _place(known: Any, b: int, pair: int, successor: int) -> int:
 
 
 @compiled
+def reward_of(world: Any, pair: int, coin: float) -> float:
+    """Return what a step pays in the environment's unit; a coin decides where rewards are noisy."""
+    paid: float = world[REWARD][pair]
+    if world[NOISY]:
+        paid = world[HIGH] if coin < world[PAYS][pair] else world[LOW]
+    return paid
+
+
+@compiled
 def _learn(
     world: Any, learns_reward: bool, known: Any, b: int, states: Any, actions: Any, coins: Any
 ) -> tuple[float, int]:
@@ -308,9 +318,7 @@ def _learn(
         if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
         p = actions[h] * n_states + states[h]
-        paid = world[REWARD][p]
-        if world[NOISY]:
-            paid = world[HIGH] if coins[h] < world[PAYS][p] else world[LOW]
+        paid = reward_of(world, p, coins[h] if world[NOISY] else 0.0)
         earned += paid
         length += 1
         known[VISITS][b, p] += 1

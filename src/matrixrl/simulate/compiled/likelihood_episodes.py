@@ -23,7 +23,6 @@ from matrixrl.simulate.compiled.episodes import (
     LOW,
     MEASURES,
     NOISY,
-    PAYS,
     REGRET,
     RETURNS,
     REWARD,
@@ -32,11 +31,12 @@ from matrixrl.simulate.compiled.episodes import (
     UPPER,
     play_one,
     regret_of,
+    reward_of,
 )
 
 __all__ = ["LOOPS_DIGEST", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "c0215c5d4a1c43f1"
+LOOPS_DIGEST = "33da0eaf594230a6"
 """Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -197,9 +197,7 @@ def _learn(world: Any, known: Any, law: Any, joint: Any, b: int, states: Any, ac
         if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
         p = actions[h] * n_states + states[h]
-        paid = world[REWARD][p]
-        if world[NOISY]:
-            paid = world[HIGH] if coins[h] < world[PAYS][p] else world[LOW]
+        paid = reward_of(world, p, coins[h] if world[NOISY] else 0.0)
         earned += paid
         length += 1
         known[VISITS][b, p] += 1

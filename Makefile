@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 OUT ?= out/demo
 
-.PHONY: help demo test test-fast check format bench figures docs clean
+.PHONY: help demo test test-fast check format bench mutants figures docs clean
 help:
 	@echo "make demo      install, then watch MatrixRL learn RiverSwim (table and picture in $(OUT))"
 	@echo "make test      install, then run the tests"
 	@echo "make test-fast install, then run the tests that are not marked slow"
 	@echo "make check     lint, formatting, types, layers"
 	@echo "make bench     speed ratios (minutes; close other programs)"
+	@echo "make mutants   change the core in small ways and see whether a test notices (hours; every tenth change)"
 	@echo "make docs      build the documentation site into out/docs"
 	@echo "make figures   regenerate the picture of the README"
 
@@ -52,6 +53,11 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-disable-gc -s
+
+# Cosmic Ray is installed beside the environment, because nothing else needs it.
+mutants: $(VENV)/.dev
+	$(PIP) install --quiet --target out/cosmic-ray cosmic-ray
+	PYTHONPATH=out/cosmic-ray nice $(BIN)/python benchmarks/mutants.py --every 10
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs out/docs

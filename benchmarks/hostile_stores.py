@@ -184,6 +184,7 @@ EDITS = {
     "huge counts": "UPDATE blocks SET count = 9000000000000000000 WHERE run = 1",
     "negative counts": "UPDATE blocks SET count = -10 WHERE run = 1",
     "a block moved": "UPDATE blocks SET first = 5 WHERE run = 1 AND first = 10",
+    "a block in the middle deleted": "DELETE FROM blocks WHERE run = 1 AND first = 10",
     "the last blocks deleted": "DELETE FROM blocks WHERE first = 30",
     "blocks of one seed deleted": "DELETE FROM blocks WHERE run = 2",
     "all blocks deleted": "DELETE FROM blocks",

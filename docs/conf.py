@@ -61,6 +61,7 @@ _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
 _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
 _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
+_DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
 _PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
 
 
@@ -117,13 +118,16 @@ def _name_aliases(
     return short[0], short[1]
 
 
-def _raise_primes(formula: str) -> str:
-    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, as TeX reads it; docutils prints primes on the line."""
+def _as_docutils_reads(formula: str) -> str:
+    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
+
+    TeX reads both forms alike; docutils prints primes on the line, and takes 12 for one argument.
+    """
 
     def raised(found: re.Match[str]) -> str:
         return "^{" + r"\prime " * len(found[1]) + (found[2] or found[3] or "") + "}"
 
-    return _PRIMES.sub(raised, formula)
+    return _PRIMES.sub(raised, _DIGITS.sub(r"\1{\2}{\3}", formula.replace(r"\dots", r"\ldots")))
 
 
 def _spaced(found: re.Match[str]) -> str:
@@ -135,7 +139,7 @@ def _spaced(found: re.Match[str]) -> str:
 def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
     def visit(translator: Any, node: nodes.Element) -> None:
         tex = node.astext()
-        formula = tex2mathml(_raise_primes(tex), as_block=as_block)
+        formula = tex2mathml(_as_docutils_reads(tex), as_block=as_block)
         if "\\left" not in tex:  # browsers stretch these to the height of the line, TeX only after \left
             formula = _FENCE.sub(r'<mo\1 stretchy="false" lspace="0" rspace="0">\2</mo>', formula)
         formula = _FUNCTION.sub(_spaced, formula)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ __all__ = [
     "index",
     "integer",
     "number",
+    "optional_flag",
     "real_numbers",
     "shaped",
     "show_where",
@@ -53,14 +55,22 @@ def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
     Traceback (most recent call last):
     matrixrl.errors.InvalidInput: horizon must be at least 1; got 0. Give the number of steps in an episode.
     """
-    raise InvalidInput(f"{argument} {rule}; got {received}. {remedy}")
+    raise InvalidInput(f"{argument} {rule}; got {_as_text(received)}. {remedy}")
+
+
+def _as_text(received: object) -> str:
+    """Return what was received as text, also if its class cannot be printed."""
+    try:
+        return str(received)
+    except Exception:  # noqa: BLE001  # of a user's class
+        return shown(received)
 
 
 def shown(value: object) -> str:
     """Return a value as text for a message, shortened if it is long."""
     try:
         text = repr(value)
-    except Exception as error:  # of a user's class
+    except Exception as error:  # noqa: BLE001  # of a user's class
         text = f"a {type(value).__name__} whose repr fails ({type(error).__name__})"
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
@@ -86,12 +96,28 @@ def flag(argument: str, value: object, *, remedy: str = "Pass one of them.") -> 
     return bool(value)
 
 
-def function(argument: str, value: Any, *, remedy: str) -> Callable[..., Any]:
-    """Return `value` if it can be called."""
-    if not callable(value):
-        fail(argument, "must be a function", shown(value), remedy)
+def function(argument: str, value: Any, *, of: int, remedy: str) -> Callable[..., Any]:
+    """Return `value` if it is a function, or another object, that can be called with `of` arguments."""
+    plural = "s" * (of > 1)
+    if not callable(value) or isinstance(value, type):
+        fail(argument, f"must be a function of {of} argument{plural}", shown(value), remedy)
+    try:
+        inspect.signature(value).bind(*(None for _ in range(of)))
+    except TypeError as error:
+        fail(argument, f"must be a function of {of} argument{plural}", f"{shown(value)} ({error})", remedy)
+    except ValueError:  # a function in C without a signature
+        pass
     called: Callable[..., Any] = value
     return called
+
+
+def optional_flag(argument: str, value: object) -> bool | None:
+    """Return `value` as a bool, or None."""
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    fail(argument, "must be true, false or None", shown(value), "Leave it out or pass one of these.")
 
 
 def file_path(argument: str, value: object) -> str:
@@ -210,7 +236,7 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     results whatever the memory layout of `value`.
     """
     if np.ma.is_masked(value):
-        fail(argument, "must not have masked entries", f"{np.ma.count_masked(value)} of them", "Fill them.")
+        fail(argument, "must not have masked entries", shown(value), "Fill or remove them.")
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "fiub":

@@ -133,8 +133,8 @@ def test_widening_says_that_bounds_start_anew():
     assert agent.guarantee is True
     play(agent, np.random.default_rng(5), 10, rewards[2:])
     words = (
-        "2 rewards outside the declared range [0, 1] (the first in episode 3) widened it to [-1, 3]: bounds start anew, "
-        "and nothing is proven for a range that was chosen by data"
+        "2 rewards outside the declared range [0, 1] (the first in episode 3) widened it to [-1, 3]: bounds start "
+        "anew, and nothing is proven for a range that was chosen by data"
     )
     assert agent.guarantee == agent.certificate().guarantee == words
 

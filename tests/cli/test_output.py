@@ -92,7 +92,7 @@ def test_the_executor_of_processes_says_which_extra_it_needs(monkeypatch):
     from matrixrl.lab import requirements
     from matrixrl.lab.execution import make_executor
 
-    monkeypatch.setattr(requirements, "find_spec", lambda name: None)
+    monkeypatch.setattr(requirements, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"the lab needs loky; pip install 'matrixrl\[lab\]'"):
         make_executor("processes", 2)
 

@@ -73,6 +73,12 @@ def test_tables_of_the_lab(folder):
     assert "\x1b" not in words
 
 
+def test_codes_of_emoji_are_text(folder):
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(main.app, ["show", str(folder)])
+    assert done.output.count(":dog:") == 6
+    assert "\N{DOG FACE}" not in done.output
+
+
 def test_tables_of_a_run():
     result = run_seeds("river-swim", n_episodes=3, seeds=2, agent="random")
     console = terminal()
@@ -103,7 +109,7 @@ def test_paths_that_were_written(folder, tmp_path, command):
 
 
 def test_errors_are_one_line_of_text(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["matrixrl", "compare", "\x1b[2J\nerror: fake [red]"])
+    monkeypatch.setattr("sys.argv", ["matrixrl", "show", "\x1b[2J\nerror: fake [red]"])
     with pytest.raises(SystemExit):
         main.main()
     words = capsys.readouterr().err
@@ -113,6 +119,6 @@ def test_errors_are_one_line_of_text(monkeypatch, capsys):
 
 
 def test_the_next_command_is_printed_as_it_must_be_typed(folder):
-    console = terminal()
+    console = Console(file=io.StringIO(), width=20)
     lab._say(console, "continue with: matrixrl resume '[red] :dog:'")
     assert console.file.getvalue() == "continue with: matrixrl resume '[red] :dog:'\n"

@@ -169,6 +169,17 @@ def test_a_radius_that_returns_anything_else_is_one_clear_error(answer, words, k
         ours.radii(design_of(), CLOCK)
 
 
+def test_a_radius_that_is_wrong_for_rewards_only_is_found_too():
+    class ForModels(Radius):
+        def __call__(self, inputs):
+            return np.full((1, 1), 1.0 if inputs.regularity.noise_scale != 0.5 else np.nan)
+
+    known, learned = (replace(confidence(known_reward=k), radius=ForModels()) for k in (True, False))
+    assert known.radii(design_of(), CLOCK).models == 1.0
+    with pytest.raises(InvalidInput, match="must be finite and >= 0; got nan"):
+        learned.radii(design_of(), CLOCK)
+
+
 def test_a_radius_may_return_integers_and_zeros():
     for answer in (np.zeros((1, 1), dtype=int), np.ones((1, N_PAIRS), dtype=np.float32), [[2]]):
         radii = replace(confidence(), radius=BadRadius(answer)).radii(design_of(), CLOCK)

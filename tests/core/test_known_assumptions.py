@@ -34,6 +34,13 @@ def test_features_that_do_not_represent_a_known_law_prove_nothing():
     assert all(words in shown.guarantee for shown in found.certificate)
 
 
+def test_a_saved_agent_remembers_what_was_refuted(tmp_path):
+    """Also where it is loaded without the environment, and P is no longer known."""
+    agent = MatrixRL(WORLD.mdp, phi=blind(WORLD.mdp), seed=0)
+    agent.save(tmp_path / "agent")
+    assert MatrixRL.load(tmp_path / "agent").guarantee == agent.guarantee
+
+
 def test_where_the_law_is_not_known_it_is_assumed():
     task = WORLD.mdp.task
     agent = MatrixRL(Task(task.reward, 3, start=task.start), phi=blind(WORLD.mdp), seed=0)

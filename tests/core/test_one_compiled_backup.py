@@ -1,21 +1,32 @@
-"""There is one compiled backup, and compiled episodes notice when it changes."""
+"""There is one compiled backup, and loops that call it are compiled again when it changes."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-from matrixrl.core.compiled import backup
-from matrixrl.simulate.compiled import episodes
+import pytest
+
+from matrixrl.core.compiled import backup, likelihood
+from matrixrl.simulate.compiled import episodes, likelihood_episodes
+
+WATCHED = {
+    "episodes": (episodes.BACKUP_DIGEST, [backup]),
+    "likelihood": (likelihood.BACKUP_DIGEST, [backup]),
+    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, episodes]),
+}
 
 
-def test_the_digest_of_the_backup_is_the_one_that_episodes_were_compiled_with():
-    found = hashlib.sha256(Path(backup.__file__).read_bytes()).hexdigest()[:16]
-    assert found == episodes.BACKUP_DIGEST, (
-        f"core/compiled/backup.py changed: set BACKUP_DIGEST = {found!r} in simulate/compiled/episodes.py, so that "
-        "numba compiles the episodes again"
+@pytest.mark.parametrize("module", WATCHED)
+def test_the_digest_of_called_loops_is_that_of_their_files(module):
+    written, called = WATCHED[module]
+    found = hashlib.sha256(b"".join(Path(m.__file__).read_bytes() for m in called)).hexdigest()[:16]
+    assert found == written, (
+        f"{' or '.join(m.__name__ for m in called)} changed: set the digest in {module}.py to {found!r}, so that numba "
+        "compiles its loops again"
     )
 
 
 def test_compiled_episodes_plan_with_the_backup_of_compiled_plans():
     assert episodes.fill_plan is backup.fill_plan
+    assert likelihood_episodes.fill_plan is likelihood.fill_plan

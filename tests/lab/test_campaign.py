@@ -357,6 +357,16 @@ def test_a_state_that_was_not_stored_costs_the_seed_and_nothing_else(tmp_path, r
         assert store.digest() == reference
 
 
+def test_a_state_of_another_version_costs_the_seed_and_nothing_else(tmp_path, reference, monkeypatch):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store, pytest.raises(Stopped):
+        Campaign(store, make_executor("serial"), [stop_after(5)]).run()
+    monkeypatch.setattr("matrixrl.archive.files.FORMAT_VERSION", 10**6)
+    with Store.open_to_write(tmp_path / "s") as store:
+        outcome = Campaign(store, make_executor("serial")).run()
+        assert (outcome.failed, outcome.restarted) == ([], 1)
+        assert store.digest() == reference
+
+
 def test_a_state_too_large_to_store_is_played_in_one_block(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "_LARGEST_STATE", 0)
     seen = []

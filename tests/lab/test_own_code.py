@@ -489,5 +489,5 @@ def test_an_agent_that_needs_rewards_nobody_gave_is_refused_before_it_runs(tmp_p
 def test_own_objects_are_refused_where_they_do_not_belong(tmp_path):
     with pytest.raises(MatrixRLError, match="cannot be made with settings"):
         run_seeds("river-swim", n_episodes=2, seeds=1, agent=own_code.Counter, colour="red")
-    with pytest.raises(InvalidInput, match="settings must be empty for an agent that is already made"):
+    with pytest.raises(InvalidInput, match="must be left out for an agent that is already made"):
         run_seeds("river-swim", n_episodes=2, seeds=1, agent=own_code.Counter(), bonus=2.0)

@@ -92,15 +92,14 @@ def test_ctrl_c_ends_a_campaign_in_one_line(campaign, tmp_path, wanted, later):
     os.killpg(campaign.pid, signal.SIGINT)
     said, errors = campaign.communicate(timeout=PATIENCE)
     assert campaign.returncode == 130
-    assert errors == ""
-    assert said in ("stopped; continue with: matrixrl resume s\n", "")
+    assert (said, errors) in (("stopped; continue with: matrixrl resume s\n", ""), ("", "stopped\n"))
     assert workers_of(campaign.pid) == []
 
 
 def test_an_executor_that_started_nothing_starts_nothing_to_close():
     executor = ProcessExecutor(2)
+    executor._make = lambda: pytest.fail("a pool was made")
     executor.close()
-    assert executor._pool is None
 
 
 def unreachable(*_args, **_kwargs):

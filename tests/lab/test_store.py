@@ -14,6 +14,7 @@ from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
+from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import FILE, LOCK
 from matrixrl.simulate import run_seeds
 
@@ -177,6 +178,16 @@ def test_a_store_of_format_2_is_migrated_with_all_results(tmp_path, rng, opened)
         assert [row.alarms for row in store.runs()[:2]] == [4, 0]
 
 
+def test_a_store_of_format_2_that_cannot_be_migrated_is_refused_with_the_reason(tmp_path):
+    with Store.create(tmp_path / "s", experiment(tmp_path)):
+        pass
+    as_format_2(tmp_path / "s")
+    lock = WriterLock(tmp_path / "s")
+    with pytest.raises(StoreError, match=r"cannot be migrated to 3, which reading it needs: .* by another process"):
+        Store.open_to_read(tmp_path / "s")
+    lock.release()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -277,6 +288,22 @@ def test_a_store_that_is_older_newer_or_damaged_is_refused(tmp_path, change, mes
     changed.close()
     with pytest.raises(StoreError, match=message):
         Store.open_to_write(tmp_path / "s")
+
+
+def test_reasons_may_have_any_characters(tmp_path):
+    """SQLite stores UTF-8, which has no lone surrogates; paths of files may have them."""
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.fail(0, (0,), "no file \ud800 φ")
+        assert store.runs()[0].reason == "no file \\ud800 φ"
+
+
+def test_a_block_must_begin_where_its_runs_end(tmp_path, rng):
+    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
+        store.write_block(0, (0, 1), 0, block(rng), state=None)
+        before = store.digest()
+        with pytest.raises(StoreError, match="seed 0 has 5 episodes, the block begins at 10"):
+            store.write_block(0, (0, 1), 10, block(rng), state=None)
+        assert store.digest() == before
 
 
 def test_a_reader_cannot_write_and_asks_for_known_series_only(tmp_path, rng):

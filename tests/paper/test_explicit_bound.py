@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from matrixrl import MatrixRL, evaluate, make
-from matrixrl.core import SETS, SetContext, regularity
+from matrixrl import MatrixRL, evaluate, make, tensor_product
+from matrixrl.core import RADII, SETS, Clock, Confidence, SetContext, regularity
 from matrixrl.core.bounds import explicit_bound, first_informative
 from matrixrl.core.sets import NormalisedBall, Split
-from matrixrl.features import one_hot
+from matrixrl.features import Features, OneHotPsi, one_hot
 from matrixrl.problems import tabular
 from matrixrl.simulate import Simulation
 from tolerances import ALGEBRA, EXACT
@@ -97,6 +97,47 @@ def test_a_bound_that_someone_changed_has_no_regret_bound_until_it_declares_one(
     ]
     assert bounds[1] is None
     assert bounds[0] < bounds[2] < 1.1 * bounds[0]
+
+
+@pytest.mark.parametrize("radius", ["self-normalised", "block"])
+def test_no_data_give_a_larger_radius_than_the_one_before_any_data(radius):
+    """Blocks of 3 features: all data on one block, in the directions that make its determinant as large as can be."""
+    rng = np.random.default_rng(2)
+    basis = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    phi = tensor_product(2.0 * basis, np.eye(4))  # 12 features, 4 blocks, ‖φ‖² = 4
+    world = Features(phi, OneHotPsi(3))
+    ridge, delta, visits, n_episodes = 0.5, 0.1, 40, 24
+    confidence = Confidence.of(
+        world,
+        NormalisedBall(),
+        RADII[radius](),
+        ridge=ridge,
+        exploration=1.5,
+        delta=delta,
+        known_reward=False,
+        horizon=5,
+    )
+    design = phi.design(1, ridge=ridge)
+    one_block = np.flatnonzero(confidence.blocks.pair_block == 0)
+    design.update(np.tile(one_block, visits)[None], np.ones((1, 3 * visits)))  # T = 120 steps, 40 in each direction
+    seen = confidence.radii(design, Clock(n_episodes + 1, None))
+    largest = confidence.largest_radii(n_episodes)
+    for now, bound, norm, noise in zip(
+        (seen.models, seen.rewards), largest, (1.0, 1.0), (math.sqrt(2 / 3), 0.5), strict=True
+    ):
+        assert now.max() <= bound * (1 + EXACT)
+        if radius == "block":  # K = 4 blocks, δ/2 for each of models and rewards; a block of M* has ‖M*_k‖² <= 3/4
+            by_hand = norm * math.sqrt(ridge * 3 / 4) + noise * math.sqrt(
+                2 * math.log(4 / (delta / 2)) + 3 * math.log(1 + visits * 4 / ridge)
+            )
+            assert now.max() == pytest.approx(1.5 * by_hand, rel=ALGEBRA)
+            assert bound == pytest.approx(1.5 * by_hand, rel=ALGEBRA)
+        else:  # the determinant would be larger with the same data spread over all 12 directions
+            by_hand = norm * math.sqrt(ridge * 12 / 4) + noise * math.sqrt(
+                2 * math.log(1 / (delta / 2)) + 12 * math.log(1 + visits * 3 / 12 * 4 / ridge)
+            )
+            assert bound == pytest.approx(1.5 * by_hand, rel=ALGEBRA)
+            assert now.max() < bound
 
 
 def test_it_is_never_more_than_everything():

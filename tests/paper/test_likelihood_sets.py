@@ -192,11 +192,11 @@ class TestTheLargestMean:
         ours = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
         ends = np.append(seen.firsts, len(seen.times))
         law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends)
+        room = np.empty((2, 6))
         compiled = [
-            sign * largest_mean(i, j, law, values, sign, sign * end, epsilon, np.empty((2, 6)))
-            for i, j in itertools.pairwise(ends)
+            largest_mean(i, j, law, values, sign, sign * end, epsilon, room) for i, j in itertools.pairwise(ends)
         ]
-        np.testing.assert_allclose(compiled, ours, rtol=1e-12)
+        np.testing.assert_allclose(sign * np.array(compiled), ours, rtol=1e-12)
 
     def test_no_data_and_certain_data(self):
         law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1))

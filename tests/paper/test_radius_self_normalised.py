@@ -79,7 +79,7 @@ def test_the_constants_are_valid_without_looking_at_p(name):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_all_targets_lie_in_a_ball_of_the_noise_scale(name):
-    """The smallest ball around all K_ψ⁻¹ψ(s), by a convex solver, is not larger than L; and L is one of two known balls."""
+    """The smallest ball around all K_ψ⁻¹ψ(s), by a convex solver, is within L, the better of two known balls."""
     for seed in range(5):
         psi = WORLDS[name](seed).features.psi
         targets = psi.table @ np.linalg.inv(psi.table.T @ psi.table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,29 @@ def test_proof_radius_is_the_smallest_that_meets_both_conditions():
     beta = ProofRadius()(given).ravel() ** 2
     assert meets(beta * (1 + 1e-9)).all()
     assert not meets(beta * (1 - 1e-6)).any()
+
+
+def test_the_radii_of_the_paper_with_constants_that_are_not_one():
+    """For one-hot features C_M = C_ψ' = 1, where squares and products cannot be told apart."""
+    other = replace(regularity(one_hot(6, 2)), c_core=3.0, c_psi_inv=2.0, c_phi=0.5)
+    given = inputs(regularity=other)
+    logdet = given.design.logdet
+    beta = (3.0 + 4.0) * math.log(3000 * 24 * 0.5) * 12
+    np.testing.assert_allclose(TheoremRadius()(given).ravel() ** 2, [beta, beta])
+    beta = 3.0 * 12 + 4.0 * logdet * math.log(10 * 24 / 0.05)
+    np.testing.assert_allclose(LogDetRadius()(given).ravel() ** 2, beta)
+    log = math.log(math.pi * 10 * 24 / 0.05)
+    roots = [np.roots([1.0, -32 * 8.0 * 4.0 * x * log, -(8**4) * log**4]).max() for x in logdet]
+    np.testing.assert_allclose(ProofRadius()(given).ravel() ** 2, np.real(roots))
+    # a norm so large that the other condition decides: β = 2(‖M*‖_F² + 2 C_ψ'² ln det A)
+    large = inputs(regularity=replace(other, c_core=1e6))
+    np.testing.assert_allclose(ProofRadius()(large).ravel() ** 2, 2 * (12e6 + 2 * 4.0 * logdet))
+
+
+def test_without_data_the_logarithm_of_the_theorem_is_not_negative():
+    tiny = replace(regularity(one_hot(6, 2)), c_phi=1e-9)
+    assert TheoremRadius()(inputs(regularity=tiny))[0, 0] == 1.0
+    assert LogDetRadius()(inputs(regularity=replace(tiny, c_core=1e-9, c_psi_inv=1e-9)))[0, 0] == 1.0
 
 
 def test_constant_radius_scales_with_psi():

@@ -173,6 +173,39 @@ def test_each_alarm_has_half_of_delta_and_each_run_its_part(rng):
     assert asked == pytest.approx([0.05, 0.05 / 12])
 
 
+def test_a_certificate_looks_at_all_data_also_between_two_checks(rng):
+    """Rewards are compared with φ after 1, 2, 3, 4, 6, 8, … episodes, and whenever a certificate is asked for."""
+    world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
+    algorithm, _ = algorithm_with_data(world, rng, episodes=5, known_reward=False)
+    plan = algorithm.plan()
+    assert algorithm.certify(plan).empty.tolist() == [0]
+    algorithm.pair_visits[:] = 1000.0
+    algorithm.pair_rewards[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
+    assert not algorithm.reward_alarm.any()
+    assert algorithm.plan().empty.tolist() == [0]
+    assert algorithm.certify(plan).empty.tolist() == [1]
+    algorithm.reward_alarm[:] = True
+    algorithm.forget()
+    assert algorithm.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
+
+
+def test_a_wider_range_re_scales_what_is_watched():
+    """Rewards ½ of [0, 1] are ¾ of [−1, 1]; the sums of both follow, so that no alarm is raised by the change."""
+    phi = np.ones((2, 1, 1))
+    task = Task([[0.5], [0.5]], 3, reward_range=(0.0, 1.0), start=[1.0, 0.0])
+    agent = MatrixRL(task, phi=phi, known_reward=False, reward_outside="widen", seed=0)
+    for rewards in [(0.5, 0.5, 0.5)] * 40 + [(0.5, 0.5, -1.0)]:
+        episode = agent.begin_episode()
+        for paid in rewards:
+            episode.observe(0, 0, paid, 0)
+        episode.end()
+    algorithm = agent.algorithm
+    assert algorithm.task.reward_range == (-1.0, 1.0)
+    assert algorithm.pair_visits.tolist() == [[123.0, 0.0]]
+    np.testing.assert_allclose(algorithm.pair_rewards, [[122 * 0.75, 0.0]])
+    assert not agent.history.alarms.any()
+
+
 def test_what_is_watched_is_the_data(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, seen = algorithm_with_data(world, rng, episodes=5, n_replicas=2, known_reward=False)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from matrixrl import FiniteMDP, run_seeds
+from matrixrl import FiniteMDP, InvalidInput, run_seeds
 from matrixrl.core import regularity
-from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound
-from matrixrl.core.embedding import embedding
+from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
+from matrixrl.core.embedding import embedding, fit_rewards
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.problems import tabular
 from matrixrl.simulate import Simulation, inspect_problem
@@ -24,6 +25,22 @@ def test_the_theorems_number_by_number():
     assert theorem_1_bound(k, horizon=24, n_episodes=1000) == pytest.approx(common * 12**1.5)
     assert theorem_2_bound(k, horizon=24, n_episodes=1000) == pytest.approx(math.sqrt(6) * common * 12)
     assert theorem_2_bound(k, horizon=24, n_episodes=1000, c=0.5) == pytest.approx(math.sqrt(6) * common * 6)
+
+
+def test_the_theorems_with_other_constants_and_for_one_step():
+    """C_ψ outside the root and C_M + C_ψ'² inside (E5); the logarithm is at least 1."""
+    k = replace(regularity(one_hot(6, 2)), c_core=3.0, c_psi_inv=2.0, c_phi=0.5)
+    root, log = math.sqrt(3.0 + 4.0), math.log(0.5 * 7 * 20)
+    common = 5.0 * root * log * 7**2 * math.sqrt(140)
+    assert theorem_1_bound(k, horizon=7, n_episodes=20, c_psi=5.0) == pytest.approx(common * 12**1.5)
+    assert theorem_2_bound(k, horizon=7, n_episodes=20, c_psi=5.0) == pytest.approx(common * 12)
+    assert theorem_1_bound(k, horizon=1, n_episodes=1, c=0.5) == pytest.approx(0.5 * root * 12**1.5)
+    assert theorem_2_bound(k, horizon=1, n_episodes=1) == pytest.approx(math.sqrt(6) * root * 12)
+    third = {"c_psi": 3.0, "norm": 0.5, "effective_dim": 4.0}
+    assert theorem_3_bound(**third, horizon=7, n_episodes=20, c=2.0) == pytest.approx(
+        2.0 * 3.0 * 0.5 * math.log(140) * 4.0 * 7**2 * math.sqrt(140)
+    )
+    assert theorem_3_bound(**third, horizon=1, n_episodes=1) == pytest.approx(3.0 * 0.5 * 4.0)
 
 
 def test_the_simplified_bound_of_the_paper():
@@ -66,6 +83,22 @@ def test_the_residual_is_not_zero_where_it_fails():
     found = embedding(world.transitions, blurred)
     assert found.residual > 0.05
     assert 0.0 < found.explained < 0.99
+
+
+def test_a_table_that_is_too_large_is_not_computed(monkeypatch):
+    """S²A entries of P, S·A·d numbers of φ: 4 states and 3 actions have 48, and 24 for two features."""
+    world = tabular(n_states=4, n_actions=3, seed=0).mdp
+    features = Features(TablePhi(np.random.default_rng(0).random((4, 3, 2))), OneHotPsi(4))
+    for limit, has_embedding, has_fit in ((48, True, True), (47, False, True), (24, False, True), (23, False, False)):
+        monkeypatch.setattr("matrixrl.core.embedding._LARGEST", limit)
+        assert (embedding(world.transitions, features) is not None) == has_embedding
+        assert (fit_rewards(world.task.unit_reward, features.phi) is not None) == has_fit
+
+
+@pytest.mark.parametrize("c_core", [0.0, -1.0, math.inf, math.nan])
+def test_a_given_norm_is_positive_and_finite(c_core):
+    with pytest.raises(InvalidInput, match="c_core"):
+        regularity(one_hot(3, 2), c_core=c_core)
 
 
 def test_inspect_says_what_to_expect():

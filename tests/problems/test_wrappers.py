@@ -1,4 +1,4 @@
-"""The transition table of an environment is used only if no wrapper can have changed it, and horizons respect limits."""
+"""The transition table of an environment is used only if no wrapper can have changed it; time limits count."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class Louder(Quiet):
         return obs, 2.0 * reward, *rest
 
 
+class Doubled(wrappers.OrderEnforcing):
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, 2.0 * reward, *rest
+
+
 class OwnSwim(RiverSwim):
     def step(self, action):
         obs, reward, *rest = super().step(action)
@@ -38,13 +44,14 @@ class OwnSwim(RiverSwim):
 
 CHANGED = {
     "rewards": lambda env: wrappers.TransformReward(env, lambda r: r - 1.0),
-    "observations": lambda env: wrappers.TransformObservation(env, lambda s: 0, env.observation_space),
-    "actions": lambda env: wrappers.TransformAction(env, lambda a: 0, env.action_space),
+    "observations": lambda env: wrappers.TransformObservation(env, lambda _: 0, env.observation_space),
+    "actions": lambda env: wrappers.TransformAction(env, lambda _: 0, env.action_space),
     "sticky actions": lambda env: wrappers.StickyAction(env, 0.5),
     "delayed observations": lambda env: wrappers.DelayObservation(env, 1),
     "below a harmless one": lambda env: wrappers.RecordEpisodeStatistics(wrappers.StickyAction(env, 0.5)),
     "a user's own": gym.Wrapper,
-    "a subclass of a harmless one": Louder,
+    "a subclass of a harmless one": Doubled,
+    "a subclass of a declared one": Louder,
 }
 SAME = {
     "none": lambda env: env,

@@ -23,7 +23,7 @@ from matrixrl.errors import MatrixRLError, ProtocolError
 from matrixrl.problems import from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps
 from matrixrl.simulate import Simulation
-from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
+from matrixrl.simulate.compiled import compiled_player, why_not_compiled
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
@@ -143,7 +143,7 @@ def test_it_goes_on_from_what_was_learned_without_it():
     """One player over one algorithm: 20 compiled episodes, 20 of NumPy, 20 compiled ones."""
     mixed = simulation("river-swim", 60, known_reward=False, compiled=False)
     algorithm, world = mixed.algorithm, mixed.world
-    player = CompiledPlayer(mixed.problem.mdp, algorithm, mixed.optimal_value)
+    player = compiled_player(mixed.problem.mdp, algorithm, mixed.optimal_value, certify=False)
     regret = [player.play(world.streams, 20).regret]
     for _ in range(20):
         plan = algorithm.plan()

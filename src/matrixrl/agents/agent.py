@@ -13,7 +13,7 @@ from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
-from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, shown
+from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, optional_flag, shown
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
@@ -25,6 +25,7 @@ from matrixrl.seeding import fresh_seed
 __all__ = ["Agent"]
 
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
+
 
 class Agent:
     """One learner on one problem.
@@ -89,6 +90,7 @@ class Agent:
         **settings: Any,
     ) -> None:
         flag("trust_code", trust_code)
+        compiled = optional_flag("compiled", compiled)
         refuse_env_settings(problem, settings, setting_names(algorithm))
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
@@ -283,7 +285,7 @@ class Agent:
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
         if callback is not None:
-            function("callback", callback, remedy="Give a function of an Episode, or leave it out.")
+            function("callback", callback, of=1, remedy="Give a function of an Episode, or leave it out.")
         flag("certify", certify)
         flag("progress", progress)
         if until_gap is not None:
@@ -335,10 +337,12 @@ class Agent:
                 and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
+        compiled = optional_flag("compiled", compiled)
         for name, value in objects.items():
             if name not in OBJECT_SETTINGS:
                 rule = "must be left out, as it is saved with the agent"
-                fail(name, rule, shown(value), f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}.")
+                remedy = f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
+                fail(name, rule, shown(value), remedy)
         return load_agent(
             cls,
             file_path("path", path),

@@ -17,7 +17,7 @@ from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatr
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
 from matrixrl.archive import comparing, read_archive, refusing, write_archive
-from matrixrl.checks import fail, integer
+from matrixrl.checks import fail, integer, shown
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi
@@ -49,6 +49,7 @@ _ENTRIES: dict[str, Any] = {
     "compiled": (bool, type(None)),
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
+    "refutation": (str, type(None)),
     "problem": dict,
     "episodes": list,
 }
@@ -78,6 +79,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
+        "refutation": algorithm.refutation(),
         "problem": problem_header,
         "episodes": [episode_header(episode) for episode in agent.open_episodes],
     }
@@ -122,7 +124,7 @@ def load_agent(
             _checked_objects({}, objects, trust_code=False)  # they are part of the algorithm that was given
         else:
             if algorithm is not None:
-                fail("algorithm", "must be left out: the file names it", repr(algorithm), "Load without it.")
+                fail("algorithm", "must be left out: the file names it", shown(algorithm), "Load without it.")
             objects = _checked_objects(header["objects"], objects, trust_code=trust_code)
     with refusing(source):
         learned = _taken(arrays, "learned_")
@@ -183,7 +185,7 @@ def _own_algorithm(header: dict[str, Any], given: Startable | None, problem: Pro
     chosen = given.form_for(problem) if isinstance(given, Startable) else None
     if chosen is None or chosen.name != name or not same_code(code_of(type(chosen)), code):
         rule = f"must be the algorithm {name!r} that it was saved with, {code} (no file holds code)"
-        fail("algorithm", rule, repr(given), "Pass it to load, or trust_code=True to import it.")
+        fail("algorithm", rule, shown(given), "Pass it to load, or trust_code=True to import it.")
     return chosen
 
 
@@ -206,17 +208,18 @@ def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, tru
     found = dict(given)
     for name in sorted({*wanted, *given}):
         if name not in wanted:
-            fail(name, "must be left out, as the agent was made without one", given[name], "Leave it out of load.")
-        shown = show_description(wanted[name])
+            rule = "must be left out, as the agent was made without one"
+            fail(name, rule, shown(given[name]), "Leave it out of load.")
+        words = show_description(wanted[name])
         if name not in given:
             code = wanted[name].get("code") if isinstance(wanted[name], dict) else wanted[name]
             if not trust_code or not is_reference(code):
                 remedy = "Pass the same, or trust_code=True to import its class."
-                fail(name, f"must be passed to load, as the agent was made with {shown}", None, remedy)
+                fail(name, f"must be passed to load, as the agent was made with {words}", None, remedy)
             found |= with_objects({name: code}, trust_code=trust_code)
         described = describe(found[name])
         if not same_description(described, wanted[name]):
-            rule = f"must be the one that the agent was made with, {shown}"
+            rule = f"must be the one that the agent was made with, {words}"
             fail(name, rule, show_description(described), "Pass it.")
     return found
 
@@ -255,6 +258,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = header["selection"]
+    if header["refutation"] is not None:
+        agent.algorithm.note_refutation(header["refutation"])
     for i, saved in enumerate(header["episodes"]):
         own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
         agent._open.append(restore_episode(agent, saved, own, plan))

@@ -8,10 +8,11 @@ import numpy as np
 
 from matrixrl.agents.agent import Agent
 from matrixrl.algorithms import ContinuousMatrixRL, KernelStarter, UCMatrixRL
-from matrixrl.checks import fail, index, shaped
+from matrixrl.checks import fail, index, real_numbers, shaped
 from matrixrl.records import FloatArray
 
 __all__ = ["KernelMatrixRL", "MatrixRL"]
+
 
 class MatrixRL(Agent):
     """Learns a problem with optimism over a matrix confidence set (UC-MatrixRL, YW19 Algorithm 1).
@@ -68,5 +69,6 @@ class KernelMatrixRL(Agent):
             fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
         h = index("stage", stage, size=task.horizon, remedy="Stages count from 0.")
         size = algorithm.task.n_coordinates
-        points = shaped("obs", np.atleast_2d(obs), (None, size), remedy="Give rows of observations.")
+        given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
+        points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
         return algorithm.value(self._advised_plan(), h, points)

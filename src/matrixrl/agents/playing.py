@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, flag, shown
+from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
@@ -84,7 +84,7 @@ def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
 
 def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
     """Reset an environment and return its first observation, as it was then."""
-    answer = env.reset(seed=seed)
+    answer: Any = env.reset(seed=seed)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
     return _kept(answer[0])
@@ -92,13 +92,14 @@ def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
 
 def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool]:
     """Take an action and return next observation, reward, terminated and truncated, checked as far as they can be."""
-    answer = env.step(action)
+    answer: Any = env.step(action)
     if not isinstance(answer, tuple) or len(answer) != 5:
         rule = "must return (observation, reward, terminated, truncated, info)"
         fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")
     next_obs, reward, terminated, truncated, _ = answer
     if isinstance(reward, (bool, np.bool_)) or (isinstance(reward, np.ndarray) and reward.size == 1):
-        reward = float(np.asarray(reward).item())
+        numbers = real_numbers(reward).ravel()
+        reward = float(numbers[0]) if len(numbers) else reward
     remedy = "env.step returns it."
     return next_obs, reward, flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
 

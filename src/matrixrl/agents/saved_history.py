@@ -50,8 +50,8 @@ def _check(arrays: Arrays, problem: Problem) -> None:
         raise InvalidInput("alarms must be 0 or 1")
     low, high = problem.task.reward_range or (-np.inf, np.inf)
     slack = _SLACK * (1.0 + horizon * (high - low))
-    outside = (arrays["returns"] < lengths * low - slack) | (arrays["returns"] > lengths * high + slack)
-    if problem.reward_outside == "error" and outside.any():  # returns are those earned, not those learned from
+    beyond = (arrays["returns"] < lengths * low - slack) | (arrays["returns"] > lengths * high + slack)
+    if beyond.any() and problem.reward_outside != "clip":  # returns are those earned, before rewards are clipped
         raise InvalidInput("returns must be sums of rewards of the declared range")
     lower, upper = arrays["certified_lower"], arrays["certified_upper"]
     if (np.isnan(lower) != np.isnan(upper)).any() or (lower > upper + slack).any():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ _OUTSIDE = "outside_rewards"
 _PROGRESS = ("episode", "n_plans", "streams")
 
 
-class OutsideRewards(NamedTuple):
+@dataclass(frozen=True)
+class OutsideRewards:
     """Rewards outside the declared range that an algorithm learned from.
 
     Attributes:
@@ -54,7 +55,8 @@ class OutsideRewards(NamedTuple):
         what = f"{self.count} reward{'s' * (self.count > 1)} outside the declared range [{low:g}, {high:g}]"
         since = f"the first in episode {self.first_episode}"
         if problem.reward_outside == "clip":
-            return f"{what} ({since}) were clipped: the bounds hold for the clipped rewards, not for those earned"
+            verb = "were" if self.count > 1 else "was"
+            return f"{what} ({since}) {verb} clipped: the bounds hold for the clipped rewards, not for those earned"
         now = problem.task.reward_range or self.declared
         return (
             f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "
@@ -324,6 +326,13 @@ class Algorithm(Startable):
         """Assumptions of `guarantee`, in words; empty if nothing is proven."""
         return ""
 
+    def refutation(self) -> str | None:
+        """Return why the assumptions of the proof are false where P and R are known, in words; else None."""
+        return None
+
+    def note_refutation(self, words: str) -> None:  # most algorithms claim nothing that could be refuted
+        """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
+
     @property
     def delta(self) -> float:
         """The probability with which bounds may fail, where there are any."""
@@ -473,6 +482,7 @@ class Algorithm(Startable):
         if self.problem.task.reward_range not in (None, (low, high)):
             self.widen(low, high)  # what was learned follows
         self.outside = OutsideRewards(int(count), int(first), (declared_low, declared_high))
+
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.
 

@@ -73,7 +73,9 @@ def check_range(name: str, array: NDArray[Any], low: float, high: float | NDArra
     """Refuse entries below `low` or above `high`."""
     slack = _SLACK * (1.0 + np.abs(high) + abs(low))
     if (array < low - slack).any() or (array > high + slack).any():
-        impossible(name, f"must be between {low:g} and {high:g}" if np.ndim(high) == 0 else "do not belong to the visits")
+        impossible(
+            name, f"must be between {low:g} and {high:g}" if np.ndim(high) == 0 else "do not belong to the visits"
+        )
 
 
 def check_steps(name: str, totals: NDArray[Any], episode: int, horizon: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from matrixrl.algorithms.base import Algorithm, Startable
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
-from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
+from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL, SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
@@ -42,7 +42,6 @@ OBJECT_SETTINGS = ("set", "radius", "kernel", "transformer", "k_phi", "k_psi", "
 """Settings that may be objects, which no file holds."""
 
 
-
 def make_algorithm(
     agent: str | Startable | type[Startable] | None,
     settings: Mapping[str, Any] | None = None,
@@ -63,7 +62,9 @@ def make_algorithm(
     given = with_objects(settings or {}, trust_code=trust_code)
     if isinstance(agent, Startable):
         if given:
-            fail(_first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them.")
+            fail(
+                _first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them."
+            )
         return copy.deepcopy(agent)
     made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:
@@ -102,8 +103,9 @@ def setting_names(agent: Any) -> set[str]:
 
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
-    forms: list[type[Algorithm]] = [UCMatrixRL, SampledMatrixRL, FiniteKernelMatrixRL, ContinuousMatrixRL]
-    return {code_of(form): form for form in [*forms, *BASELINES.values()]}.get(code)
+    forms: list[type[Algorithm]] = [UCMatrixRL, IndicatorMatrixRL, SampledMatrixRL]
+    forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, *BASELINES.values()]
+    return {code_of(form): form for form in forms}.get(code)
 
 
 def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool) -> Startable:

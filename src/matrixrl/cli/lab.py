@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,22 +38,34 @@ FolderArgument = Annotated[
 
 def add_lab_commands(app: typer.Typer) -> None:
     """Add the commands of the lab to the command line."""
-    app.command("compare")(compare_command)
-    app.command("resume")(resume_command)
-    app.command("show")(show_command)
-    app.command("export")(export_command)
-    app.command("report")(report_command)
-    app.command("watch")(watch_command)
-    app.command("reproduce")(reproduce_command)
+    commands: dict[str, Callable[..., None]] = {
+        "compare": compare_command,
+        "resume": resume_command,
+        "show": show_command,
+        "export": export_command,
+        "report": report_command,
+        "watch": watch_command,
+        "reproduce": reproduce_command,
+    }
+    for name, command in commands.items():
+        app.command(name)(_ending_in_one_line()(command))
+
+
+@contextmanager
+def _ending_in_one_line() -> Iterator[None]:
+    """End the command with one line on Ctrl-C, if it has no better one to print."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def compare_command(
     spec: Annotated[str, typer.Argument(help="A .toml or .yaml file, or a shipped spec: matrixrl list specs.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."
-        ),
+        typer.Option("--out", parser=parse_path, metavar="DIR", help="Directory of the results; out/NAME by default."),
     ] = None,
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", help="Number of episodes, in place of the spec's.")
@@ -274,6 +286,11 @@ def _played(
     finally:
         for observer in observers:
             observer.close()
+    if outcome.restarted:
+        words = (
+            f"note: {outcome.restarted:,} runs were played again from their first episode: their state was not stored"
+        )
+        typer.echo(f"{words}, or by another version of matrixrl", err=True)
     summaries = summarise(store)
     written = [write_report(store, store.folder / "report.html")]  # before anything is printed
     if any(agent.final is not None for env in summaries for agent in env.agents):
@@ -292,4 +309,4 @@ def _played(
 
 def _say(console: Console, words: str) -> None:
     """Print one line as it is: no markup, no colours, and not folded."""
-    console.print(printable(words), highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(words), highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.table import Table
 from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SETS
+from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.lab.shipped import shipped_titles
 from matrixrl.settings import describe_settings
@@ -56,8 +57,10 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
         for key, value, text in describe_settings(MatrixRLSettings):
             yield f"{key}={value}", text
     elif topic == "sets":
-        for name, kind in SETS.items():
-            yield name, kind.summary
+        for name, ball in SETS.items():
+            yield name, ball.summary
+        for name, likelihood in LIKELIHOOD_SETS.items():
+            yield name, likelihood.summary
     elif topic == "radii":
         for name, radius in RADII.items():
             yield name, radius.summary

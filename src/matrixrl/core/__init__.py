@@ -12,6 +12,7 @@ from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import reward_bounds, reward_regularity
 from matrixrl.core.sets import SETS, ConfidenceSet, SetContext, SingleSet
+from matrixrl.core.value_bounds import ValueBounds
 
 __all__ = [
     "RADII",
@@ -29,6 +30,7 @@ __all__ = [
     "Regularity",
     "SetContext",
     "SingleSet",
+    "ValueBounds",
     "backward_induction",
     "core_matrix",
     "form_belief",

@@ -110,7 +110,7 @@ def explicit_bound(
         reward_radius: Largest radius √β_r of learned rewards; 0 if rewards are known.
         switch_growth: Growth κ of det A_n up to which a plan is kept.
         path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
-        logdet: ln det A_{N+1}; by default its upper bound d ln(1 + NHC_φ).
+        logdet: ln det A after N episodes; by default its upper bound d ln(1 + NHC_φ).
     """
     steps = n_episodes * horizon
     potential = constants.largest_logdet(steps) if logdet is None else logdet
@@ -127,7 +127,7 @@ def a_priori_bound(
 ) -> float | None:
     """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
 
-    The radii and ln det A_{N+1} are replaced by their largest values over all data of N episodes.
+    The radii and ln det A are replaced by their largest values over all data of N episodes.
 
     Args:
         confidence: Set, radius, δ and constants of an agent.

@@ -238,9 +238,9 @@ class ProofRadius(Radius):
 class SelfNormalisedRadius(Radius):
     r"""Self-normalised radius \(\sqrt{\beta_n} = \|M^*\| + L\sqrt{2\ln(1/\delta) + \ln\det A_n}\), for all n at once.
 
-    If P = φᵀM*ψ, it bounds the operator norm of A_n^{1/2}(M* − M_n) for all n with probability 1 − δ. The proof uses
-    the method of mixtures and a Hoeffding lemma in Hilbert space (docs/proofs.md, section 3). ‖M*‖ is replaced by its
-    upper bound `Regularity.core_norm` (section 4).
+    If P = φᵀM*ψ, it bounds the operator norm of \(A_n^{1/2}(M^* - M_n)\) for all n with probability 1 − δ. The proof
+    uses the method of mixtures and a Hoeffding lemma in Hilbert space (docs/proofs.md, section 3). ‖M*‖ is replaced by
+    its upper bound `Regularity.core_norm` (section 4).
     """
 
     name = "self-normalised"

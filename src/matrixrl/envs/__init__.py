@@ -8,7 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from matrixrl.envs.registry import ENVIRONMENTS, EnvEntry, checked_settings, make, open_problem, refuse_env_settings, register_all
+from matrixrl.envs.registry import (
+    ENVIRONMENTS,
+    EnvEntry,
+    checked_settings,
+    make,
+    open_problem,
+    refuse_env_settings,
+    register_all,
+)
 
 if TYPE_CHECKING:
     from matrixrl.envs.combination_lock import CombinationLock

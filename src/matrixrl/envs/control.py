@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import choice, fail, flag, integer, number
+from matrixrl.checks import choice, fail, flag, integer, number, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.wrappers import space_remedy
 
@@ -39,11 +39,16 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
                 remedy = space_remedy("action", space)
             fail("env", "must have continuous actions with bounds", space, remedy)
         count = integer(
-            "points", points, low=2, remedy="Give the number of points along each coordinate of the action."
+            "points",
+            points,
+            low=2,
+            high=10_000,
+            remedy="Give the number of points along each coordinate of the action.",
         )
+        total = float(count) ** int(np.prod(space.shape))
+        if total > 10_000:
+            fail("points", "must give at most 10,000 actions", f"{total:,.0f}", "Use fewer points.")
         axes = [np.linspace(a, b, count) for a, b in zip(space.low.ravel(), space.high.ravel(), strict=True)]
-        if count ** len(axes) > 10_000:
-            fail("points", "must give at most 10,000 actions", f"{count ** len(axes):,}", "Use fewer points.")
         grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
         self._grid = grid.reshape(-1, *space.shape).astype(space.dtype)
         self.action_space = spaces.Discrete(len(self._grid))
@@ -220,6 +225,9 @@ def make_control(
         "horizon", entry.horizon if horizon is None else horizon, low=1, remedy="Give a number of steps, such as 200."
     )
     flag("sparse", sparse)
+    noise = number("noise", noise, low=0.0, high=1.0, remedy="Give a probability, such as 0.1.")
+    if render_mode is not None and not isinstance(render_mode, str):
+        fail("render_mode", "must be a name", shown(render_mode), "Such as 'rgb_array'.")
     try:
         env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode)
     except gym.error.Error as error:

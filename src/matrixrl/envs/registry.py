@@ -17,7 +17,15 @@ from matrixrl.references import is_reference, load_reference, refuse_untrusted
 if TYPE_CHECKING:
     from matrixrl.problems import MDPEnv, Problem
 
-__all__ = ["ENVIRONMENTS", "EnvEntry", "checked_settings", "make", "open_problem", "refuse_env_settings", "register_all"]
+__all__ = [
+    "ENVIRONMENTS",
+    "EnvEntry",
+    "checked_settings",
+    "make",
+    "open_problem",
+    "refuse_env_settings",
+    "register_all",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +247,6 @@ def _make_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
         names = sorted(i for i in gym.registry if not i.startswith("matrixrl/"))
         choice("environment", env_id, names)
         raise UnknownName(f"environment {env_id!r} is not known to Gymnasium ({error}).") from error
-    except (gym.error.Error, ImportError, TypeError, ValueError, KeyError, IndexError, AssertionError) as error:
+    except Exception as error:  # whatever the class of the environment raises
         raise InvalidInput(f"environment gym:{env_id} cannot be made: {type(error).__name__}: {error}") from error
     return env

@@ -69,7 +69,7 @@ def _is_one_block(used: BoolArray) -> bool:
     """Say whether all features are connected, by steps from the features of one pair: used (P, d)."""
     reached = used[used.any(axis=1).argmax()]
     while not reached.all():
-        grown = used[used[:, reached].any(axis=1)].any(axis=0)
+        grown: BoolArray = np.any(used[used[:, reached].any(axis=1)], axis=0)
         if grown.sum() == reached.sum():
             return False
         reached = grown

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from matrixrl.checks import fail, integer, real_numbers
+from matrixrl.checks import function as check_function
 from matrixrl.features.phi import Phi
 from matrixrl.records import FloatArray, IntArray
 
@@ -39,9 +40,7 @@ class FunctionPhi(Phi):
     def __init__(self, function: Callable[[IntArray], FloatArray], n_states: int, n_actions: int) -> None:
         self.n_states = integer("n_states", n_states, low=1, remedy="Give the number of states.")
         self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
-        if not callable(function):
-            fail("phi", "must be a function of states", type(function).__name__, "Or give an (S, A, d) array.")
-        self._function = function
+        self._function = check_function("phi", function, of=1, remedy="Or give an (S, A, d) array.")
         self.d = 0  # unknown until the first call
         self.d = self.at(np.zeros(1, dtype=np.int64)).shape[2]
         self.at(np.array([0, self.n_states - 1]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.checks import fail, integer, number, shaped
+from matrixrl.checks import fail, fits_memory, integer, number, shaped
 from matrixrl.features.bundle import Features
 from matrixrl.features.kernels import action_factor, as_kernel, check_gram
 from matrixrl.features.one_hot import OneHotPsi
@@ -127,6 +127,8 @@ def kernel_features(
     coordinates = _coordinates(points)
     rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
     count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    fits_memory("n_actions", float(count) ** 2 * (1 + len(coordinates)), f"{count:,}", remedy="Use fewer actions.")
+    fits_memory("points", 3.0 * len(coordinates) ** 2, f"{len(coordinates):,} states", remedy="Use fewer states.")
     factor = factor_gram("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
     gram_psi = None if k_psi is None else as_kernel(k_psi, "k_psi")(coordinates, coordinates)
     return Features(_of_pairs(*factor, count, rho), _psi(gram_psi, len(coordinates)))

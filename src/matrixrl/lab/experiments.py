@@ -81,7 +81,7 @@ def run_experiment(
 
 def _failure_words(store: Store, outcome: Outcome) -> str:
     """Return which cells failed, why, and how to see more of it."""
-    reasons = {}
+    reasons: dict[int, tuple[tuple[int, ...], str]] = {}
     for number, seeds, reason in outcome.failed:
         reasons.setdefault(number, (seeds, reason))
     shown = [

@@ -23,13 +23,19 @@ class SeenRows:
         totals: (R,) Sum n of the entries of each row.
     """
 
+    ids: IntArray
+    firsts: IntArray
+    outcomes: IntArray
+    times: FloatArray
+    totals: FloatArray
+
     def __init__(self, codes: IntArray, times: FloatArray, n_outcomes: int) -> None:
         rows = codes // n_outcomes
-        self.firsts: IntArray = np.flatnonzero(np.diff(rows, prepend=-1))
-        self.ids: IntArray = rows[self.firsts]
-        self.outcomes: IntArray = codes - rows * n_outcomes
+        self.firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+        self.ids = rows[self.firsts]
+        self.outcomes = codes - rows * n_outcomes
         self.times = times
-        self.totals: FloatArray = self.sums(times)
+        self.totals = self.sums(times)
 
     @property
     def lengths(self) -> IntArray:
@@ -45,6 +51,18 @@ class SeenRows:
     def shares(self) -> FloatArray:
         """Empirical probability p̂ of each entry (E,)."""
         return self.times / self.totals[self.places]
+
+    def only(self, ids: IntArray) -> SeenRows:
+        """Return some of the rows, given by their numbers in ascending order; each must have data."""
+        places = np.searchsorted(self.ids, ids)
+        chosen = np.zeros(len(self.ids), dtype=np.bool_)
+        chosen[places] = True
+        entries = chosen[self.places]
+        part = object.__new__(SeenRows)
+        part.ids, part.totals = self.ids[places], self.totals[places]
+        part.outcomes, part.times = self.outcomes[entries], self.times[entries]
+        part.firsts = np.concatenate([[0], np.cumsum(self.lengths[places])[:-1]]).astype(np.int64)
+        return part
 
     def sums(self, entries: FloatArray) -> FloatArray:
         """Return the sum of the entries of each row: (E,) → (R,)."""

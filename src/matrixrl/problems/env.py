@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from matrixrl.checks import choice, index
 from matrixrl.errors import ProtocolError
-from matrixrl.problems.finite import FiniteMDP, draw_start
+from matrixrl.problems.finite import FiniteMDP, checked_mdp, draw_start
 from matrixrl.records import FloatArray
 
 __all__ = ["MDPEnv"]
@@ -37,6 +37,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
 
     def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
+        checked_mdp(mdp)
         if render_mode is not None:
             choice("render_mode", render_mode, self.metadata["render_modes"])
         self.mdp = mdp

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import distributions, fail, flag, index, integer, number, shaped, within
+from matrixrl.checks import distributions, fail, flag, index, integer, number, shaped, shown, within
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.transitions import Transitions
@@ -274,11 +274,18 @@ class FiniteMDP:
             )
 
 
+def checked_mdp(value: object) -> FiniteMDP:
+    """Return `value` if it is a `FiniteMDP`, or raise `InvalidInput`."""
+    if not isinstance(value, FiniteMDP):
+        fail("mdp", "must be a FiniteMDP", shown(value), "Build one, or take env.unwrapped.mdp of an environment.")
+    return value
+
+
 def checked_range(value: object) -> tuple[float, float]:
     """Return `reward_range` as two floats low < high, or raise `InvalidInput`."""
     remedy = "Give reward_range=(low, high) with low < high."
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        fail("reward_range", "must be a pair of numbers", repr(value), remedy)
+        fail("reward_range", "must be a pair of numbers", shown(value), remedy)
     low = number("reward_range low", value[0], remedy=remedy)
     high = number("reward_range high", value[1], remedy=remedy)
     if not low < high or high - low > 1e300:

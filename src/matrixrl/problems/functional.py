@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import fail, integer, real_numbers
+from matrixrl.checks import fail, function, integer, real_numbers, shown
 from matrixrl.problems.finite import checked_range
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
@@ -69,14 +69,15 @@ class FunctionalTask:
         end_state: Any = None,
         env: gym.Env[Any, Any] | None = None,
     ) -> None:
-        for name, function in (("phi", phi), ("psi", psi), ("sampler", sampler), ("reward", reward)):
-            if not callable(function) and not (name == "reward" and function is None):
-                fail(name, "must be a function of states", type(function).__name__, "See matrixrl.FunctionalTask.")
-        if env is not None:
-            _check_env(env, n_actions, horizon)
+        for name, given in (("phi", phi), ("psi", psi), ("reward", reward)):
+            if given is not None or name != "reward":
+                function(name, given, of=1, remedy="It is called with an array of states.")
+        function("sampler", sampler, of=2, remedy="It is called with a random generator and a number of states.")
         self._phi, self._psi, self._sampler, self._reward = phi, psi, sampler, reward
         self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        if env is not None:
+            _check_env(env, self.n_actions, self.horizon)
         self.reward_range = checked_range(reward_range)
         self.env = env
         self.first_action = 0 if env is None else int(getattr(env.action_space, "start", 0))
@@ -130,7 +131,7 @@ class FunctionalTask:
         if array.shape != self.state_shape or not np.isfinite(array).all() or not np.all(array == np.asarray(value)):
             kind = "whole" if self.state_dtype.kind == "i" else "finite"
             remedy = "Use the shape and type of the sampler's states."
-            fail(name, f"must be {kind} numbers of shape {self.state_shape}", repr(value), remedy)
+            fail(name, f"must be {kind} numbers of shape {self.state_shape}", shown(value), remedy)
         return array
 
     def draw(self, rng: np.random.Generator, m: int) -> tuple[NDArray[Any], FloatArray]:
@@ -140,7 +141,7 @@ class FunctionalTask:
             states, weights = (np.asarray(part) for part in drawn)
             weights = weights.astype(np.float64)
         except (TypeError, ValueError):
-            fail("sampler", "must return states and their weights", repr(drawn)[:80], "Return two arrays.")
+            fail("sampler", "must return states and their weights", shown(drawn), "Return two arrays.")
         if (
             states.shape[:1] != (m,)
             or states.dtype.kind not in "iuf"
@@ -177,9 +178,9 @@ class FunctionalTask:
 
     @staticmethod
     def _call(
-        name: str, function: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int | None, ...]
+        name: str, called: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int | None, ...]
     ) -> FloatArray:
-        found = real_numbers(function(states))
+        found = real_numbers(called(states))
         fits = found.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, found.shape, strict=True))
         if not fits:
             wanted = "(" + ", ".join("d" if n is None else str(n) for n in shape) + ")"

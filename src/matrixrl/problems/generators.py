@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.checks import fits_memory, integer, number
+from matrixrl.checks import fits_memory, flag, integer, number
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.finite import FiniteMDP
@@ -57,6 +57,7 @@ def tabular(
     >>> made.mdp.n_states, made.core.shape
     (4, (8, 4))
     """
+    flag("orthonormal", orthonormal)
     n_states, n_actions = _sizes(n_states, n_actions)
     reach = n_states if n_successors is None else n_successors
     reach = min(n_states, integer("n_successors", reach, low=1, remedy="Give at least one next state."))
@@ -111,10 +112,11 @@ def low_rank(
     n_states, n_actions = _sizes(n_states, n_actions)
     d = integer("d", d, low=1, remedy="Give the number of features.")
     wide = integer("d_psi", d if d_psi is None else d_psi, low=1, remedy="Give the number of features.")
+    flag("orthonormal", orthonormal)
     spread = number("concentration", concentration, low=0.0, high=1e6, open_ends=True, remedy="Try 1.0.")
     numbers = n_states * (n_actions * (d + 1.0) + 3.0 * wide) + d * wide
-    sizes = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
-    fits_memory("n_states, n_actions, d and d_psi", numbers, sizes, remedy="Make one of them smaller.")
+    received = f"{n_states:,}, {n_actions:,}, {d:,} and {wide:,}"
+    fits_memory("n_states, n_actions, d and d_psi", numbers, received, remedy="Make one of them smaller.")
     rng = generator(seed, "problem")
     phi = rng.dirichlet(np.full(d, spread), size=(n_states, n_actions))
     core = rng.dirichlet(np.ones(wide), size=d)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.checks import fail
-from matrixrl.problems.finite import FiniteMDP
+from matrixrl.checks import fail, shown
+from matrixrl.problems.finite import FiniteMDP, checked_mdp
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Solution", "evaluate", "evaluate_batch", "optimal_q", "solve"]
@@ -45,6 +45,7 @@ def solve(mdp: FiniteMDP) -> Solution:
     >>> solve(mdp).start_value
     2.0
     """
+    checked_mdp(mdp)
     values = np.zeros((mdp.horizon + 1, mdp.n_states))
     policy = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
     for h in reversed(range(mdp.horizon)):
@@ -82,8 +83,11 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
     >>> evaluate(mdp, np.zeros((4, 2), dtype=int))[0]
     array([2., 2.])
     """
-    chosen = np.asarray(policy)
-    wanted = (mdp.horizon, mdp.n_states)
+    wanted = (checked_mdp(mdp).horizon, mdp.n_states)
+    try:
+        chosen = np.asarray(policy)
+    except (TypeError, ValueError):
+        fail("policy", f"must be whole numbers of shape {wanted}", shown(policy), "Give policy[h, s].")
     if chosen.shape != wanted or not np.issubdtype(chosen.dtype, np.integer):
         received = f"{chosen.dtype} of shape {chosen.shape}"
         fail("policy", f"must be whole numbers of shape {wanted}", received, "Give policy[h, s].")

@@ -46,8 +46,9 @@ def time_limit(env: gym.Env[Any, Any]) -> int | None:
 def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> str | None:
     """Return what may change the transition table of an environment, or None if the table is that of the environment.
 
-    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user, or
-    a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not inherited.
+    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user,
+    or a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not
+    inherited.
 
     Args:
         env: Environment, wrapped or not.

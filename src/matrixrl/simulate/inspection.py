@@ -204,7 +204,7 @@ def _bounds(
                 )
             }
         ),
-        "explicit": None if explicit is None else unit * explicit,
+        "explicit": None if explicit is None else unit * min(explicit, float(n * horizon)),
         "largest": unit * n * horizon,
         "learning_nothing": n * optimum,
     }

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from matrixrl.archive import pack, refusing, unpack
 from matrixrl.checks import integer
-from matrixrl.errors import InvalidInput
+from matrixrl.errors import CheckpointError, InvalidInput
 from matrixrl.problems import fingerprint, fingerprint_of_features, fingerprint_of_points, same_fingerprint
 from matrixrl.records import FloatArray
 from matrixrl.references import code_of, same_code
 from matrixrl.settings import Settings
 from matrixrl.simulate.simulation import Simulation
 
-__all__ = ["restore_simulation", "save_simulation"]
+__all__ = ["is_readable", "restore_simulation", "save_simulation"]
 
 _KIND = "matrixrl-simulation"
 _ENTRIES = {"format", "version", "agent", "code", "settings", "recipe", "seeds", "done"}
@@ -66,6 +66,19 @@ def save_simulation(simulation: Simulation) -> bytes:
         "fingerprint": _print_of(simulation),
     }
     return pack(_KIND, header, arrays)
+
+
+def is_readable(data: bytes) -> bool:
+    """Return whether a state has the format of this version of matrixrl.
+
+    >>> is_readable(b"a state of another version")
+    False
+    """
+    try:
+        unpack(_KIND, data, "the saved state")
+    except CheckpointError:
+        return False
+    return True
 
 
 def restore_simulation(simulation: Simulation, data: bytes) -> None:

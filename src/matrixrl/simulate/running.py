@@ -9,9 +9,9 @@ from matrixrl.algorithms import Startable, make_algorithm
 from matrixrl.algorithms.registry import setting_names, split_features
 from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.problems import Problem
-from matrixrl.seeding import seed_list
+from matrixrl.records import IntArray
 from matrixrl.simulate.results import RunResult, join_results
-from matrixrl.simulate.simulation import Simulation, checked_seeds, plays_in_batches
+from matrixrl.simulate.simulation import Simulation, checked_seeds, listed_seeds, plays_in_batches
 
 __all__ = ["SeedRuns", "run_seeds"]
 
@@ -98,7 +98,7 @@ def run_seeds(
     env: Any,
     *,
     n_episodes: int,
-    seeds: int | Sequence[int] = 8,
+    seeds: int | Sequence[int] | IntArray = 8,
     agent: str | Startable | type[Startable] | None = None,
     env_settings: dict[str, Any] | None = None,
     phi: Any = None,
@@ -149,7 +149,7 @@ def run_seeds(
     runs = SeedRuns(
         env,
         n_episodes=n_episodes,
-        seeds=seeds if isinstance(seeds, Sequence) or getattr(seeds, "ndim", 0) else seed_list(0, seeds),
+        seeds=listed_seeds(seeds),
         agent=agent,
         settings=settings,
         env_settings=env_settings,

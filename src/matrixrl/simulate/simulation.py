@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
+from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
-from matrixrl.checks import fail, fits_memory, flag, function, integer, shown
+from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -19,19 +20,19 @@ from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Certificate, FloatArray, Steps
 from matrixrl.seeding import seed_list
 from matrixrl.settings import Settings
-from matrixrl.simulate.compiled import CompiledPlayer, why_not_compiled
+from matrixrl.simulate.compiled import CompiledPlayer, compiled_player, why_not_compiled
 from matrixrl.simulate.results import RunResult
 from matrixrl.simulate.stretch import Stretch
 from matrixrl.simulate.worlds import EnvWorld, TableWorld, World
 from matrixrl.threads import limited_threads
 
-__all__ = ["Simulation", "checked_seeds", "plays_in_batches"]
+__all__ = ["Simulation", "checked_seeds", "listed_seeds", "plays_in_batches"]
 
 _NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
-def checked_seeds(seeds: Sequence[int]) -> list[int]:
+def checked_seeds(seeds: Any) -> list[int]:
     """Return seeds as plain numbers, at least one and no two alike."""
     is_list = isinstance(seeds, np.ndarray) and seeds.ndim == 1
     if not is_list and (isinstance(seeds, (str, bytes)) or not isinstance(seeds, Sequence)):
@@ -43,6 +44,12 @@ def checked_seeds(seeds: Sequence[int]) -> list[int]:
     if len(set(checked)) < len(checked):
         fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
     return checked
+
+
+def listed_seeds(seeds: Any) -> list[int]:
+    """Return the seeds of a list or an array of them, or the first ones if only their number is given."""
+    is_list = isinstance(seeds, (Sequence, np.ndarray)) and not (isinstance(seeds, np.ndarray) and seeds.ndim == 0)
+    return checked_seeds(seeds) if is_list else seed_list(0, seeds)
 
 
 def checked_sizes(n_episodes: int, n_seeds: int) -> None:
@@ -87,7 +94,8 @@ class Simulation:
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range and reward_outside, as in `matrixrl.problems.read_problem`.
+        options: phi, psi, psi_pinv, reward, horizon, reward_range and reward_outside, as in
+            `matrixrl.problems.read_problem`.
     """
 
     def __init__(
@@ -111,6 +119,7 @@ class Simulation:
         checked_sizes(self.total, len(self.seeds))
         for name, value in (("certify", certify), ("measure_regret", measure_regret), ("trust_code", trust_code)):
             flag(name, value)
+        compiled = optional_flag("compiled", compiled)
         self.env_settings = dict(env_settings or {})
         settings, maps = split_features(settings, trust_code=trust_code)
         options |= maps
@@ -164,7 +173,7 @@ class Simulation:
         """The last stretch of episodes."""
         self._regret_so_far = 0.0
         self._stretch = 1
-        self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
+        self._is_prepared = not (isinstance(self.algorithm, FiniteMatrixRL) and self.algorithm.compiled)
 
     @property
     def agent(self) -> str:
@@ -209,7 +218,7 @@ class Simulation:
         title = label or f"{self.agent} on {self.problem.name}"
         flag("progress", progress)
         if callback is not None:
-            function("callback", callback, remedy="Give a function of the number of episodes, or leave it out.")
+            function("callback", callback, of=1, remedy="Give a function of the number of episodes, or leave it out.")
         total = self.window.stop - self.done
         with threads, EpisodeProgress(title, total, visible=progress) as bar:
             if not self._is_prepared:
@@ -250,14 +259,14 @@ class Simulation:
         """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
         algorithm = self.algorithm
         algorithm.use_compiled(wanted, self.total)
-        if not isinstance(algorithm, UCMatrixRL):
+        if not isinstance(algorithm, FiniteMatrixRL):
             return None
         algorithm.use_compiled(algorithm.compiles(self.total))
         mdp = self.problem.mdp
         if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
         optimum = self.optimal_value if self.measure_regret else None
-        return CompiledPlayer(mdp, algorithm, optimum, certify=self.certify)
+        return compiled_player(mdp, algorithm, optimum, certify=self.certify)
 
     @property
     def is_compiled(self) -> bool:

@@ -93,7 +93,7 @@ class ContinuousMatrixRL(Algorithm):
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
 
     def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards; rewards and plans are kept in the environment's unit, so nothing else changes."""
+        """Use a wider range of rewards; data and plans have the environment's unit, so nothing else changes."""
         self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ContinuousPlans:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
-from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.possible import (
     Shapes,
     check_range,
@@ -25,14 +25,11 @@ from matrixrl.algorithms.possible import (
     plan_shapes,
 )
 from matrixrl.checks import fail
-from matrixrl.core import Belief, Clock, Confidence, Level, core_matrix, optimistic_plan, pessimistic_values
-from matrixrl.core.compiled import to_compile
-from matrixrl.core.greedy import lowest_first, random_rankings
+from matrixrl.core import Belief, Clock, Confidence, Level, ValueBounds, core_matrix
 from matrixrl.features import OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
-from matrixrl.problems.problem import Kind
-from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Steps
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
 __all__ = ["UCMatrixRL", "Visits"]
 
@@ -53,7 +50,7 @@ class Visits(NamedTuple):
     rewards: FloatArray
 
 
-class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
+class UCMatrixRL(FiniteMatrixRL):
     """Optimism over a confidence set around the ridge estimate of M* (YW19 Algorithm 1).
 
     Replicas share features and known rewards and nothing else, so B of them cost little more than one. With the setting
@@ -65,14 +62,17 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
     (2, 4, 3)
     """
 
-    name = "matrix-rl"
-    kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
-    stream_names = ("ties",)
     data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem, on sampled columns where the settings or the problem ask."""
+        """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
+        if self.settings.is_likelihood and not self.is_own:
+            from matrixrl.algorithms.matrix_rl.indicator import IndicatorMatrixRL
+
+            counting = IndicatorMatrixRL()
+            counting.settings = self.settings
+            return counting.start(problem, seeds)
         if self.settings.columns is None and problem.kind != "functional":
             return super().start(problem, seeds)
         if self.is_own:
@@ -90,14 +90,9 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     def begin(self) -> None:
         """Prepare constants and start without data."""
-        FiniteAlgorithm.begin(self)
-        MatrixRLLearner.begin(self)
-        features = self.features
-        self._confidence = self.settings.confidence(features, self.task.horizon)
+        super().begin()
+        self._confidence = self.settings.confidence(self.features, self.task.horizon)
         self.ridge = self._confidence.regularity.ridge
-        self.revision = 0
-        """Raised whenever what was learned changes."""
-        self._compiled: bool | None = None
         self.reward_alarm: BoolArray = np.zeros(self.n_replicas, dtype=np.bool_)
         """(B,) whether observed rewards have refuted that they are linear in φ; it is never taken back."""
         self.forget()
@@ -120,21 +115,16 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         return self.problem.reward_outside == "widen" and not self.settings.known_reward
 
     def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards: Σ φr of the new unit rewards follows from the old one and Σ φ."""
+        """Use a wider range of rewards: sums of the new unit rewards follow from the old ones and from visits."""
         (old_low, _), old_unit = self.task.reward_range, self.task.unit
         self.problem = self.problem.with_range(low, high)
         self.use_task()
         shifted = self.reward_moment * old_unit + (old_low - low) * self.feature_moment
         self.reward_moment = shifted / self.task.unit
+        paid = self.pair_rewards * old_unit + (old_low - low) * self.pair_visits
+        self.pair_rewards = paid / self.task.unit
         self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
         self.revision += 1
-
-    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
-        """Return a plan that was made for another range of rewards in the units of the present one."""
-        (old_low, old_high), (low, _) = before, self.task.reward_range
-        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
-        own = plan.values * (old_high - old_low) + left * old_low
-        return replace(plan, values=(own - left * low) / self.task.unit)
 
     @property
     def confidence(self) -> Confidence:
@@ -166,103 +156,24 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             level=level,
         )
 
-    def plan(self) -> Plan:
-        """Return the plan to play now: a new one where it is due, the last one elsewhere."""
-        due = self.due()
-        if due.any():
-            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
-            if self.settings.switch_growth > 0.0:
-                self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
-            else:
-                self.kept = fresh
-            self.n_plans = self.n_plans + due
-        return self._alarmed(self.kept, self.reward_alarm)
-
-    def _alarmed(self, plan: Plan, alarm: BoolArray) -> Plan:
-        """Return a plan that also counts the alarm on rewards, as one pair."""
-        return replace(plan, empty=plan.empty + alarm) if alarm.any() else plan
-
-    def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
-        """Return the replicas that draw a ranking, and the rankings of the others."""
-        return np.flatnonzero(due), lowest_first(self.task.n_actions, self.n_replicas)
-
-    def make_plan(self) -> Plan:
-        """Return the optimistic plan for the data at hand, ties broken at random (Algorithm 1, line 6)."""
-        rankings = random_rankings(self.streams["ties"], self.task.n_actions)
-        return self._alarmed(self.plan_with(rankings), self.reward_alarm)
-
-    def advice(self) -> Plan:
-        """Return the optimistic plan for the data at hand, ties to the lowest action."""
-        return self.plan_with(lowest_first(self.task.n_actions, self.n_replicas))
-
-    def plan_with(self, rankings: FloatArray) -> Plan:
-        """Return the optimistic plan for the data at hand; every plan of this class is made here.
-
-        Args:
-            rankings: (B, A) rankings of the actions that break ties.
-        """
+    def beliefs(self, *levels: Level) -> list[ValueBounds]:
+        """Return bounds on Q from the data at hand; M_n is computed once for all of them."""
         core = self.core_matrix()
-        preference = None if self.settings.ties == "random" else self._preference(core)
-        return self._optimistic_plan(self.belief(core=core), rankings, preference=preference)
+        return [self.belief(level, core=core) for level in levels]
 
-    def _preference(self, core: FloatArray) -> FloatArray:
-        """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
-        frame = self.frame
-        q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
-        self._optimistic_plan(self.belief("ties", core=core), lowest_first(frame.n_actions, self.n_replicas), q_out=q)
-        return np.clip(q, 0.0, float(frame.horizon), out=q)
+    def noting_alarms(self, plan: Plan) -> Plan:
+        """Return a plan that also counts the alarm on rewards, as one pair."""
+        return replace(plan, empty=plan.empty + self.reward_alarm) if self.reward_alarm.any() else plan
 
-    def _optimistic_plan(
-        self,
-        belief: Belief,
-        rankings: FloatArray,
-        *,
-        preference: FloatArray | None = None,
-        q_out: FloatArray | None = None,
-    ) -> Plan:
-        return optimistic_plan(
-            belief, self.frame, rankings, compiled=self.compiles(), preference=preference, q_out=q_out
-        )
-
-    def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
-        """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
-
-        The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too.
-        """
-        belief = self.belief("proven")
-        best = self._optimistic_plan(belief, lowest_first(self.task.n_actions, self.n_replicas))
-        lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
-        empty = belief.empty + (self.reward_alarm | self._rewards_misfit(self.clock))
-        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), empty)
+    def contradictions(self) -> BoolArray:
+        """Return whether rewards, now or before, refuted that they are linear in φ: (B,)."""
+        return self.reward_alarm | self._rewards_misfit(self.clock)
 
     def _rewards_misfit(self, clock: Clock) -> BoolArray:
         """Return whether the rewards of the data at hand refute that they are linear in φ: (B,)."""
         if not self._confidence.watches_rewards:
             return np.zeros(self.n_replicas, dtype=np.bool_)
         return self._confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, clock)
-
-    def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
-        """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
-
-        By default plans are compiled once the episodes that were played or announced pay for loading the loops.
-        """
-        self._compiled = wanted
-        if wanted is not None:
-            self.compiles(n_episodes)  # fail now if compiled loops were requested but are unavailable
-
-    @property
-    def compiled(self) -> bool | None:
-        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
-        return self._compiled
-
-    def compiles(self, n_episodes: int = 0) -> bool:
-        """Say whether plans are compiled; it follows from what is saved with an agent, also after loading."""
-        return to_compile(
-            self._compiled,
-            n_episodes=max(self.episode, self.settings.n_episodes or 0, n_episodes),
-            horizon=self.task.horizon,
-            n_pairs=self.task.n_states * self.task.n_actions,
-        )
 
     def why_not_by_visits(self) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
@@ -328,17 +239,7 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             arrays |= {name: getattr(self, name) for name in _WATCHED}
         if self._may_widen:
             arrays["feature_moment"] = self.feature_moment
-        if self.settings.switch_growth > 0.0:
-            kept = self.kept or self._no_plan()
-            arrays |= {f"kept_{name}": array for name, array in kept.arrays().items()}
-            arrays["kept_logdet"] = np.where(np.isfinite(self._kept_logdet), self._kept_logdet, -1.0)
-        return arrays
-
-    def _no_plan(self) -> Plan:
-        frame, n = self.frame, self.n_replicas
-        policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
-        values = np.zeros((n, frame.horizon + 1, frame.n_states))
-        return Plan(policy, values, np.zeros(n, dtype=np.int64))
+        return arrays | self.kept_arrays()
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
@@ -406,7 +307,4 @@ class UCMatrixRL(MatrixRLLearner, FiniteAlgorithm):
             for name in _WATCHED:
                 setattr(self, name, own[name])
         self.revision += 1
-        if self.settings.switch_growth > 0.0 and (own["kept_logdet"] >= 0.0).all():
-            kept = {name: own[f"kept_{name}"] for name in ("policy", "values", "empty")}
-            self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
-            self._kept_logdet = own["kept_logdet"]
+        self.load_kept(own)

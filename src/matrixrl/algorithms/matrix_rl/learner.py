@@ -11,7 +11,7 @@ import numpy as np
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.core import Clock, Confidence
+from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
 from matrixrl.records import BoolArray, FloatArray, Steps
@@ -40,9 +40,13 @@ class MatrixRLLearner(Algorithm):
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
 
+    def log_sizes(self) -> FloatArray:
+        """Return how much data there is: (B,) ln det(A_n / λ), or (B, m) numbers of which the growth of any counts."""
+        return self.logdets()
+
     @property
     @abstractmethod
-    def confidence(self) -> Confidence:
+    def confidence(self) -> Any:
         """Set, radius and shares of δ; of the first replica, where each has its own."""
 
     @property
@@ -58,7 +62,9 @@ class MatrixRLLearner(Algorithm):
         self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def due(self) -> BoolArray:
-        """Return which replicas plan again: those whose det A_n grew by 1 + κ since their last plan: (B,).
+        """Return which replicas plan again: those whose data grew by 1 + κ since their last plan: (B,).
+
+        The size of the data is det A_n, or for counts the number of visits of any group.
 
         YW19 plans before every episode, κ = 0; Abbasi-Yadkori et al. 2011, section 5.1, bound the cost of κ > 0 by a
         factor √(1 + κ) of the widths.
@@ -69,9 +75,10 @@ class MatrixRLLearner(Algorithm):
         growth = self.settings.switch_growth
         if growth == 0.0:
             return np.ones(self.n_replicas, dtype=np.bool_)
-        logdet = self.logdets()
-        due: BoolArray = logdet >= self._kept_logdet + math.log1p(growth)
-        self._kept_logdet = np.where(due, logdet, self._kept_logdet)
+        sizes = self.log_sizes()
+        grown = sizes.reshape(self.n_replicas, -1), self._kept_logdet.reshape(self.n_replicas, -1)
+        due: BoolArray = np.any(grown[0] >= grown[1] + math.log1p(growth), axis=1)
+        self._kept_logdet = np.where(due[:, None], *grown).reshape(sizes.shape)
         return due
 
     def update(self, steps: Steps, plan: Any = None) -> None:
@@ -131,6 +138,10 @@ class MatrixRLLearner(Algorithm):
                 reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
                 self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
         return self._refutation[0]
+
+    def note_refutation(self, words: str) -> None:
+        """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
+        self._refutation = (words,)
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""

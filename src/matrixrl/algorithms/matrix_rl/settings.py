@@ -10,6 +10,7 @@ from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SETS, Confidence, ConfidenceSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
+from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.features import Features
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
@@ -31,12 +32,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 def _set(name: str, value: Any) -> str | ConfidenceSet:
     made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
     remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
-    return made if isinstance(made, ConfidenceSet) else choice(name, made, SETS, remedy=remedy)
+    return made if isinstance(made, ConfidenceSet) else choice(name, made, {**SETS, **LIKELIHOOD_SETS}, remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
     made = value() if isinstance(value, type) and issubclass(value, Radius) else value
-    remedy = 'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    remedy = (
+        'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
+    )
     return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 
@@ -117,6 +120,11 @@ class MatrixRLSettings(Settings):
         if self.columns is not None and self.ties != "random":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
 
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
+        return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
+
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""
         return self.set if isinstance(self.set, ConfidenceSet) else SETS[self.set]()
@@ -145,7 +153,7 @@ class MatrixRLSettings(Settings):
         if largest / ridge < _SMALLEST_RATIO:
             fail(
                 "phi",
-                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; nothing would be learned)",
+                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; data would not count)",
                 f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
                 f"Multiply the features by {largest**-0.5:.3g}, or pass ridge={largest:.3g}.",
             )

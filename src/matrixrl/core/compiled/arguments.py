@@ -14,7 +14,7 @@ from matrixrl.tolerances import TIE
 if TYPE_CHECKING:
     from matrixrl.core.belief import Belief
 
-__all__ = ["fill_in_compiled", "has_compiled_form", "split_forms"]
+__all__ = ["by_pairs", "fill_in_compiled", "has_compiled_form", "split_forms"]
 
 _MANY_FEATURES = 64
 
@@ -88,10 +88,10 @@ def fill_in_compiled(
     )
     reward = np.broadcast_to(belief.most, (n_replicas, *belief.most.shape[-2:])).reshape(n_replicas, -1)
     backup.fill_plan(
-        estimate, bound, reward, 0, tie_break, *ends, values, policy, _by_pairs(preference), TIE, _by_pairs(q_out)
+        estimate, bound, reward, 0, tie_break, *ends, values, policy, by_pairs(preference), TIE, by_pairs(q_out)
     )
 
 
-def _by_pairs(table: FloatArray | None) -> Any:
+def by_pairs(table: FloatArray | None) -> Any:
     """Return an array (B, H, A, S) reshaped to (B, H, P), or an empty array for None."""
     return np.zeros((0, 0, 0)) if table is None else table.reshape(*table.shape[:2], -1)

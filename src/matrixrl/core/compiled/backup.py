@@ -10,15 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.compiled.greedy import choose
 from matrixrl.core.compiled.jit import compiled, summed
 
-__all__ = ["fill_plan", "split_all"]
+__all__ = ["choose", "fill_plan", "split_all"]
 
 # Positions in the tuples of arguments. They are plain tuples, because numba caches machine code by the types of the
 # arguments, and cannot read the cache after a class among them was renamed.
 ROWS, PSI, TOTAL, CORE, SHARES, SUCCESSORS, WIDEST = range(7)
 SLACK, HALF_WIDTH, CENTRE, NORM, CONSTANT, IS_NORMALISED = range(6)
+
+
+@compiled
+def choose(action: int, q: Any, tie: float, score: Any, chosen: Any) -> None:
+    """Take an action where its value, with what breaks ties, is the largest so far.
+
+    Args:
+        action: Number of the action.
+        q: (S,) Its values.
+        tie: Number that is added to break ties.
+        score: (S,) Largest value so far, changed in place.
+        chosen: (S,) Action with that value, as a float so that all lanes of the loop have one width; likewise.
+    """
+    for s in range(len(q)):
+        x = q[s] + tie
+        chosen[s] = action if x > score[s] else chosen[s]
+        score[s] = max(score[s], x)
 
 
 @summed

@@ -1,7 +1,6 @@
 """Optimistic and pessimistic backward induction with likelihood sets, compiled with numba.
 
-The laws of the groups of pairs are lists of outcomes: the entries from `firsts` to `lasts` of a group. numba detects
-changes only in the file of a compiled function; `simulate.compiled.likelihood` has the digest of this one.
+The laws of the groups of pairs are lists of outcomes: the entries from `firsts` to `lasts` of a group.
 """
 
 from __future__ import annotations
@@ -11,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.compiled.greedy import choose
+from matrixrl.core.compiled.backup import choose
 from matrixrl.core.compiled.jit import compiled
 
-__all__ = ["dirichlet_excess", "fill_plan", "largest_mean", "pessimistic_values"]
+__all__ = ["BACKUP_DIGEST", "dirichlet_excess", "fill_plan", "largest_mean", "pessimistic_values"]
+
+BACKUP_DIGEST = "0a3e67442723e8ac"
+"""Digest of core/compiled/backup.py, which numba does not watch; a test compares it."""
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON = range(6)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from matrixrl.core.compiled import by_pairs
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import TIE
 
 __all__ = ["JointLaw", "LikelihoodBelief"]
 
@@ -89,6 +92,59 @@ class LikelihoodBelief(ValueBounds):
         if sign > 0 and self.joint is not None:
             np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
         return q
+
+    def has_compiled_form(self) -> bool:
+        """Return True: the compiled backup knows lists of outcomes."""
+        return True
+
+    def fill_in_compiled(
+        self,
+        tie_break: FloatArray,
+        ends: tuple[int, float],
+        values: FloatArray,
+        policy: IntArray,
+        preference: FloatArray | None = None,
+        q_out: FloatArray | None = None,
+    ) -> None:
+        """Fill in optimistic values and policy with the compiled backup."""
+        from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
+
+        law = self._as_lists(self.seen, self.upper, np.zeros(0))
+        joint = self._no_lists()
+        if self.joint is not None:
+            n_levels = self.joint.levels.shape[1]
+            replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
+            paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
+            joint = self._as_lists(self.joint.seen, self.joint.epsilon, paid, n_levels)
+        most = np.broadcast_to(self.most, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
+        likelihood.fill_plan(
+            law,
+            joint,
+            self.groups.ravel(),
+            np.ascontiguousarray(most),
+            0,
+            tie_break,
+            *ends,
+            values,
+            policy,
+            by_pairs(preference),
+            TIE,
+            by_pairs(q_out),
+        )
+
+    def _as_lists(self, seen: SeenRows, epsilon: FloatArray, extras: FloatArray, n_levels: int = 1) -> tuple[Any, ...]:
+        """Return the laws of all groups as the compiled backup takes them."""
+        firsts = np.zeros(self.batch * self.n_groups, dtype=np.int64)
+        lasts, radii = firsts.copy(), np.ones(len(firsts))
+        firsts[seen.ids], lasts[seen.ids] = seen.firsts, seen.firsts + seen.lengths
+        radii[seen.ids] = epsilon
+        shape = (self.batch, self.n_groups)
+        states = seen.outcomes // n_levels
+        return firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras, radii.reshape(shape)
+
+    def _no_lists(self) -> tuple[Any, ...]:
+        none = np.zeros((self.batch, 0), dtype=np.int64)
+        return none, none, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((self.batch, 0))
 
     def _by_group(self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float) -> FloatArray:
         """Return the extreme mean of values (B, n outcomes) over the ball of each group: (B, K)."""

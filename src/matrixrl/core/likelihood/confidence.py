@@ -12,6 +12,8 @@ from matrixrl.core.confidence import TIE_EXPLORATION, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
 from matrixrl.core.likelihood.radii import targeted_beta
 from matrixrl.core.likelihood.reward import reward_bounds
+from matrixrl.core.regularity import Regularity, regularity
+from matrixrl.features import Blocks, Features
 from matrixrl.linalg import OutcomeCounts, SeenRows
 from matrixrl.records import FloatArray, IntArray
 
@@ -44,6 +46,9 @@ class LikelihoodConfidence:
         exploration: Factor of √β; below 1 nothing is proven.
         known_reward: Whether rewards are known.
         targeted: Whether upper bounds use the smaller of β₁ and β_D, else β_D only.
+        n_states: Number of next states S.
+        regularity: Constants of the features, which the theorems of the paper use; these sets do not.
+        blocks: Blocks of the features, likewise.
     """
 
     groups: IntArray
@@ -53,6 +58,58 @@ class LikelihoodConfidence:
     exploration: float
     known_reward: bool
     targeted: bool
+    n_states: int
+    regularity: Regularity
+    blocks: Blocks
+
+    @classmethod
+    def of(
+        cls,
+        features: Features,
+        groups: IntArray,
+        *,
+        horizon: int,
+        end_state: int | None,
+        delta: float,
+        exploration: float,
+        known_reward: bool,
+        targeted: bool,
+    ) -> LikelihoodConfidence:
+        """Return the confidence region for indicator features.
+
+        Args:
+            features: Features φ and ψ.
+            groups: (A, S) Group of each pair.
+            horizon: Number of steps H of an episode.
+            end_state: State whose law is known, or None.
+            delta: Probability δ with which any of the bounds may fail.
+            exploration: Factor of √β.
+            known_reward: Whether rewards are known.
+            targeted: Whether upper bounds use the smaller of β₁ and β_D.
+        """
+        unknown = groups if end_state is None else np.delete(groups, end_state, axis=1)
+        return cls(
+            groups=groups,
+            n_groups=max(len(np.unique(unknown)), 1),
+            horizon=horizon,
+            delta=delta,
+            exploration=exploration,
+            known_reward=known_reward,
+            targeted=targeted,
+            n_states=groups.shape[1],
+            regularity=regularity(features),
+            blocks=features.phi.blocks(),
+        )
+
+    @property
+    def left_out(self) -> str | None:
+        """Nothing is left out of indicator features."""
+        return None
+
+    @property
+    def watches_rewards(self) -> bool:
+        """Whether rewards are learned and pairs that share a group may have different ones."""
+        return not self.known_reward and self.groups.max() + 1 < self.groups.size
 
     @property
     def parts(self) -> Parts:
@@ -118,11 +175,10 @@ class LikelihoodConfidence:
         law = None
         if not self.known_reward:
             assert reward_sums is not None
-            assert joint is not None
             log_events = self.log_events(parts.rewards, shares=shares)
             sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
             most, least = (side[:, self.groups] for side in sides)
-            if of_optimal is not None:
+            if of_optimal is not None and joint is not None:
                 law = JointLaw(*joint, scale * of_optimal / n)
         return LikelihoodBelief(
             groups=self.groups,

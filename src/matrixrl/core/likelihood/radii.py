@@ -14,18 +14,26 @@ from scipy.special import gammaln
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["dirichlet_excess", "log_marginal", "log_mixture_gain", "log_support_prior", "targeted_beta"]
+__all__ = [
+    "dirichlet_excess",
+    "log_marginal",
+    "log_mixture_gain",
+    "log_shared_law_ratio",
+    "log_support_prior",
+    "targeted_beta",
+]
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _CHUNK = 1 << 20  # terms that are summed together
 
 
-def log_mixture_gain(n: FloatArray) -> FloatArray:
+def log_mixture_gain(n: FloatArray | float) -> FloatArray:
     """Return ln(√π Γ(n+1)/Γ(n+½)), what the best constant bet gains at most over the mixture Beta(½, ½).
 
     >>> float(np.round(np.exp(log_mixture_gain(np.array([1.0])))[0], 12))
     2.0
     """
+    n = np.asarray(n, dtype=np.float64)
     gain: FloatArray = _HALF_LOG_PI + gammaln(n + 1.0) - gammaln(n + 0.5)
     return gain
 
@@ -56,6 +64,22 @@ def log_marginal(seen: SeenRows, n_outcomes: int) -> FloatArray:
     """Return ln m(c), the log probability of the sequence of outcomes of each row under the mixture: (R,)."""
     of_counts = seen.sums(gammaln(seen.times + 0.5) - _HALF_LOG_PI)
     return of_counts + log_support_prior(seen.totals, seen.lengths, n_outcomes)
+
+
+def log_shared_law_ratio(seen_pairs: SeenRows, groups: IntArray, seen: SeenRows, n_outcomes: int) -> FloatArray:
+    """Return Σ_i ln m(c_i) − Σ_j c_j ln(c_j/n) of each group: the evidence that its pairs do not share a law.
+
+    If they do, it ever exceeds ln(1/δ) with probability at most δ (docs/proofs.md, section 9.6).
+
+    Args:
+        seen_pairs: Pairs with data, and their counts c_i.
+        groups: (R_pairs,) Position of the group of each of them among the rows of `seen`.
+        seen: Groups with data, and their counts c.
+        n_outcomes: Number of possible outcomes S.
+    """
+    apart = np.bincount(groups, log_marginal(seen_pairs, n_outcomes), minlength=len(seen.ids))
+    ratio: FloatArray = apart - seen.sums(seen.times * np.log(seen.shares))
+    return ratio
 
 
 def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArray:

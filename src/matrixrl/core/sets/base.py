@@ -168,11 +168,11 @@ class ConfidenceSet(ABC):
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Return whether M is inside the set, for each replica.
+        r"""Return whether M is inside the set, for each replica.
 
         Args:
-            error: (B, d, d_psi) A_n^{1/2}(M − M_n). Any matrix root of A_n may be used, except for `PrintedColumnBall`,
-                which requires the symmetric root.
+            error: (B, d, d_psi) \(A_n^{1/2}(M - M_n)\). Any matrix root of A_n may be used, except for
+                `PrintedColumnBall`, which requires the symmetric root.
             radius: (B,) Radius √β.
 
         Returns:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.checks import choice, fail, real_numbers
+from matrixrl.checks import choice, fail, real_numbers, shown
+from matrixrl.checks import function as check_function
 from matrixrl.records import FloatArray
 
 __all__ = ["PAIRWISE", "Kernel", "as_kernel", "check_gram"]
@@ -82,7 +83,8 @@ def as_kernel(value: Any, argument: str = "kernel") -> Kernel:
 
         return Kernel(lambda x, y: pairwise_kernels(x, y, metric=metric), argument)
     if not callable(value) or isinstance(value, type):
-        fail(argument, "must be a function, a scikit-learn kernel or a name", type(value).__name__, "Try 'rbf'.")
+        fail(argument, "must be a function, a scikit-learn kernel or a name", shown(value), "Try 'rbf'.")
+    check_function(argument, value, of=2, remedy="It is called with two arrays of points.")
     shortcut = getattr(value, "diag", None)
     return Kernel(value, argument, shortcut if callable(shortcut) else None)
 

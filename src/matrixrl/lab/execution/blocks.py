@@ -144,7 +144,7 @@ def _bounds(simulation: Simulation) -> dict[str, Any] | None:
     task = simulation.problem.finite_task
     k, horizon, unit = algorithm.confidence.regularity, task.horizon, task.unit
     grid = np.unique(np.geomspace(1, simulation.total, min(simulation.total, _BOUND_POINTS)).astype(int)).tolist()
-    explicit = [value for value in map(algorithm.regret_bound, grid) if value is not None]
+    explicit = [min(value, n * horizon) for n in grid if (value := algorithm.regret_bound(n)) is not None]
     return {
         "episode": [float(n) for n in grid],
         "theorem_2": [unit * theorem_2_bound(k, horizon=horizon, n_episodes=n) for n in grid],

@@ -11,6 +11,7 @@ from typing import Protocol
 from matrixrl.lab.execution.blocks import BlockResult, Order
 from matrixrl.lab.execution.executors import Answer, Executor
 from matrixrl.lab.store import Store
+from matrixrl.simulate.resume import is_readable
 
 __all__ = ["Campaign", "Observer", "Outcome"]
 
@@ -23,11 +24,13 @@ class Outcome:
         seconds: Wall time of the campaign, in seconds.
         episodes: Number of episodes that the campaign played, over all seeds.
         failed: Index of the cell, seeds and reason of every task that failed.
+        restarted: Number of runs that had episodes and were played again from the beginning.
     """
 
     seconds: float
     episodes: int
     failed: list[tuple[int, tuple[int, ...], str]]
+    restarted: int = 0
 
 
 class Observer(Protocol):
@@ -55,6 +58,8 @@ class Campaign:
         tasks: Number of tasks.
         tasks_done: Number of finished tasks.
         failures: Number of failed tasks.
+        restarted: Number of runs that begin anew, because their state was not stored or is of another version of
+            matrixrl.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Campaign:
         self._observers = observers
         self._waiting: deque[Order] = deque()
         self.total = len(store.experiment.cells) * len(store.experiment.seeds) * store.experiment.episodes
-        self.stored = self.tasks = self.tasks_done = self.failures = 0
+        self.stored = self.tasks = self.tasks_done = self.failures = self.restarted = 0
         self._find_work()
 
     def _find_work(self) -> None:
@@ -77,8 +82,10 @@ class Campaign:
                 seeds = tuple(experiment.seeds[i : i + size])
                 done = rows[number, seeds[0]].episodes
                 state = self._store.state(number, seeds[0])
-                if 0 < done < experiment.episodes and (state is None or state[0] != done):
+                is_lost = state is None or state[0] != done or not is_readable(state[1])
+                if 0 < done < experiment.episodes and is_lost:
                     self._store.restart(number, seeds)
+                    self.restarted += len(seeds)
                     done, state = 0, None
                 self.stored += done * len(seeds)
                 self.tasks += 1
@@ -122,7 +129,7 @@ class Campaign:
                     tick(self)
         finally:
             self._executor.close()
-        return Outcome(time.perf_counter() - started, self.stored - before, failed)
+        return Outcome(time.perf_counter() - started, self.stored - before, failed, self.restarted)
 
     def _store_answer(self, answer: Answer, failed: list[tuple[int, tuple[int, ...], str]]) -> None:
         order, result = answer.order, answer.result

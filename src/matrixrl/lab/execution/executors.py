@@ -15,9 +15,9 @@ from typing import Any, Protocol, get_args
 from matrixrl.checks import choice, integer
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.interrupts import starting_processes, uninterrupted
-from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 from matrixrl.lab.execution.workers import start_worker
+from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]

@@ -183,7 +183,7 @@ class Store:
             database, is_old = _opened(folder, is_writer=False)
             if is_old:
                 database.close()
-                cls.open_to_write(folder).close()
+                _migrate_at(folder)
                 database, _ = _opened(folder, is_writer=False)
             return cls(folder, database, None, was_migrated=is_old)
 
@@ -241,8 +241,10 @@ class Store:
 
     def facts(self, cell: int) -> dict[str, Any]:
         """Return properties of a cell (horizon, sizes, V*, guarantee); {} before its first block is stored."""
-        [(_, _, text)] = self._db.select("cells", "WHERE cell = ?", (cell,)) or [(cell, "", None)]
-        return self._parsed(text or "{}", "the facts of a cell")
+        rows = self._db.select("cells", "WHERE cell = ?", (cell,))
+        if len(rows) != 1:
+            raise damaged(self.folder, f"cell {cell} is missing")
+        return self._parsed(rows[0][2] or "{}", "the facts of a cell")
 
     def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
         """Return a series of a cell.
@@ -425,6 +427,17 @@ class Store:
         if not isinstance(found, dict):
             raise damaged(self.folder, f"{what} must be a JSON object")
         return found
+
+
+def _migrate_at(folder: Path) -> None:
+    """Migrate the store of a directory to the present format."""
+    try:
+        Store.open_to_write(folder).close()
+    except StoreError as error:
+        words = (
+            f"{folder / FILE} has an earlier format and cannot be migrated to {FORMAT_VERSION}, which reading it needs"
+        )
+        raise StoreError(f"{words}: {error}") from error
 
 
 def _opened(folder: Path, *, is_writer: bool) -> tuple[Database, bool]:

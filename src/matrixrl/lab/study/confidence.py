@@ -170,7 +170,7 @@ QUESTIONS = [
         "potential",
         PART,
         "The potential lemmas",
-        "Σ min(1, w²) ≤ 2H ln det A_{N+1} ≤ 2Hd ln(1 + NHC_φ).",
+        "Σ min(1, w²) ≤ 2H ln det A ≤ 2Hd ln(1 + NHC_φ), A after N episodes.",
         "The widths of the pairs that were played, summed along runs of the guaranteed preset.",
         _potential,
         measure=_measure_potential,

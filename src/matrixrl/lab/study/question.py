@@ -63,6 +63,7 @@ class Answer:
         tables: Tables of the numbers.
         draw: Function that draws the numbers on a matplotlib figure; None if there is no figure.
         is_tested: Whether the numbers could have contradicted the claim; they cannot if a bound is trivial.
+        scope: Words after "Borne out" that say in which part of the comparisons; empty for all of them.
     """
 
     holds: bool
@@ -70,6 +71,7 @@ class Answer:
     tables: list[Table] = field(default_factory=list)
     draw: Callable[[Any], None] | None = None
     is_tested: bool = True
+    scope: str = ""
 
     @property
     def is_borne_out(self) -> bool:

@@ -32,7 +32,7 @@ class Section:
         """Return whether the claim is borne out, in words."""
         if not self.answer.is_tested:
             return "Trivially true at this size"
-        return "Borne out" if self.answer.holds else "Not borne out at this size"
+        return f"Borne out{self.answer.scope}" if self.answer.holds else "Not borne out at this size"
 
 
 def questions() -> list[Question]:

@@ -187,7 +187,8 @@ def _bound(evidence: Evidence) -> Answer:
             axes.legend(fontsize=4.5, framealpha=0.9)
 
     table = Table("at the last N; N·H in place of a bound says that it is trivial", head, rows)
-    return Answer(all(below), verdict, [table], draw, is_tested=told > 0)
+    scope = f" in {told} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""
+    return Answer(all(below), verdict, [table], draw, is_tested=told > 0, scope=scope)
 
 
 def _size_of(facts: dict[str, Any], name: str) -> float:

@@ -1,5 +1,6 @@
 """Whole episodes in compiled loops (numba, the extra `fast`)."""
 
-from matrixrl.simulate.compiled.player import CompiledPlayer, why_not_compiled
+from matrixrl.simulate.compiled.choosing import compiled_player, why_not_compiled
+from matrixrl.simulate.compiled.player import CompiledPlayer
 
-__all__ = ["CompiledPlayer", "why_not_compiled"]
+__all__ = ["CompiledPlayer", "compiled_player", "why_not_compiled"]

@@ -27,7 +27,7 @@ __all__ = [
     "regret_of",
 ]
 
-BACKUP_DIGEST = "9ec68fade25f636c"
+BACKUP_DIGEST = "0a3e67442723e8ac"
 """Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
 compares it."""
 

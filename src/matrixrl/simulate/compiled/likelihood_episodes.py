@@ -36,8 +36,8 @@ from matrixrl.simulate.compiled.episodes import (
 
 __all__ = ["LOOPS_DIGEST", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = ""
-"""Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, for the reason given there."""
+LOOPS_DIGEST = "c0215c5d4a1c43f1"
+"""Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -74,8 +74,9 @@ class Known(NamedTuple):
         reward_sums: (B, P) Sums of unit rewards.
         levels: (B, L) Levels of rewards; -1 where unused.
         scales: (3,) Factors of the radius of the agent, of ties and of certificates.
-        log_all: ln(events/δ) of β_D and of rewards.
+        log_all: ln(events/δ) of β_D.
         log_optimal: ln(events/δ) of β₁; infinite if it is not used.
+        log_rewards: ln(events/δ) of rewards; infinite if they are known.
         learns_reward: Whether rewards are learned.
         upper: (3, B, P) Radius ε of upper bounds.
         lower: (B, P) Radius ε of lower bounds of certificates.
@@ -91,6 +92,7 @@ class Known(NamedTuple):
     scales: Any
     log_all: float
     log_optimal: float
+    log_rewards: float
     learns_reward: bool
     upper: Any
     lower: Any
@@ -100,8 +102,8 @@ class Known(NamedTuple):
 
 
 (FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
-(VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LEARNS_REWARD) = range(8)
-(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(8, 13)
+(VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD) = range(9)
+(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(9, 14)
 
 
 @compiled
@@ -113,9 +115,10 @@ def _reward_bound(mean: float, epsilon: float, sign: float) -> float:
         return end if end == certain else end - math.exp(-epsilon) * (end - certain)
     shares, states = np.array([1.0 - mean, mean]), np.array([0, 1])
     law = (states, states, shares, states, np.zeros(0), shares)
-    return sign * largest_mean(
+    bound: float = sign * largest_mean(
         0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, np.empty((2, 2))
     )
+    return bound
 
 
 @compiled
@@ -135,9 +138,9 @@ def _refresh(known: Any, law: Any, b: int, pair: int, n_states: int) -> None:
             mean = min(max(known[REWARD_SUMS][b, pair] / n, 0.0), 1.0)
             known[UPPER_EPSILON][level, b, pair] = scale * of_all / n
             known[JOINT_EPSILON][level, b, pair] = scale * of_optimal / n
-            known[MOST][level, b, pair] = _reward_bound(mean, scale * (known[LOG_ALL] + gain) / n, 1.0)
+            known[MOST][level, b, pair] = _reward_bound(mean, scale * (known[LOG_REWARDS] + gain) / n, 1.0)
             if level == PROVEN:
-                known[LEAST][b, pair] = _reward_bound(mean, scale * (known[LOG_ALL] + gain) / n, -1.0)
+                known[LEAST][b, pair] = _reward_bound(mean, scale * (known[LOG_REWARDS] + gain) / n, -1.0)
         else:
             known[UPPER_EPSILON][level, b, pair] = scale * min(of_all, of_optimal) / n
 
@@ -206,8 +209,9 @@ def _learn(world: Any, known: Any, law: Any, joint: Any, b: int, states: Any, ac
         if known[LEARNS_REWARD]:
             unit = (paid - world[LOW]) / (world[HIGH] - world[LOW])
             known[REWARD_SUMS][b, p] += unit
-            level = _level_of(known[LEVELS][b], unit)
-            _count(joint, b, p, following * known[LEVELS].shape[1] + level, following, unit, visits)
+            if joint[FIRSTS].shape[1] > 0:
+                level = _level_of(known[LEVELS][b], unit)
+                _count(joint, b, p, following * known[LEVELS].shape[1] + level, following, unit, visits)
     return earned, length
 
 

@@ -1,0 +1,267 @@
+"""MatrixRL on indicator features: counts of next states and likelihood sets, for B replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
+from matrixrl.algorithms.possible import Shapes, check_range, check_steps, impossible, plan_shapes
+from matrixrl.checks import fail
+from matrixrl.core import Level, ValueBounds
+from matrixrl.core.likelihood import (
+    LIKELIHOOD_SETS,
+    LikelihoodConfidence,
+    dirichlet_excess,
+    likelihood_regret_bound,
+    log_shared_law_ratio,
+)
+from matrixrl.errors import InvalidInput
+from matrixrl.features import OneHotPsi, indicator_groups
+from matrixrl.linalg import OutcomeCounts, RewardLevels
+from matrixrl.problems import Problem
+from matrixrl.records import FloatArray, IntArray, Steps
+
+__all__ = ["IndicatorMatrixRL"]
+
+_NEVER = 20.0  # ln of a growth that no setting asks for: a first visit always counts as growth
+
+
+class IndicatorMatrixRL(FiniteMatrixRL):
+    """Optimism over likelihood sets: laws near the empirical ones of the groups of pairs (docs/proofs.md, section 9).
+
+    Next states are kept as lists of those seen. `UCMatrixRL` starts this form for the sets `likelihood` and
+    `value-targeted`.
+
+    Attributes:
+        counts: Counts of the next states of each group.
+        pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair.
+        joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
+        levels: Levels of rewards.
+        reward_sums: (B, K) Sums of the unit rewards of each group.
+        excess: (B, K) `dirichlet_excess` of each group.
+    """
+
+    data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess")
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem with indicator features."""
+        return Algorithm.start(self, problem, seeds)
+
+    def begin(self) -> None:
+        """Recognise the groups and start without data."""
+        super().begin()
+        phi, psi, chosen = self.features.phi, self.features.psi, self.settings
+        groups = indicator_groups(phi) if isinstance(psi, OneHotPsi) else None
+        if groups is None:
+            rule = (
+                "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
+            )
+            fail("set", rule, repr(chosen.set), "Use set='normalised', or one-hot features.")
+        if chosen.radius != "block" or chosen.columns is not None:
+            given = repr(chosen.radius) if chosen.columns is None else f"columns={chosen.columns}"
+            rule = f"must be left out with the set {chosen.set!r}, which has its own radius and all columns"
+            fail("radius" if chosen.columns is None else "columns", rule, given, "Use exploration to scale the set.")
+        self.groups = groups
+        self._confidence = LikelihoodConfidence.of(
+            self.features,
+            groups,
+            horizon=self.task.horizon,
+            end_state=self.task.end_state,
+            delta=chosen.delta,
+            exploration=chosen.exploration,
+            known_reward=chosen.known_reward,
+            targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
+        )
+        self.forget()
+
+    @property
+    def confidence(self) -> LikelihoodConfidence:
+        """Set and parts of δ."""
+        return self._confidence
+
+    @property
+    def n_rows(self) -> int:
+        """Number of groups K, those of the end state included."""
+        return int(self.groups.max()) + 1
+
+    def forget(self) -> None:
+        """Start without data."""
+        n, n_states = self.n_replicas, self.task.n_states
+        self.counts = OutcomeCounts(n, self.n_rows, n_states)
+        self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
+        self.levels = RewardLevels(n)
+        pays = self._confidence.targeted and not self.settings.known_reward
+        self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
+        self.reward_sums = np.zeros((n, self.n_rows))
+        self.excess = np.zeros((n, self.n_rows))
+        self.revision += 1
+
+    def logdets(self) -> FloatArray:
+        """Return ln det(A_n) of the design of these features, Σ ln(1 + n): (B,)."""
+        total: FloatArray = np.log1p(self.counts.totals()).sum(axis=1)
+        return total
+
+    def log_sizes(self) -> FloatArray:
+        """Return ln n of each group, moved so that a group without visits has 0: (B, K)."""
+        totals = self.counts.totals()
+        return np.where(totals > 0.0, np.log(np.maximum(totals, 1.0)) + _NEVER, 0.0)
+
+    def beliefs(self, *levels: Level) -> list[ValueBounds]:
+        """Return bounds on Q from the counts at hand."""
+        joint = None if self.joint is None else (self.joint.seen, self.levels.values)
+        return [
+            self._confidence.believe(
+                self.counts,
+                self.excess,
+                reward=self.unit_reward,
+                reward_sums=self.reward_sums,
+                joint=joint,
+                level=level,
+                shares=self.clock.shares,
+                empty=self.contradicted_groups(),
+            )
+            for level in levels
+        ]
+
+    def contradicted_groups(self) -> IntArray:
+        """Return the number of groups whose pairs do not share a law, by the test of docs/proofs.md, 9.6: (B,)."""
+        found = np.zeros(self.n_replicas, dtype=np.int64)
+        if self.pair_counts is None or not len(self.counts.seen.ids):
+            return found
+        seen, pairs = self.counts.seen, self.pair_counts.seen
+        replicas, pair = np.divmod(pairs.ids, self.groups.size)
+        places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
+        ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
+        alarm = ratio > self._confidence.log_events(1.0, shares=self.clock.shares)
+        np.add.at(found, seen.ids // self.n_rows, alarm)
+        return found
+
+    def regret_bound(self, n_episodes: int) -> float | None:
+        """Return a number that the regret of N episodes exceeds with probability at most 2δ (docs/proofs.md, 9.5)."""
+        if self.guarantee is not True or self.settings.doubling == "restart":
+            return None
+        return likelihood_regret_bound(
+            self._confidence,
+            n_episodes=n_episodes,
+            switch_growth=self.settings.switch_growth,
+            path_delta=self.delta,
+        )
+
+    def learn(self, steps: Steps) -> None:
+        """Count the steps."""
+        weights = steps.weights
+        pairs = self.features.phi.pairs(steps.states, steps.actions)
+        rows = self.groups.ravel()[pairs]
+        self.counts.add(rows, steps.next_states, weights)
+        if self.pair_counts is not None:
+            self.pair_counts.add(pairs, steps.next_states, weights)
+        if not self.settings.known_reward:
+            self._count_rewards(rows, steps, self.to_unit(steps.rewards))
+        self._refresh_excess((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
+        self.revision += 1
+
+    def _count_rewards(self, rows: IntArray, steps: Steps, unit: FloatArray) -> None:
+        weights, outcomes = steps.weights, steps.next_states * self.levels.n_levels
+        if self.joint is not None:
+            shares = self.levels.place(unit, weights > 0.0)
+            self.joint.add(
+                np.concatenate([rows, rows], axis=1),
+                np.concatenate([outcomes + shares.below, outcomes + shares.above], axis=1),
+                np.concatenate([weights * (1.0 - shares.weight), weights * shares.weight], axis=1),
+            )
+        self.reward_sums = self.reward_sums.copy()
+        np.add.at(self.reward_sums, (self._replica[:, None], rows), unit * weights)
+
+    def _refresh_excess(self, ids: IntArray) -> None:
+        """Compute the excess of some rows anew."""
+        chosen = self.counts.seen.only(np.unique(ids))
+        self.excess = self.excess.copy()
+        self.excess.ravel()[chosen.ids] = dirichlet_excess(chosen, self.counts.n_outcomes)
+
+    def take_counts(
+        self,
+        n_episodes: int,
+        *,
+        counts: OutcomeCounts,
+        joint: OutcomeCounts | None,
+        levels: FloatArray,
+        reward_sums: FloatArray,
+        excess: FloatArray,
+    ) -> None:
+        """Take over what compiled loops learned from so many more episodes."""
+        self.counts, self.joint, self.reward_sums, self.excess = counts, joint, reward_sums, excess
+        self.levels.values = levels
+        self.episode += n_episodes
+        self.n_plans = self.n_plans + n_episodes
+        self.revision += 1
+
+    def learned(self) -> Arrays:
+        """Return the counts and, with rare switching, the plan that is being played."""
+        arrays: Arrays = {f"next_{name}": array for name, array in self.counts.arrays().items()}
+        if self.pair_counts is not None:
+            arrays |= {f"pair_{name}": array for name, array in self.pair_counts.arrays().items()}
+        if self.joint is not None:
+            arrays |= {f"joint_{name}": array for name, array in self.joint.arrays().items()}
+            arrays["levels"] = np.where(np.isnan(self.levels.values), -1.0, self.levels.values)
+        if not self.settings.known_reward:
+            arrays["reward_sums"] = self.reward_sums
+        return arrays | self.kept_arrays()
+
+    def check_learned(self, arrays: Arrays, episode: int) -> None:
+        """Refuse arrays that could not have been learned in so many episodes."""
+        own = self.learned()
+        if set(arrays) != set(own):
+            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
+        for name, mine in own.items():
+            free = name.endswith(("_codes", "_times"))  # as long as the list of outcomes seen
+            same = arrays[name].ndim == 1 if free else arrays[name].shape == mine.shape
+            if not same or arrays[name].dtype != mine.dtype:
+                raise InvalidInput(f"{name} must have the shape and the type of {mine.dtype} arrays of this problem")
+        made = self._read(arrays)
+        if self.settings.doubling != "restart":
+            for name, counts in made.items():
+                check_steps(name, np.round(counts.totals().sum(axis=1)), episode, self.task.horizon)
+        if "reward_sums" in arrays:
+            check_range("reward_sums", arrays["reward_sums"], 0.0, made["next"].totals())
+        if "joint" in made and not np.allclose(made["joint"].totals(), made["next"].totals()):
+            impossible("joint_times", "must sum to the visits")
+        if "pair" in made and not np.array_equal(made["pair"].totals().sum(axis=1), made["next"].totals().sum(axis=1)):
+            impossible("pair_times", "must sum to the visits")
+
+    def _read(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, OutcomeCounts]:
+        made = {}
+        for name, mine in (("next", self.counts), ("pair", self.pair_counts), ("joint", self.joint)):
+            if mine is not None:
+                made[name] = OutcomeCounts(mine.n_replicas, mine.n_rows, mine.n_outcomes)
+                made[name].restore(arrays[f"{name}_codes"], arrays[f"{name}_times"])
+        return made
+
+    def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `learned` returned."""
+        made = self._read(arrays)
+        self.counts = made["next"]
+        self.pair_counts, self.joint = made.get("pair"), made.get("joint")
+        if self.joint is not None:
+            self.levels.restore(np.where(arrays["levels"] < 0.0, np.nan, arrays["levels"]))
+        if not self.settings.known_reward:
+            self.reward_sums = arrays["reward_sums"].copy()
+        self.excess = np.zeros((self.n_replicas, self.n_rows))
+        self._refresh_excess(self.counts.seen.ids)
+        self.revision += 1
+        self.load_kept(arrays)
+
+    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
+        """Return the shapes of the plan that is being played; the table of rewards proves the number of pairs."""
+        if self.settings.switch_growth == 0.0:
+            return {}
+        task = problem.finite_task
+        return {**plan_shapes(n_replicas, task.horizon, task.n_states), "kept_empty": (n_replicas,)}
+
+    def n_steps(self) -> FloatArray | None:
+        """Return the number of steps, (B,), whose data were not forgotten."""
+        return None if self.settings.doubling == "restart" else self.counts.totals().sum(axis=1)

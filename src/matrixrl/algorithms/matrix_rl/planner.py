@@ -1,0 +1,173 @@
+"""Optimistic plans of MatrixRL on numbered states: ties, rare switching, certificates and compiled loops."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
+from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.core import Level, ValueBounds, optimistic_plan, pessimistic_values
+from matrixrl.core.compiled import to_compile
+from matrixrl.core.greedy import lowest_first, random_rankings
+from matrixrl.problems.problem import Kind
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan
+
+__all__ = ["FiniteMatrixRL"]
+
+
+class FiniteMatrixRL(MatrixRLLearner, FiniteAlgorithm):
+    """Plans by optimism over a confidence set; subclasses keep the data and bound Q from them.
+
+    Attributes:
+        revision: Number that is raised whenever what was learned changes.
+    """
+
+    name = "matrix-rl"
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
+    stream_names = ("ties",)
+    revision: int
+
+    def begin(self) -> None:
+        """Start without data and without a plan."""
+        FiniteAlgorithm.begin(self)
+        MatrixRLLearner.begin(self)
+        self.revision = 0
+        self._compiled: bool | None = None
+
+    @abstractmethod
+    def beliefs(self, *levels: Level) -> list[ValueBounds]:
+        """Return bounds on Q from the data at hand, at each of some choices of the radius."""
+
+    def contradictions(self) -> IntArray | BoolArray:
+        """Return what the data at hand contradict besides what bounds show, which raises the alarm: (B,)."""
+        return np.zeros(self.n_replicas, dtype=np.int64)
+
+    def noting_alarms(self, plan: Plan) -> Plan:
+        """Return a plan with the alarms that were raised before it was made."""
+        return plan
+
+    def plan(self) -> Plan:
+        """Return the plan to play now: a new one where it is due, the last one elsewhere."""
+        due = self.due()
+        if due.any():
+            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
+            if self.settings.switch_growth > 0.0:
+                self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
+            else:
+                self.kept = fresh
+            self.n_plans = self.n_plans + due
+        return self.noting_alarms(self.kept)
+
+    def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
+        """Return the replicas that draw a ranking, and the rankings of the others."""
+        return np.flatnonzero(due), lowest_first(self.task.n_actions, self.n_replicas)
+
+    def make_plan(self) -> Plan:
+        """Return the optimistic plan for the data at hand, ties broken at random (Algorithm 1, line 6)."""
+        return self.noting_alarms(self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions)))
+
+    def advice(self) -> Plan:
+        """Return the optimistic plan for the data at hand, ties to the lowest action."""
+        return self.plan_with(lowest_first(self.task.n_actions, self.n_replicas))
+
+    def plan_with(self, rankings: FloatArray) -> Plan:
+        """Return the optimistic plan for the data at hand; every plan of this class is made here.
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
+        if self.settings.ties == "random":
+            return self._optimistic_plan(self.beliefs("agent")[0], rankings)
+        own, small = self.beliefs("agent", "ties")
+        return self._optimistic_plan(own, rankings, preference=self._preference(small))
+
+    def _preference(self, belief: ValueBounds) -> FloatArray:
+        """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
+        frame = self.frame
+        q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=q)
+        return np.clip(q, 0.0, float(frame.horizon), out=q)
+
+    def _optimistic_plan(
+        self,
+        belief: ValueBounds,
+        rankings: FloatArray,
+        *,
+        preference: FloatArray | None = None,
+        q_out: FloatArray | None = None,
+    ) -> Plan:
+        return optimistic_plan(
+            belief, self.frame, rankings, compiled=self.compiles(), preference=preference, q_out=q_out
+        )
+
+    def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
+        """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
+
+        The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too.
+        """
+        belief = self.beliefs("proven")[0]
+        best = self._optimistic_plan(belief, lowest_first(self.task.n_actions, self.n_replicas))
+        lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
+        return Bounds(
+            self.upper(best, first_states), self.task.to_own_unit(lower), belief.empty + self.contradictions()
+        )
+
+    def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
+        """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
+
+        By default plans are compiled once the episodes that were played or announced pay for loading the loops.
+        """
+        self._compiled = wanted
+        if wanted is not None:
+            self.compiles(n_episodes)  # fail now if compiled loops were requested but are unavailable
+
+    @property
+    def compiled(self) -> bool | None:
+        """Request for compiled loops: True, False, or None to decide by the number of episodes."""
+        return self._compiled
+
+    def compiles(self, n_episodes: int = 0) -> bool:
+        """Say whether plans are compiled; it follows from what is saved with an agent, also after loading."""
+        return to_compile(
+            self._compiled,
+            n_episodes=max(self.episode, self.settings.n_episodes or 0, n_episodes),
+            horizon=self.task.horizon,
+            n_pairs=self.task.n_states * self.task.n_actions,
+        )
+
+    def kept_arrays(self) -> Arrays:
+        """Return the plan that is being played, for saving; nothing if every episode has a new one."""
+        if self.settings.switch_growth == 0.0:
+            return {}
+        kept = self.kept or self._no_plan()
+        arrays = {f"kept_{name}": array for name, array in kept.arrays().items()}
+        sizes = np.zeros_like(self.log_sizes())
+        sizes += self._kept_logdet.reshape(self.n_replicas, *self._kept_logdet.shape[1:] or (1,) * (sizes.ndim - 1))
+        return arrays | {"kept_logdet": np.where(np.isfinite(sizes), sizes, -1.0)}
+
+    def load_kept(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `kept_arrays` returned."""
+        if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
+            kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
+            self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
+            self._kept_logdet = arrays["kept_logdet"]
+
+    def _no_plan(self) -> Plan:
+        frame, n = self.frame, self.n_replicas
+        policy = np.zeros((n, frame.horizon, frame.n_states), dtype=np.min_scalar_type(frame.n_actions - 1))
+        values = np.zeros((n, frame.horizon + 1, frame.n_states))
+        return Plan(policy, values, np.zeros(n, dtype=np.int64))
+
+    def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
+        """Return a plan that was made for another range of rewards in the units of the present one."""
+        (old_low, old_high), (low, _) = before, self.task.reward_range
+        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        own = plan.values * (old_high - old_low) + left * old_low
+        return replace(plan, values=(own - left * low) / self.task.unit)

@@ -1,0 +1,246 @@
+"""MatrixRL on indicator features: optimism, certificates, groups, saving, and the same numbers in every engine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL
+from matrixrl.core.likelihood import dirichlet_excess, targeted_beta
+from matrixrl.linalg import SeenRows
+from matrixrl.problems import Problem, evaluate, solve
+from matrixrl.records import Steps
+
+FORMS = {
+    "known rewards": {"set": "value-targeted"},
+    "learned rewards": {"set": "value-targeted", "known_reward": False},
+    "all values": {"set": "likelihood"},
+    "all values, learned rewards": {"set": "likelihood", "known_reward": False},
+    "ties by the estimate": {"set": "value-targeted", "ties": "estimate"},
+    "tuned": {"set": "value-targeted", "exploration": 0.2},
+}
+SIZE = {"n_states": 4, "horizon": 8}
+
+
+def river(**options) -> FiniteMDP:
+    return make("river-swim", **SIZE, **options).unwrapped.mdp
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("noisy", [False, True])
+def test_compiled_episodes_are_those_of_numpy(form, noisy):
+    options = {"n_episodes": 40, "seeds": 2, "certify": True, "env_settings": SIZE | {"noisy_rewards": noisy}}
+    plain, fast = (run_seeds("river-swim", **options, compiled=c, **FORMS[form]) for c in (False, True))
+    np.testing.assert_array_equal(plain.returns, fast.returns)
+    np.testing.assert_allclose(plain.regret, fast.regret, atol=1e-12)
+    np.testing.assert_allclose(plain.upper, fast.upper, rtol=1e-11)
+    np.testing.assert_allclose(plain.certified, fast.certified, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", ["known rewards", "learned rewards"])
+def test_replicas_are_the_runs_of_their_seeds(form):
+    together = run_seeds("river-swim", n_episodes=25, seeds=[3, 5], compiled=False, env_settings=SIZE, **FORMS[form])
+    for b, seed in enumerate([3, 5]):
+        alone = run_seeds("river-swim", n_episodes=25, seeds=[seed], compiled=False, env_settings=SIZE, **FORMS[form])
+        np.testing.assert_array_equal(together.returns[b], alone.returns[0])
+
+
+@pytest.mark.parametrize("form", ["known rewards", "learned rewards", "all values", "all values, learned rewards"])
+def test_every_episode_is_optimistic_and_every_certificate_holds(form):
+    options = FORMS[form] | {"delta": 0.5}
+    result = run_seeds("river-swim", n_episodes=400, seeds=12, certify=True, env_settings=SIZE, **options)
+    value = result.optimal_value - result.regret
+    wrong = (result.upper < result.optimal_value - 1e-9) | (result.certified[..., 0] > value + 1e-9)
+    assert wrong.any(axis=1).mean() <= 0.5
+    assert result.guarantee is True
+
+
+def test_it_learns_where_the_balls_do_not():
+    ball, ours = (
+        run_seeds("river-swim", n_episodes=400, seeds=4, env_settings=SIZE, set=name).regret.sum()
+        for name in ("normalised", "value-targeted")
+    )
+    assert ours < 0.5 * ball
+
+
+class TestRadii:
+    """β₁ is for V* from above alone; every other bound has β_D."""
+
+    @staticmethod
+    def learner(**settings) -> IndicatorMatrixRL:
+        made = UCMatrixRL(**settings).start(Problem.of(river()), [0])
+        rng = np.random.default_rng(0)
+        for _ in range(30):
+            states, actions = rng.integers(4, size=(1, 8)), rng.integers(2, size=(1, 8))
+            steps = Steps.of(states, actions, rng.random((1, 8)), rng.integers(4, size=(1, 8)))
+            made.update(steps)
+        return made
+
+    @pytest.mark.parametrize("level", ["agent", "proven", "ties"])
+    def test_shares_of_delta_and_scales(self, level):
+        learner = self.learner(set="value-targeted", delta=0.1, exploration=0.5)
+        [belief] = learner.beliefs(level)
+        seen = learner.counts.seen
+        scale = {"agent": 0.25, "proven": 1.0, "ties": 0.25 * 0.05**2}[level]
+        of_all = math.log(8 / (0.75 * 0.1)) + dirichlet_excess(seen, 4)
+        of_optimal = targeted_beta(seen.totals, math.log(8 * 7 / (0.25 * 0.1)))
+        np.testing.assert_allclose(belief.lower, scale * of_all / seen.totals)
+        np.testing.assert_allclose(belief.upper, scale * np.minimum(of_all, of_optimal) / seen.totals)
+        assert (belief.upper < belief.lower).any()
+
+    def test_all_of_delta_for_one_radius(self):
+        learner = self.learner(set="likelihood", delta=0.1)
+        [belief] = learner.beliefs("agent")
+        expected = (math.log(8 / 0.1) + dirichlet_excess(learner.counts.seen, 4)) / learner.counts.seen.totals
+        np.testing.assert_allclose(belief.upper, expected)
+        np.testing.assert_allclose(belief.lower, expected)
+
+    def test_learned_rewards_have_their_own_parts(self):
+        learner = self.learner(set="value-targeted", delta=0.1, known_reward=False)
+        [belief] = learner.beliefs("agent")
+        totals = learner.counts.seen.totals
+        of_all = math.log(8 / (0.5 * 0.1)) + dirichlet_excess(learner.counts.seen, 4)
+        np.testing.assert_allclose(belief.upper, of_all / totals)  # beside the joint law, for which β₁ is
+        np.testing.assert_allclose(belief.joint.epsilon, targeted_beta(totals, math.log(8 * 8 / (0.25 * 0.1))) / totals)
+        mean = learner.reward_sums.ravel() / learner.counts.totals().ravel()
+        radius = targeted_beta(totals, math.log(8 / (0.125 * 0.1))) / totals
+        for bound, p, epsilon in zip(belief.most.ravel(), mean, radius, strict=True):
+            assert p * math.log(p / bound) + (1 - p) * math.log((1 - p) / (1 - bound)) == pytest.approx(
+                epsilon, rel=1e-5
+            )
+
+    def test_restarts_divide_delta_further(self):
+        learner = UCMatrixRL(set="likelihood", doubling="restart").start(Problem.of(river()), [0])
+        learner.episode = 2  # the second run, which has δ/6
+        learner.update(Steps.of(*(np.zeros((1, 8), dtype=np.int64),) * 2, np.zeros((1, 8)), np.ones((1, 8), dtype=int)))
+        learner.episode = 3
+        [belief] = learner.beliefs("agent")
+        expected = math.log(8 * 6 / 0.05) + dirichlet_excess(learner.counts.seen, 4)
+        np.testing.assert_allclose(belief.upper * learner.counts.seen.totals, expected)
+
+
+def grouped(same: bool) -> tuple[FiniteMDP, np.ndarray]:
+    """Six states in three cells of two, which share laws or, if not `same`, do not in the first cell."""
+    rng = np.random.default_rng(1)
+    laws = rng.dirichlet(np.ones(6), size=(3, 2))
+    P = np.repeat(laws, 2, axis=0)
+    if not same:
+        P[0, 0] = np.roll(P[0, 0], 3)
+    phi = np.zeros((6, 2, 6))
+    for s in range(6):
+        phi[s, :, :] = np.eye(6)[[s // 2, 3 + s // 2]]
+    reward = np.repeat(rng.random((3, 2)), 2, axis=0)
+    return FiniteMDP(P, reward, horizon=6, start=np.full(6, 1 / 6)), phi
+
+
+class TestGroups:
+    def test_pairs_of_a_group_share_what_they_learn(self):
+        mdp, phi = grouped(same=True)
+        shared = run_seeds(mdp, phi=phi, n_episodes=300, seeds=4, set="value-targeted")
+        alone = run_seeds(mdp, n_episodes=300, seeds=4, set="value-targeted")
+        assert shared.regret.sum() < alone.regret.sum()
+        assert shared.guarantee is True
+
+    @pytest.mark.parametrize("compiled", [False, True])
+    def test_plans_are_the_same_compiled(self, compiled):
+        mdp, phi = grouped(same=True)
+        result = run_seeds(mdp, phi=phi, n_episodes=30, seeds=2, set="value-targeted", compiled=compiled)
+        assert result.regret.sum() == pytest.approx(
+            run_seeds(mdp, phi=phi, n_episodes=30, seeds=2, set="value-targeted", compiled=False).regret.sum()
+        )
+
+    def test_false_alarms_are_rare(self):
+        mdp, phi = grouped(same=True)
+        result = run_seeds(mdp, phi=phi, n_episodes=150, seeds=40, set="value-targeted", delta=0.5)
+        assert result.alarms.any(axis=1).mean() <= 0.5
+
+    def test_groups_that_do_not_share_a_law_are_found(self):
+        mdp, phi = grouped(same=False)
+        result = run_seeds(mdp, phi=phi, n_episodes=300, seeds=4, set="value-targeted")
+        assert result.alarms.any(axis=1).all()
+        assert result.guarantee is not True
+
+    def test_the_lower_bound_of_a_policy_holds_for_any_policy(self):
+        mdp, phi = grouped(same=True)
+        agent = MatrixRL(mdp, phi=phi, seed=0, set="value-targeted", exploration=0.1)
+        agent.learn(200)
+        certificate = agent.certificate()
+        advised = agent.algorithm.policy_table(agent.algorithm.advice())[0]
+        value = evaluate(mdp, advised)[0] @ mdp.task.start
+        assert 0.0 < certificate.lower <= value <= solve(mdp).start_value <= certificate.upper
+
+
+class TestSaving:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {},
+            {"known_reward": False},
+            {"switch_growth": 0.5, "known_reward": False},
+            {"doubling": "restart"},
+            {"set": "likelihood", "doubling": "keep"},
+        ],
+    )
+    def test_stop_save_load_go_on_is_an_uninterrupted_run(self, tmp_path, settings):
+        options = {"set": "value-targeted", "seed": 4} | settings
+        whole, first = (MatrixRL("river-swim", env_settings=SIZE, **options) for _ in range(2))
+        whole.learn(20)
+        first.learn(9)
+        first.save(tmp_path / "agent.npz")
+        second = MatrixRL.load(tmp_path / "agent.npz", make("river-swim", **SIZE))
+        second.learn(11)
+        np.testing.assert_array_equal(whole.history.returns, second.history.returns)
+        assert whole.certificate() == second.certificate()
+
+    def test_groups_and_open_episodes(self, tmp_path):
+        mdp, phi = grouped(same=True)
+        agent = MatrixRL(mdp, phi=phi, seed=0, set="value-targeted")
+        agent.learn(5)
+        agent.begin_episode()
+        agent.save(tmp_path / "agent.npz")
+        again = MatrixRL.load(tmp_path / "agent.npz", mdp)
+        assert again.algorithm.counts.seen.times.sum() == 30.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"set": "likelihood", "radius": "theorem"}, "radius must be left out"),
+        ({"set": "likelihood", "columns": 3}, "columns must be left out"),
+    ],
+)
+def test_what_the_sets_have_of_their_own_is_refused(settings, said):
+    with pytest.raises(InvalidInput, match=said):
+        MatrixRL("river-swim", **settings)
+
+
+def test_other_features_are_refused():
+    with pytest.raises(InvalidInput, match=r"set must be a ball.*set='normalised'"):
+        MatrixRL("linear-mdp", set="likelihood")
+
+
+def test_rare_switching_goes_by_visits():
+    often = run_seeds("river-swim", n_episodes=200, seeds=2, env_settings=SIZE, set="value-targeted", compiled=False)
+    rare = run_seeds("river-swim", n_episodes=200, seeds=2, env_settings=SIZE, set="value-targeted", switch_growth=1.0)
+    assert (np.asarray(often.n_plans) == 200).all()
+    # at most one plan for each doubling of each of the eight pairs
+    plans = np.asarray(rare.n_plans)
+    assert (plans <= 8 * (1 + math.log2(200 * 8))).all()
+    assert (plans >= 8).all()
+
+
+def test_the_explicit_bound_by_hand():
+    learner = UCMatrixRL(set="likelihood", delta=0.1).start(Problem.of(river()), [0])
+    n, horizon, k, s = 1000, 8, 8, 4
+    steps = n * horizon
+    worst = math.lgamma(steps + 2) - math.lgamma(2) - math.lgamma(steps + 0.5) + math.lgamma(0.5)
+    beta = math.log(k / 0.1) + worst + math.log(s * (s + 1) / (1 + 1 / s))
+    chance = horizon * math.sqrt(steps * math.log(10.0) / 2)
+    expected = 2 * horizon**2 * k + 4 * horizon * math.sqrt(beta * k * steps) + chance
+    assert learner.regret_bound(n) == pytest.approx(expected)
+    seen = SeenRows(np.array([0]), np.array([float(steps)]), s)
+    assert dirichlet_excess(seen, s)[0] <= worst + math.log(s * (s + 1) / (1 + 1 / s))

@@ -1,0 +1,311 @@
+"""Every argument of the public surface as a function of one value, and values that nobody should pass."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from scipy import sparse
+
+import matrixrl
+from continuum import line
+from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Task
+from matrixrl.algorithms.baselines import BASELINES
+from matrixrl.algorithms.continuous import ContinuousSettings
+from matrixrl.algorithms.matrix_rl import MatrixRLSettings
+from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
+from matrixrl.envs import CONTROL, ENVIRONMENTS
+from matrixrl.features import kernel_features
+from matrixrl.features.kernels import as_kernel
+from matrixrl.simulate import Simulation, inspect_problem
+
+P = np.full((3, 2, 3), 1.0 / 3.0)
+R = np.linspace(0.0, 1.0, 6).reshape(3, 2)
+
+
+class Opaque:
+    """An object of no use whose text is long and whose comparisons fail."""
+
+    def __repr__(self):
+        return "opaque\n" * 50
+
+    def __eq__(self, other):
+        raise RuntimeError("not comparable")
+
+    __hash__ = object.__hash__
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("not printable")
+
+
+def values():
+    """Return values of every kind; some are valid somewhere, none is valid everywhere."""
+    plain = [None, True, False, 0, 1, -1, 2, 10**12, -(10**12), 10**30, 0.0, 0.5, -0.5, 1e308, -1e308, 1e-300]
+    odd = [float("nan"), float("inf"), -float("inf"), 1j, "", " ", "abc", "0", "none", "[red]x\x1b[2J", "é\0", b"bytes"]
+    containers = [[], (), {}, set(), [0], [None], ["a"], [0, 1], (0, 1), [1, 0], (0.0, float("nan")), {"a": 1}, {1: 2}]
+    nested = [[[0.5, 0.5]], [[1, 2], [3]], range(2), range(0), iter([1]), frozenset({0})]
+    arrays = [
+        np.array(0),
+        np.array(0.5),
+        np.array([]),
+        np.zeros((0, 2)),
+        np.ones(3),
+        np.ones((3, 3)),
+        np.ones((3, 2, 3)),
+        np.zeros((3, 2)),
+        np.full((3, 2), np.nan),
+        np.full((3, 2, 2), np.inf),
+        np.ones((3, 2), dtype=complex),
+        np.array(["a", "b"]),
+        np.array([None, 1], dtype=object),
+        np.array(["2020-01-01"], dtype="datetime64[D]"),
+        np.ma.masked_array(np.ones((3, 2)), mask=True),
+        np.ma.masked_array(np.ones((3, 2, 3)), mask=np.eye(3, 2)[:, :, None] * np.ones(3)),
+        np.ma.masked,
+        np.ones((3, 2), dtype=np.float16),
+        np.ones((3, 2), dtype=bool),
+        np.full((3, 2), 2**63, dtype=np.uint64),
+        np.zeros(3, dtype=[("a", float)]),
+    ]
+    scalars = [
+        np.int64(-1),
+        np.float32("nan"),
+        np.bool_(True),
+        np.str_("x"),
+        np.uint64(2**64 - 1),
+        np.datetime64("NaT"),
+    ]
+    others = [object(), Opaque(), Unprintable(), object, int, lambda: None, lambda *_: None, Path("no/such/file")]
+    more = [
+        sparse.csr_array(np.eye(3)),
+        sparse.csr_array(np.eye(3) * 1j),
+        NotImplemented,
+        Ellipsis,
+        slice(2),
+        ValueError("x"),
+    ]
+    worlds = [Features(np.ones((3, 2, 1)), np.ones((3, 1))), Task(R, 2), FiniteMDP(P, R, 2), np.random.default_rng(0)]
+    return [*plain, *odd, *containers, *nested, *arrays, *scalars, *others, *more, *worlds]
+
+
+class Vectors(gym.Env):
+    """One coordinate and two actions; an episode has three steps."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+    action_space = gym.spaces.Discrete(2)
+    horizon = 3
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, dtype=np.float32), {}
+
+    def step(self, action):
+        return np.full(1, 0.1 * action, dtype=np.float32), 0.5, False, False, {}
+
+
+class Answering(gym.Env):
+    """An environment whose methods return what a test wants."""
+
+    observation_space = gym.spaces.Discrete(3)
+    action_space = gym.spaces.Discrete(2)
+    horizon = 3
+
+    def __init__(self, **answers):
+        self.answers = answers
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.answers.get("reset", (self.answers.get("obs", 0), {}))
+
+    def step(self, action):
+        parts = {"next_obs": 0, "reward": 0.5, "terminated": False, "truncated": False, "info": {}}
+        return self.answers.get("step", tuple(self.answers.get(k, v) for k, v in parts.items()))
+
+
+def mdp(**changes):
+    return FiniteMDP(**{"transitions": P, "reward": R, "horizon": 3, **changes})
+
+
+def agent(**options):
+    return MatrixRL(mdp(), **{"seed": 0, **options})
+
+
+@cache
+def saved():
+    folder = tempfile.mkdtemp()
+    path = str(Path(folder) / "agent")
+    agent().save(path)
+    return path
+
+
+def in_folder(call):
+    """Run a call that may write in a directory of its own."""
+
+    def inside(value):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            return call(value)
+
+    return inside
+
+
+def observed(**changes):
+    one = agent()
+    episode = one.begin_episode()
+    before = one.algorithm.state()
+    step = {"obs": 0, "action": 0, "reward": 0.5, "next_obs": 0, **changes}
+    try:
+        episode.observe(**step)
+    except Exception:
+        assert episode.stage == 0
+        assert all(np.array_equal(before[k], v) for k, v in one.algorithm.state().items())
+        raise
+
+
+def option(make, name):
+    return lambda value: make(**{name: value})
+
+
+def calls():
+    """Return the calls by name: each takes one value and passes it as one argument."""
+    found = {}
+    shell = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "env_settings", "measure_regret")
+    shell += ("reward_outside", "seed", "compiled", "trust_code")
+    hidden = Answering()
+    for name in (*shell, *(f.name for f in fields(MatrixRLSettings)), "discount", "features"):
+        found[f"MatrixRL({name})"] = option(agent, name)
+    for name in ("phi", "psi", "reward", "horizon", "reward_range"):
+        found[f"MatrixRL(env, {name})"] = option(lambda **o: MatrixRL(hidden, known_reward=False, **o), name)
+    for name in (*shell, *(f.name for f in fields(KernelSettings))):
+        found[f"KernelMatrixRL({name})"] = option(lambda **o: KernelMatrixRL(mdp(), **{"seed": 0, **o}), name)
+    for name in (*shell, *(f.name for f in fields(ContinuousSettings))):
+        found[f"KernelMatrixRL(vectors, {name})"] = option(
+            lambda **o: KernelMatrixRL(Vectors(), **{"seed": 0, **o}).learn(1), name
+        )
+    for kind in BASELINES.values():
+        for field in fields(kind.settings_class):
+            found[f"{kind.name}({field.name})"] = option(
+                lambda kind=kind, **o: Agent(mdp(horizon=1), kind(**o), seed=0).learn(1), field.name
+            )
+    found["Agent(problem)"] = lambda v: Agent(v, "psrl", seed=0)
+    found["Agent(algorithm)"] = lambda v: Agent(mdp(), v, seed=0)
+    found["MatrixRL(problem)"] = lambda v: MatrixRL(v, seed=0)
+    found["KernelMatrixRL(problem)"] = lambda v: KernelMatrixRL(v, seed=0)
+    found["act(obs)"] = lambda v: agent().begin_episode().act(v)
+    for name in ("obs", "action", "reward", "next_obs", "terminated"):
+        found[f"observe({name})"] = option(observed, name)
+    found["predict(obs)"] = lambda v: agent().predict(v, 0)
+    found["predict(stage)"] = lambda v: agent().predict(0, v)
+    found["predict(episode)"] = lambda v: agent().predict(0, episode=v)
+    found["policy.action(state)"] = lambda v: agent().policy.action(v, 0)
+    found["policy.action(stage)"] = lambda v: agent().policy.action(0, v)
+    found["learn(n_episodes)"] = lambda v: agent().learn(v)
+    for name in ("until_gap", "certify", "callback", "progress", "blas_threads"):
+        found[f"learn({name})"] = option(lambda **o: agent().learn(1, **o), name)
+    found["save(path)"] = in_folder(lambda v: agent().save(v))
+    found["load(path)"] = MatrixRL.load
+    for name in ("env", "phi", "psi", "compiled", "algorithm", "seed", "set"):
+        found[f"load({name})"] = option(lambda **o: MatrixRL.load(saved(), **o), name)
+    vectors = lambda: KernelMatrixRL(Vectors(), seed=0)  # noqa: E731
+    found["value(obs)"] = lambda v: vectors().value(v, 0)
+    found["value(stage)"] = lambda v: vectors().value([[0.0]], v)
+    found["vectors.predict(obs)"] = lambda v: vectors().predict(v, 0)
+    runs = ("env", "n_episodes", "seeds", "agent", "env_settings", "phi", "psi", "psi_pinv", "reward", "horizon")
+    runs += ("reward_range", "certify", "compiled", "measure_regret", "reward_outside", "trust_code", "progress")
+    for name in (*runs, "blas_threads", "preset", "delta"):
+        found[f"run_seeds({name})"] = option(
+            lambda **o: matrixrl.run_seeds(**{"env": mdp(), "n_episodes": 1, "seeds": 1, **o}), name
+        )
+        if name in ("env", "n_episodes", "seeds", "agent", "certify", "compiled", "measure_regret", "trust_code"):
+            found[f"Simulation({name})"] = option(
+                lambda **o: Simulation(**{"env": mdp(), "n_episodes": 1, "seeds": [0], **o}), name
+            )
+    found["Simulation.run(callback)"] = lambda v: Simulation(mdp(), n_episodes=1, seeds=[0]).run(callback=v)
+    found["inspect_problem(env)"] = inspect_problem
+    found["make(name)"] = matrixrl.make
+    for name, entry in ENVIRONMENTS.items():
+        for key in entry.parameters:
+            found[f"make({name}, {key})"] = option(lambda name=name, **o: matrixrl.make(name, **o), key)
+    for name in CONTROL:
+        for key in ("sparse", "noise", "horizon", "torques", "render_mode"):
+            found[f"make({name}, {key})"] = option(lambda name=name, **o: matrixrl.make(name, **o).close(), key)
+    for key in ("horizon", "reward_range", "map_name"):
+        found[f"make(gym:FrozenLake-v1, {key})"] = option(lambda **o: matrixrl.make("gym:FrozenLake-v1", **o), key)
+    for name in ("transitions", "reward", "horizon", "reward_range", "start", "end_state", "features", "noisy_rewards"):
+        found[f"FiniteMDP({name})"] = option(mdp, name)
+        if name not in ("transitions", "noisy_rewards"):
+            found[f"Task({name})"] = option(lambda **o: Task(**{"reward": R, "horizon": 3, **o}), name)
+    for name in (
+        "phi",
+        "psi",
+        "sampler",
+        "n_actions",
+        "horizon",
+        "reward",
+        "reward_range",
+        "start",
+        "end_state",
+        "env",
+    ):
+        found[f"FunctionalTask({name})"] = option(line, name)
+    for name in ("phi", "psi", "sampler", "reward"):
+        found[f"FunctionalTask({name} returns)"] = lambda v, name=name: line(**{name: lambda *_: v})
+    found["Features(phi)"] = lambda v: Features(v, np.ones((3, 1)))
+    found["Features(psi)"] = lambda v: Features(np.ones((3, 2, 1)), v)
+    found["one_hot(n_states)"] = lambda v: matrixrl.one_hot(v, 2)
+    found["one_hot(n_actions)"] = lambda v: matrixrl.one_hot(2, v)
+    found["tensor_product(states)"] = lambda v: matrixrl.tensor_product(v, np.eye(2))
+    found["tensor_product(actions)"] = lambda v: matrixrl.tensor_product(np.eye(3), v)
+    found["solve(mdp)"] = matrixrl.solve
+    found["evaluate(mdp)"] = lambda v: matrixrl.evaluate(v, np.zeros((3, 3), dtype=int))
+    found["evaluate(policy)"] = lambda v: matrixrl.evaluate(mdp(), v)
+    found["from_gymnasium(env)"] = matrixrl.from_gymnasium
+    for name in ("horizon", "reward_range", "features"):
+        found[f"from_gymnasium({name})"] = option(
+            lambda **o: matrixrl.from_gymnasium(gym.make("FrozenLake-v1"), **o), name
+        )
+    found["MDPEnv(mdp)"] = MDPEnv
+    found["MDPEnv(render_mode)"] = lambda v: MDPEnv(mdp(), render_mode=v)
+    found["MDPEnv.step(action)"] = _stepped
+    points = np.linspace(-1.0, 1.0, 3)[:, None]
+    kernel = {"points": points, "n_actions": 2}
+    for name in ("points", "n_actions", "k_phi", "k_psi", "action_correlation"):
+        found[f"kernel_features({name})"] = option(lambda **o: kernel_features(**{**kernel, **o}), name)
+    found["as_kernel(value)"] = lambda v: as_kernel(v)(points, points)
+    found["kernel returns"] = lambda v: kernel_features(points, 2, k_phi=lambda *_: v)
+    found["kernel of vectors returns"] = lambda v: KernelMatrixRL(Vectors(), kernel=lambda *_: v, seed=0).learn(1)
+    found["phi returns"] = lambda v: MatrixRL(mdp(), phi=lambda _: v, seed=0)
+    found["psi returns"] = lambda v: MatrixRL(mdp(), psi=lambda _: v, seed=0)
+    for name in ("reset", "step", "obs", "next_obs", "reward", "terminated", "truncated", "info"):
+        found[f"env returns {name}"] = lambda v, name=name: MatrixRL(
+            Answering(**{name: v}), known_reward=False, seed=0
+        ).learn(1)
+        found[f"env of vectors returns {name}"] = lambda v, name=name: KernelMatrixRL(
+            _vectors_answering(name, v), seed=0
+        ).learn(1)
+    return {name: _quick(call) if "compiled" in name else call for name, call in found.items()}
+
+
+def _quick(call):
+    """Leave out the one valid value that costs seconds."""
+    return lambda value: None if value is True else call(value)
+
+
+def _stepped(value):
+    env = MDPEnv(mdp())
+    env.reset(seed=0)
+    env.step(value)
+
+
+def _vectors_answering(name, value):
+    class Odd(Answering):
+        observation_space = Vectors.observation_space
+
+    first = {"obs": np.zeros(1), "next_obs": np.zeros(1)}
+    return Odd(**{**first, name: value})

@@ -44,6 +44,16 @@ def add(where, amount):
     return change
 
 
+def move(amount):
+    """The sum of the first two numbers stays."""
+
+    def change(array):
+        array.reshape(-1)[:2] += amount, -amount
+        return array
+
+    return change
+
+
 def fill(value):
     return lambda array: np.full_like(array, value)
 
@@ -56,6 +66,9 @@ IMPOSSIBLE = [
     (*ONE_HOT, {}, "learned_counts", add(0, 1.0)),
     (*ONE_HOT, {}, "learned_cross_moment", add(0, 0.5)),
     (*ONE_HOT, {}, "learned_cross_moment", lambda array: 2.0 * array),
+    (*ONE_HOT, {}, "learned_cross_moment", move(0.5)),
+    ("psrl", "river-swim", {}, "learned_transitions", move(0.5)),
+    ("kernel-ucbvi", "river-swim", {}, "learned_transitions", move(-100.0)),
     (*ONE_HOT, {}, "learned_reward_moment", add(0, 0.5)),
     (*ONE_HOT, LEARNED, "learned_reward_moment", fill(7.0)),
     (*ONE_HOT, LEARNED, "learned_reward_moment", fill(-1.0)),
@@ -102,6 +115,8 @@ IMPOSSIBLE = [
     (*CAR, {}, "plan_0_spread", fill(-1.0)),
     # a history that no episodes have
     (*ONE_HOT, {}, "history_lengths", fill(0.0)),
+    (*ONE_HOT, {}, "history_lengths", move(1.0)),
+    (*DENSE, {}, "history_lengths", fill(0.0)),
     (*ONE_HOT, {}, "history_lengths", fill(5.0)),
     (*ONE_HOT, {}, "history_lengths", fill(5.5)),
     (*ONE_HOT, {}, "history_lengths", fill(99.0)),

@@ -81,7 +81,7 @@ def test_calls_out_of_order_are_refused_and_change_nothing(agent):
         ((0, "left", 0.0, 0), "action must be a whole number"),
         ((0, 0, np.nan, 0), "reward must be finite"),
         ((0, 0, np.inf, 0), "reward must be finite"),
-        ((0, 0, 1.5, 0), "reward must be finite and in"),
+        ((0, 0, 1.5, 0), "reward must lie in [0, 1], the declared range"),
         ((0, 0, None, 0), "reward must be a number"),
         ((0, 0, 0.0, 4), "next_obs must be in"),
         ((0, 0, 0.0, 0, True), "terminated must be False for a problem without an end state"),

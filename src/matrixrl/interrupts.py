@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import NoReturn
 
@@ -59,6 +60,8 @@ def starting_processes() -> Iterator[None]:
         if not hasattr(signal, "pthread_sigmask"):  # Windows
             yield
             return
+        # Its start unblocks SIGINT, so it must not happen while the signal is blocked here.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from matrixrl import MatrixRL, Task, make
+from matrixrl import InvalidInput, MatrixRL, Task, make
 
 HORIZON, END = 8, 2
 CHANCE = "which data are learned from may depend on what was observed"
@@ -82,6 +83,56 @@ def test_the_assumptions_are_said_in_words():
     known = MatrixRL("river-swim", seed=0, delta=0.1).assumptions
     assert known.startswith("with probability 0.9, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s')")
     assert "in the order in which they were begun" in known
-    assert "rewards" not in known
+    assert "the given rewards are the expected ones" in known
+    assert MatrixRL("river-swim", seed=0, set="column-printed").assumptions == ""
     learned = MatrixRL(make("linear-mdp", n_states=10, d=3), seed=0, known_reward=False).assumptions
     assert "learned rewards, mapped to [0, 1], have the mean φᵀθ*" in learned
+
+
+class Gamble(gym.Env):
+    """Action 1 pays 1 or, half of the time, -5, which is outside the declared range and stops `learn`."""
+
+    observation_space, action_space = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
+
+    def __init__(self):
+        self.coin = np.random.default_rng(3)  # not the generator that learn rewinds
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.stage = 0
+        return 0, {}
+
+    def step(self, action):
+        self.stage += 1
+        if self.stage == 1:
+            return (0 if action == 0 else int(1 + self.coin.integers(2))), 0.2, False, False, {}
+        return 0, 1.0, False, self.stage == 2, {}
+
+
+class Unlucky(Gamble):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, (-5.0 if obs == 2 else reward), terminated, truncated, info
+
+
+def test_an_episode_that_ends_in_an_error_withdraws_the_proof():
+    """Its error may be due to what was observed, as a reward outside the range is."""
+    agent = MatrixRL(Unlucky(), horizon=2, reward_range=(0, 1), known_reward=False, seed=0)
+    with pytest.raises(InvalidInput, match="reward must lie in"):
+        agent.learn(200)
+    assert "ended in an error after 0 of its steps" in agent.guarantee
+    assert agent.certificate().guarantee is not True
+
+
+class LateError(Gamble):
+    def step(self, action):
+        if self.stage == 1 and self.coin.random() < 0.5:
+            raise RuntimeError("the machine stopped")
+        return super().step(action)
+
+
+def test_an_error_after_a_step_withdraws_the_proof():
+    agent = MatrixRL(LateError(), horizon=2, reward_range=(0, 1), known_reward=False, seed=0)
+    with pytest.raises(RuntimeError):
+        agent.learn(200)
+    assert "ended in an error after 1 of its steps" in agent.guarantee

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
+from matrixrl import Agent, FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL
 from matrixrl.core.likelihood import dirichlet_excess, targeted_beta
+from matrixrl.features import Features, TablePhi
 from matrixrl.linalg import SeenRows
 from matrixrl.problems import Problem, evaluate, solve
 from matrixrl.records import Steps
@@ -205,12 +208,92 @@ class TestSaving:
         again = MatrixRL.load(tmp_path / "agent.npz", mdp)
         assert again.algorithm.counts.seen.times.sum() == 30.0
 
+    @pytest.mark.parametrize("doubling", ["off", "restart"])
+    def test_without_data(self, tmp_path, doubling):
+        """Before the first episode, and where an epoch has just forgotten its data."""
+        agent = MatrixRL("river-swim", env_settings=SIZE, set="value-targeted", seed=0, doubling=doubling)
+        if doubling == "restart":
+            agent.learn(2)
+        agent.begin_episode()
+        agent.save(tmp_path / "agent.npz")
+        again = MatrixRL.load(tmp_path / "agent.npz", make("river-swim", **SIZE))
+        assert again.n_episodes == agent.n_episodes
+        assert again.algorithm.counts.seen.times.sum() == 0.0
+
+    @pytest.mark.parametrize("name", ["next", "pair", "joint", "reward_sums", "levels", "pair_visits"])
+    def test_counts_that_do_not_belong_together_are_refused(self, name):
+        mdp, phi = grouped(same=True)
+        problem = Problem.of(mdp)
+        problem = replace(problem, features=Features(TablePhi(phi), problem.features.psi))
+        made = UCMatrixRL(set="value-targeted", known_reward=False).start(problem, [0])
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            states, actions = rng.integers(6, size=(1, 6)), rng.integers(2, size=(1, 6))
+            made.update(Steps.of(states, actions, rng.random((1, 6)), rng.integers(6, size=(1, 6))))
+        made.plan()
+        state = {key: array.copy() for key, array in made.state().items()}
+        state["n_plans"] += 1
+        made.restore(state)
+        key = f"{name}_times" if name in ("next", "pair", "joint") else name
+        if key.endswith("_times"):
+            state[key][0], state[key][-1] = state[key][0] + 1.0, state[key][-1] + 1.0
+        elif name == "levels":
+            state[key][0, 3] = state[key][0, 2]
+        else:
+            state[key] = 0.5 * state[key] if name == "reward_sums" else 0.0 * state[key]
+        with pytest.raises(InvalidInput):
+            made.restore(state)
+
+
+class TwoStarts(gym.Env):
+    """One step from state 0, which pays 1, or state 1, which pays nothing; the features say that they are alike."""
+
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(1)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = int(self.np_random.integers(2))
+        return self.state, {}
+
+    def step(self, action):
+        return 0, 1.0 - self.state, True, False, {}
+
+
+@pytest.mark.parametrize("kind", ["value-targeted", "likelihood"])
+def test_rewards_that_a_group_does_not_share_raise_the_alarm(kind):
+    phi = np.zeros((3, 1, 2))
+    phi[:2, :, 0] = phi[2, :, 1] = 1.0
+    options = {"phi": phi, "horizon": 1, "reward_range": (0, 1), "known_reward": False, "seed": 0}
+    agent = MatrixRL(TwoStarts(), set=kind, **options)
+    assert agent.guarantee is True
+    agent.learn(100)
+    assert "P or the rewards" in agent.guarantee
+    assert agent.certificate().guarantee is not True
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_exploration_plans_on_the_estimate(compiled):
+    result = run_seeds("river-swim", n_episodes=20, seeds=1, env_settings=SIZE, set="likelihood", exploration=0.0,
+                       compiled=compiled)  # fmt: skip
+    assert np.isfinite(result.upper).all()
+
+
+def test_a_subclass_of_a_user_has_no_likelihood_set():
+    class Own(UCMatrixRL):
+        name = "own"
+
+    with pytest.raises(InvalidInput, match="set must be a ball for Own"):
+        Agent("river-swim", Own(set="value-targeted"), seed=0)
+
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"set": "likelihood", "radius": "theorem"}, "radius must be left out"),
         ({"set": "likelihood", "columns": 3}, "columns must be left out"),
+        ({"set": "likelihood", "c_core": 3.0}, "c_core must be left out"),
+        ({"set": "likelihood", "ridge": 3.0}, "ridge must be left out"),
+        ({"set": "likelihood", "preset": "practical"}, "preset must be 'guaranteed'"),
     ],
 )
 def test_what_the_sets_have_of_their_own_is_refused(settings, said):

@@ -16,6 +16,8 @@ from importlib.metadata import version
 
 import pytest
 
+from matrixrl.lab.store.database import sealed
+
 BASE = [sys.executable, "-m", "matrixrl"]
 SPEC = """\
 name = "tiny"
@@ -84,7 +86,8 @@ def test_resuming_with_other_versions_is_said(folder, tmp_path):
     with contextlib.closing(sqlite3.connect(copied / "results.sqlite")) as database, database:
         [then] = database.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone()
         other = json.dumps({**json.loads(then), "numba": "absent"})
-        database.execute("UPDATE meta SET value = ? WHERE key = 'versions'", [other])
+        _, value, checksum = sealed("meta", ("versions", other))
+        database.execute("UPDATE meta SET value = ?, checksum = ? WHERE key = 'versions'", [value, checksum])
     done = run("resume", str(copied), "--on", "serial")
     assert done.returncode == 0
     assert done.stderr == f"note: started with numba absent, now {version('numba')}: last digits may differ\n"

@@ -39,8 +39,8 @@ def play_episodes(
             mark = _Mark(agent, env)
             try:
                 episode = _play_one(agent, env, certify)
-            except BaseException:
-                mark.rewind()
+            except BaseException as error:
+                mark.rewind(error)
                 raise
             bar.advance(f"return {episode.episode_return:.3g}")
             if callback is not None and callback(episode) is False:
@@ -60,12 +60,14 @@ class _Mark:
         self._planning = agent.algorithm.mark()
         self._stream = state_of(env.unwrapped.np_random) if self._seeded else None
 
-    def rewind(self) -> None:
-        """Go back, unless the episode was learned from."""
+    def rewind(self, error: BaseException) -> None:
+        """Go back, unless the episode was learned from; an error may be due to what was observed."""
         if self._agent.n_episodes > self._episode:
             return
         for episode in self._agent.open_episodes:
-            self._agent._abandon(episode)  # by an interrupt or an error, not for what was observed
+            if isinstance(error, Exception):
+                self._agent._note_selection(f"an episode ended in an error after {episode.stage} of its steps")
+            self._agent._abandon(episode)
         self._agent.algorithm.rewind(self._planning)
         self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
         if self._stream is not None:

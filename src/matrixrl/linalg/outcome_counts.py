@@ -61,7 +61,7 @@ class SeenRows:
         part = object.__new__(SeenRows)
         part.ids, part.totals = self.ids[places], self.totals[places]
         part.outcomes, part.times = self.outcomes[entries], self.times[entries]
-        part.firsts = np.concatenate([[0], np.cumsum(self.lengths[places])[:-1]]).astype(np.int64)
+        part.firsts = np.cumsum(self.lengths[places]) - self.lengths[places]
         return part
 
     def sums(self, entries: FloatArray) -> FloatArray:

@@ -93,4 +93,6 @@ class RewardLevels:
             raise InvalidInput("levels of rewards must start with 0 and 1, unused ones last")
         if ((values[used] < 0.0) | (values[used] > 1.0)).any():
             raise InvalidInput("levels of rewards must be in [0, 1]")
+        if any(len(np.unique(row[~np.isnan(row)])) < (~np.isnan(row)).sum() for row in values):
+            raise InvalidInput("levels of rewards must be different numbers")
         self.values = values.copy()

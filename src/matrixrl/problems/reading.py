@@ -100,9 +100,10 @@ def read_problem(
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
-        elif hasattr(given.unwrapped, "P") and reward is None:
+        elif hasattr(given.unwrapped, "P"):
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
             task = mdp.task
+            _compare_rewards(reward, task)
         else:
             task = _task_without_table(given, reward, horizon, reward_range, known_reward)
     else:
@@ -214,6 +215,17 @@ def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
             horizon,
             "Make the environment with max_episode_steps=…, or give a smaller horizon.",
         )
+
+
+def _compare_rewards(reward: Any, task: Task) -> None:
+    """Refuse rewards other than the expected ones of the transition table, which is there to be compared with."""
+    if reward is None:
+        return
+    given = shaped("reward", reward, (None, None), remedy="Leave it out: the environment has a table.")
+    known = task.reward[: len(given)]  # the table may have an end state more
+    if given.shape != known.shape or not np.allclose(given, known):
+        rule = "must be the expected rewards of the environment's transition table"
+        fail("reward", rule, f"an array of shape {given.shape} that differs", "Leave it out.")
 
 
 def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = "Build it with that value.") -> None:

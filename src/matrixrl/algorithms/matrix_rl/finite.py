@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
+from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
 from matrixrl.algorithms.possible import (
     Shapes,
     check_range,
@@ -25,15 +25,13 @@ from matrixrl.algorithms.possible import (
     plan_shapes,
 )
 from matrixrl.checks import fail
-from matrixrl.core import Belief, Clock, Confidence, Level, ValueBounds, core_matrix
+from matrixrl.core import Belief, Confidence, Level, ValueBounds, core_matrix
 from matrixrl.features import OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
-from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
+from matrixrl.records import FloatArray, Steps
 
 __all__ = ["UCMatrixRL", "Visits"]
-
-_WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
 
 
 class Visits(NamedTuple):
@@ -67,7 +65,10 @@ class UCMatrixRL(FiniteMatrixRL):
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
-        if self.settings.is_likelihood and not self.is_own:
+        if self.settings.is_likelihood and self.is_own:
+            rule = f"must be a ball for {type(self).__name__}, a user's subclass of UCMatrixRL"
+            fail("set", rule, repr(self.settings.set), "Use set='normalised'.")
+        if self.settings.is_likelihood:
             from matrixrl.algorithms.matrix_rl.indicator import IndicatorMatrixRL
 
             counting = IndicatorMatrixRL()
@@ -93,8 +94,6 @@ class UCMatrixRL(FiniteMatrixRL):
         super().begin()
         self._confidence = self.settings.confidence(self.features, self.task.horizon)
         self.ridge = self._confidence.regularity.ridge
-        self.reward_alarm: BoolArray = np.zeros(self.n_replicas, dtype=np.bool_)
-        """(B,) whether observed rewards have refuted that they are linear in φ; it is never taken back."""
         self.forget()
 
     def forget(self) -> None:
@@ -103,9 +102,7 @@ class UCMatrixRL(FiniteMatrixRL):
         self.design = phi.design(self.n_replicas, self.ridge)
         self.cross_moment = np.zeros((self.n_replicas, phi.d, psi.d_psi))
         self.reward_moment = np.zeros((self.n_replicas, phi.d))
-        watched = phi.n_states * phi.n_actions if self._confidence.watches_rewards else 0
-        self.pair_visits = np.zeros((self.n_replicas, watched))
-        self.pair_rewards = np.zeros((self.n_replicas, watched))
+        self.forget_rewards()
         self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
 
@@ -161,20 +158,6 @@ class UCMatrixRL(FiniteMatrixRL):
         core = self.core_matrix()
         return [self.belief(level, core=core) for level in levels]
 
-    def noting_alarms(self, plan: Plan) -> Plan:
-        """Return a plan that also counts the alarm on rewards, as one pair."""
-        return replace(plan, empty=plan.empty + self.reward_alarm) if self.reward_alarm.any() else plan
-
-    def contradictions(self) -> BoolArray:
-        """Return whether rewards, now or before, refuted that they are linear in φ: (B,)."""
-        return self.reward_alarm | self._rewards_misfit(self.clock)
-
-    def _rewards_misfit(self, clock: Clock) -> BoolArray:
-        """Return whether the rewards of the data at hand refute that they are linear in φ: (B,)."""
-        if not self._confidence.watches_rewards:
-            return np.zeros(self.n_replicas, dtype=np.bool_)
-        return self._confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, clock)
-
     def why_not_by_visits(self) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
         if self.is_own:
@@ -211,22 +194,10 @@ class UCMatrixRL(FiniteMatrixRL):
         if not self.settings.known_reward:
             paid = self.to_unit(steps.rewards) * weights
             phi.accumulate_rewards(self.reward_moment, pairs, paid)
-            if self._confidence.watches_rewards:
-                self._watch_rewards(pairs, weights, paid)
+            self.watch_rewards(pairs, weights, paid)
         if self._may_widen:
             phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
-
-    def _watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
-        """Add visits and rewards of pairs; compare them with φ after 1, 2, 3, 4, 6, 8, 12, … episodes.
-
-        The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
-        """
-        np.add.at(self.pair_visits, (self._replica[:, None], pairs), weights)
-        np.add.at(self.pair_rewards, (self._replica[:, None], pairs), paid)
-        played = self.episode + 1
-        if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
-            self.reward_alarm = self.reward_alarm | self._rewards_misfit(self.clock)
 
     def learned(self) -> Arrays:
         """Return the moments, the design and, with rare switching, the plan that is being played."""
@@ -235,11 +206,9 @@ class UCMatrixRL(FiniteMatrixRL):
             "reward_moment": self.reward_moment,
             **self.design.arrays(),
         }
-        if self._confidence.watches_rewards:
-            arrays |= {name: getattr(self, name) for name in _WATCHED}
         if self._may_widen:
             arrays["feature_moment"] = self.feature_moment
-        return arrays | self.kept_arrays()
+        return arrays | self.watched_arrays() | self.kept_arrays()
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
@@ -253,12 +222,8 @@ class UCMatrixRL(FiniteMatrixRL):
             self._check_visits(arrays, episode)
         if self.settings.switch_growth > 0.0:
             check_range("kept_values", arrays["kept_values"], 0.0, float(self.task.horizon))
-        if self._confidence.watches_rewards:
-            visits, paid = arrays["pair_visits"], arrays["pair_rewards"]
-            check_whole("pair_visits", visits)
-            if (visits < 0).any() or (visits.sum(axis=1) > steps).any():
-                impossible("pair_visits", f"must be counts of at most {steps} steps")
-            check_range("pair_rewards", paid, 0.0, visits)
+        self.check_watched(arrays, episode)
+        self._check_feature_moment(arrays)
 
     def _check_visits(self, arrays: Arrays, episode: int) -> None:
         counts = arrays["counts"]
@@ -269,6 +234,16 @@ class UCMatrixRL(FiniteMatrixRL):
             check_whole("cross_moment", arrays["cross_moment"])
             if not np.array_equal(arrays["cross_moment"].sum(axis=2), counts):
                 impossible("cross_moment", "must sum to the counts")
+
+    def _check_feature_moment(self, arrays: Arrays) -> None:
+        """Refuse a sum of features that is not the one of the visits, where those are known."""
+        phi, moment = self.features.phi, arrays.get("feature_moment")
+        if moment is None:
+            return
+        visits = arrays["counts"] if isinstance(phi, OneHotPhi) else arrays.get("pair_visits")
+        expected = moment if visits is None else visits if isinstance(phi, OneHotPhi) else visits @ phi.flat
+        if not np.allclose(moment, expected, rtol=1e-6, atol=1e-6 * max(1.0, float(np.abs(expected).max()))):
+            impossible("feature_moment", "must be the sum of the features of the visits")
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of the moments, the design and, with rare switching, the plan that is being played."""
@@ -284,7 +259,7 @@ class UCMatrixRL(FiniteMatrixRL):
             shapes["feature_moment"] = (n_replicas, phi.d)
         if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
             n_pairs = task.n_states * task.n_actions
-            shapes |= dict(zip(_WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
+            shapes |= dict(zip(WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
         if self.settings.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
             shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
@@ -303,8 +278,6 @@ class UCMatrixRL(FiniteMatrixRL):
         self.cross_moment, self.reward_moment = own["cross_moment"], own["reward_moment"]
         self.feature_moment = own.get("feature_moment", self.feature_moment)
         self.design.restore(own)
-        if self._confidence.watches_rewards:
-            for name in _WATCHED:
-                setattr(self, name, own[name])
+        self.load_watched(own)
         self.revision += 1
         self.load_kept(own)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
-from matrixrl.algorithms.possible import Shapes, check_range, check_steps, impossible, plan_shapes
+from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible, plan_shapes
 from matrixrl.checks import fail
 from matrixrl.core import Level, ValueBounds
 from matrixrl.core.likelihood import (
@@ -46,7 +46,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         excess: (B, K) `dirichlet_excess` of each group.
     """
 
-    data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess")
+    data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem with indicator features."""
@@ -62,10 +62,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
             fail("set", rule, repr(chosen.set), "Use set='normalised', or one-hot features.")
-        if chosen.radius != "block" or chosen.columns is not None:
-            given = repr(chosen.radius) if chosen.columns is None else f"columns={chosen.columns}"
-            rule = f"must be left out with the set {chosen.set!r}, which has its own radius and all columns"
-            fail("radius" if chosen.columns is None else "columns", rule, given, "Use exploration to scale the set.")
+        self._refuse_settings_of_balls()
         self.groups = groups
         self._confidence = LikelihoodConfidence.of(
             self.features,
@@ -78,6 +75,24 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
         )
         self.forget()
+
+    def _refuse_settings_of_balls(self) -> None:
+        """Refuse settings that the likelihood sets do not use, so that none is ignored."""
+        chosen = self.settings
+        if chosen.preset == "practical":
+            rule = f"must be 'guaranteed' with the set {chosen.set!r}, which has its own radius"
+            fail("preset", rule, repr(chosen.preset), "Leave it out; exploration=… below 1 makes the set smaller.")
+        for name, default in (
+            ("radius", "block"),
+            ("columns", None),
+            ("c_core", None),
+            ("ridge", 1.0),
+            ("beta", 1.0),
+            ("c", 1.0),
+        ):
+            if getattr(chosen, name) != default:
+                rule = f"must be left out with the set {chosen.set!r}, which does not use it"
+                fail(name, rule, repr(getattr(chosen, name)), "Leave it out; exploration=… scales the set.")
 
     @property
     def confidence(self) -> LikelihoodConfidence:
@@ -99,6 +114,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
         self.excess = np.zeros((n, self.n_rows))
+        self.forget_rewards()
         self.revision += 1
 
     def logdets(self) -> FloatArray:
@@ -161,7 +177,9 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         if self.pair_counts is not None:
             self.pair_counts.add(pairs, steps.next_states, weights)
         if not self.settings.known_reward:
-            self._count_rewards(rows, steps, self.to_unit(steps.rewards))
+            unit = self.to_unit(steps.rewards)
+            self._count_rewards(rows, steps, unit)
+            self.watch_rewards(pairs, weights, unit * weights)
         self._refresh_excess((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
         self.revision += 1
 
@@ -210,7 +228,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             arrays["levels"] = np.where(np.isnan(self.levels.values), -1.0, self.levels.values)
         if not self.settings.known_reward:
             arrays["reward_sums"] = self.reward_sums
-        return arrays | self.kept_arrays()
+        return arrays | self.watched_arrays() | self.kept_arrays()
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
@@ -226,12 +244,35 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         if self.settings.doubling != "restart":
             for name, counts in made.items():
                 check_steps(name, np.round(counts.totals().sum(axis=1)), episode, self.task.horizon)
+        self.check_watched(arrays, episode)
+        check_whole("next_times", arrays["next_times"])
         if "reward_sums" in arrays:
             check_range("reward_sums", arrays["reward_sums"], 0.0, made["next"].totals())
-        if "joint" in made and not np.allclose(made["joint"].totals(), made["next"].totals()):
+        if "joint" in made:
+            self._check_joint(made["joint"], made["next"], arrays)
+        if "pair" in made:
+            check_whole("pair_times", arrays["pair_times"])
+            replicas, pairs = np.divmod(made["pair"].seen.ids, self.groups.size)
+            rows = (replicas * self.n_rows + self.groups.ravel()[pairs])[made["pair"].seen.places]
+            codes = rows * self.task.n_states + made["pair"].seen.outcomes
+            if not _same_counts(codes, arrays["pair_times"], made["next"]):
+                impossible("pair_times", "must sum to the visits of the groups")
+
+    def _check_joint(self, joint: OutcomeCounts, counts: OutcomeCounts, arrays: Arrays) -> None:
+        """Refuse joint counts of next states and rewards that other next states or rewards would have."""
+        levels = RewardLevels(self.n_replicas)
+        levels.restore(np.where(arrays["levels"] < 0.0, np.nan, arrays["levels"]))
+        seen = joint.seen
+        states, level = np.divmod(seen.outcomes, levels.n_levels)
+        rows = seen.ids[seen.places]
+        if not _same_counts(rows * self.task.n_states + states, seen.times, counts):
             impossible("joint_times", "must sum to the visits")
-        if "pair" in made and not np.array_equal(made["pair"].totals().sum(axis=1), made["next"].totals().sum(axis=1)):
-            impossible("pair_times", "must sum to the visits")
+        paid = levels.values[rows // self.n_rows, level]
+        if np.isnan(paid).any():
+            impossible("joint_codes", "must have levels of rewards that are used")
+        sums = np.bincount(rows, paid * seen.times, minlength=arrays["reward_sums"].size)
+        if not np.allclose(sums, arrays["reward_sums"].ravel(), rtol=1e-6, atol=1e-6):
+            impossible("reward_sums", "must be the sums of the rewards of the joint counts")
 
     def _read(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, OutcomeCounts]:
         made = {}
@@ -252,6 +293,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             self.reward_sums = arrays["reward_sums"].copy()
         self.excess = np.zeros((self.n_replicas, self.n_rows))
         self._refresh_excess(self.counts.seen.ids)
+        self.load_watched({name: array.copy() for name, array in arrays.items()})
         self.revision += 1
         self.load_kept(arrays)
 
@@ -265,3 +307,10 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def n_steps(self) -> FloatArray | None:
         """Return the number of steps, (B,), whose data were not forgotten."""
         return None if self.settings.doubling == "restart" else self.counts.totals().sum(axis=1)
+
+
+def _same_counts(codes: IntArray, times: FloatArray, counts: OutcomeCounts) -> bool:
+    """Say whether numbers of outcomes, summed by their codes, are those of other counts."""
+    found, places = np.unique(codes, return_inverse=True)
+    mine = counts.arrays()
+    return np.array_equal(found, mine["codes"]) and np.allclose(np.bincount(places, times), mine["times"], rtol=1e-9)

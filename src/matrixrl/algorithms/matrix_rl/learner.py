@@ -114,11 +114,11 @@ class MatrixRLLearner(Algorithm):
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
-        rewards = (
-            "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
-            if self.confidence.watches_rewards
-            else ""
-        )
+        if self.guarantee is not True and self.certificate_guarantee(False) is not True:
+            return ""
+        rewards = "" if not self.settings.known_reward else "the given rewards are the expected ones; "
+        if self.confidence.watches_rewards:
+            rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
         return (
             f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
             f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "

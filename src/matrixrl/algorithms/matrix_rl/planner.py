@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays, start_values
-from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.finite import plan_from_arrays, start_values
+from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
 from matrixrl.core import Level, ValueBounds, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
+from matrixrl.errors import InvalidInput
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan
 
 __all__ = ["FiniteMatrixRL"]
 
 
-class FiniteMatrixRL(MatrixRLLearner, FiniteAlgorithm):
+class FiniteMatrixRL(RewardWatch):
     """Plans by optimism over a confidence set; subclasses keep the data and bound Q from them.
 
     Attributes:
@@ -36,22 +37,13 @@ class FiniteMatrixRL(MatrixRLLearner, FiniteAlgorithm):
 
     def begin(self) -> None:
         """Start without data and without a plan."""
-        FiniteAlgorithm.begin(self)
-        MatrixRLLearner.begin(self)
+        super().begin()
         self.revision = 0
         self._compiled: bool | None = None
 
     @abstractmethod
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the data at hand, at each of some choices of the radius."""
-
-    def contradictions(self) -> IntArray | BoolArray:
-        """Return what the data at hand contradict besides what bounds show, which raises the alarm: (B,)."""
-        return np.zeros(self.n_replicas, dtype=np.int64)
-
-    def noting_alarms(self, plan: Plan) -> Plan:
-        """Return a plan with the alarms that were raised before it was made."""
-        return plan
 
     def plan(self) -> Plan:
         """Return the plan to play now: a new one where it is due, the last one elsewhere."""
@@ -156,6 +148,8 @@ class FiniteMatrixRL(MatrixRLLearner, FiniteAlgorithm):
         """Take back what `kept_arrays` returned."""
         if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
             kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
+            if (arrays["kept_logdet"] > self.log_sizes() * (1.0 + 1e-9) + 1e-9).any():
+                raise InvalidInput("kept_logdet must not be larger than that of the data")
             self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
             self._kept_logdet = arrays["kept_logdet"]
 

@@ -25,6 +25,7 @@ _STEPS = 60
 _CLOSE = 1e-7
 _SMALLEST, _LARGEST = 1e-60, 1e60
 _LONGEST = 7.0
+_NARROWEST = 1e-30
 _ROUNDING = 1e-14
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
@@ -61,6 +62,7 @@ def largest_mean(
     """
     if first == last:
         return top
+    epsilon = max(epsilon, _NARROWEST)
     shares, states, extras, count = law[SHARES], law[STATES], law[EXTRAS], last - first
     gaps, below = scratch[0], scratch[1]
     gap, nearest = 0.0, np.inf  # distances from the top: of the mean, and of the best outcome seen

@@ -8,14 +8,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from matrixrl.core.confidence import TIE_EXPLORATION, Level
+from matrixrl.core.confidence import TIE_EXPLORATION, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
 from matrixrl.core.likelihood.radii import targeted_beta
 from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
-from matrixrl.features import Blocks, Features
+from matrixrl.core.reward import rewards_misfit
+from matrixrl.features import Blocks, Features, Phi
 from matrixrl.linalg import OutcomeCounts, SeenRows
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["LikelihoodConfidence", "Parts"]
 
@@ -110,6 +111,17 @@ class LikelihoodConfidence:
     def watches_rewards(self) -> bool:
         """Whether rewards are learned and pairs that share a group may have different ones."""
         return not self.known_reward and self.groups.max() + 1 < self.groups.size
+
+    def rewards_misfit(self, phi: Phi, counts: FloatArray, sums: FloatArray, clock: Clock) -> BoolArray:
+        """Return whether rewards refute that pairs of a group share them (B,); false with probability at most δ.
+
+        Args:
+            phi: Features φ of all pairs.
+            counts: (B, P) Number of visits of each pair.
+            sums: (B, P) Sum of the unit rewards of each pair.
+            clock: Number of the episode and of the run.
+        """
+        return rewards_misfit(phi, counts, sums, delta=self.delta / clock.shares)
 
     @property
     def parts(self) -> Parts:

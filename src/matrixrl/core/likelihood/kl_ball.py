@@ -17,6 +17,8 @@ SMALLEST, LARGEST = 1e-60, 1e60
 """Bracket of x, in units of the distance from the mean to the top; beyond it the bound does not change."""
 LONGEST = 7.0
 """Largest step upwards of ln x."""
+NARROWEST = 1e-30
+"""Smallest radius; below it the bound is the mean."""
 ROUNDING = 1e-14
 """Relative distance below which a mean counts as the top itself."""
 
@@ -48,7 +50,8 @@ class KLBall:
     """
 
     def __init__(self, seen: SeenRows, values: FloatArray, top: FloatArray, epsilon: FloatArray) -> None:
-        self._seen, self._top, self._epsilon = seen, top, epsilon
+        self._seen, self._top = seen, top
+        self._epsilon = np.maximum(epsilon, NARROWEST)
         self._mean = seen.sums(seen.shares * values)
         distance = top - self._mean
         self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self._mean)), distance, 0.0)  # (R,)

@@ -259,16 +259,17 @@ def much_data(agent, rng, visits):
     """Fill the counts as that many visits of every pair would."""
     table = WORLD.mdp.transitions.rows(np.tile(np.arange(S), A), np.repeat(np.arange(A), S))
     transitions = np.stack([rng.multinomial(visits, row) for row in table])[None].astype(float)
-    learned = {**agent.learned(), "transitions": transitions, "counts": transitions.sum(axis=2)}
-    learned["reward_sums"] = learned["counts"] * TASK.reward.T.reshape(1, -1)
-    agent.load_learned(learned)
+    model = agent.model
+    model.transitions, model.counts = transitions, transitions.sum(axis=2)
+    model.reward_sums = model.counts * TASK.reward.T.reshape(1, -1)
+    model.transition_mean = transitions / visits
 
 
 def test_the_last_term_of_algorithm_4_falls_once_the_next_stage_was_visited_often(rng):
     agent = agent_of("ucbvi", bonus="bernstein", n_episodes=50, delta=0.2)
     much_data(agent, rng, 10**5)
     stage = 10.0 ** rng.uniform(8.0, 11.0, (H, S))  # the minimum changes sides at 4·10⁸
-    agent.stage_visits = stage[None]
+    agent.model.stage_visits = stage[None]
     agent.plan()
     transitions = agent.model.transitions[0].reshape(A, S, S).transpose(1, 0, 2)
     q, log = np.full((H, S, A), float(H)), math.log(5 * S * A * 50 * H / 0.2)

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,7 +38,7 @@ __all__ = [
     "within",
 ]
 
-_PACKAGE = os.path.join(os.path.dirname(__file__), "")
+_PACKAGE = str(Path(__file__).parent) + os.sep
 LARGEST_INTEGER = 2**63 - 1
 """Largest whole number that arrays, files and stores can hold."""
 

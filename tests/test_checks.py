@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from matrixrl import checks
+from matrixrl.algorithms.possible import check_whole
 from matrixrl.checks import choice, index, integer, number, shaped
 from matrixrl.errors import InvalidInput, MatrixRLError, UnknownName
 from matrixrl.seeding import generator, restore, seed_list, state_of, stream_seed
@@ -72,3 +77,24 @@ def test_of_many_names_only_the_nearest_are_shown():
     names = [f"name-{i}" for i in range(100)]
     with pytest.raises(InvalidInput, match=r"x must be one of 100 names, such as name-7, .*'nam-7'\. Did"):
         choice("x", "nam-7", names)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_a_warning_points_at_the_line_of_the_user_however_deep_the_library_is(depth):
+    code = """
+def warn(depth):
+    if depth:
+        return warn(depth - 1)
+    warnings.warn("careful", stacklevel=checks.users_stacklevel())
+"""
+    names = {"warnings": warnings, "checks": checks}
+    exec(compile(code, str(Path(checks.__file__).parent / "problems" / "deep.py"), "exec"), names)
+    with pytest.warns(UserWarning, match="careful") as seen:
+        names["warn"](depth)
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.5])
+def test_visits_are_refused_with_the_rule_said_once(value):
+    with pytest.raises(InvalidInput, match=r"must be whole numbers of at least 0(?!, none)"):
+        check_whole("visits", np.array([value]))

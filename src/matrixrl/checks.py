@@ -6,7 +6,9 @@ import difflib
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,9 +34,11 @@ __all__ = [
     "shaped",
     "show_where",
     "shown",
+    "users_stacklevel",
     "within",
 ]
 
+_PACKAGE = str(Path(__file__).parent) + os.sep
 LARGEST_INTEGER = 2**63 - 1
 """Largest whole number that arrays, files and stores can hold."""
 
@@ -121,13 +125,26 @@ def optional_flag(argument: str, value: object) -> bool | None:
 
 
 def file_path(argument: str, value: object) -> str:
-    """Return the path of a file or directory as text; the empty path is refused."""
+    """Return the path of a file or directory as text; an empty one and null characters are refused."""
     if not isinstance(value, (str, os.PathLike)):
         fail(argument, "must be a path", shown(value), "Give text or a pathlib.Path.")
     path = os.fspath(value)
-    if not isinstance(path, str) or not path.strip() or "\0" in path:
+    if not isinstance(path, str) or not path.strip():
         fail(argument, "must be a path that is not empty", shown(path), "Give text or a pathlib.Path.")
+    if "\0" in path:
+        fail(argument, "must be a path without null characters", shown(path), "Remove them.")
     return path
+
+
+def users_stacklevel() -> int:
+    """Return the `stacklevel` with which a warning of the calling function points at the user's line.
+
+    That is the innermost line on the stack that is not in a file of the package; the outermost line if all are.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def installed_memory() -> float:

@@ -202,3 +202,15 @@ def test_shapes_are_compared_before_anything_is_allocated(case, tmp_path, monkey
 
 def test_a_file_names_its_code(files):
     assert header_of(files(*ONE_HOT))["code"] == "matrixrl.algorithms.matrix_rl.finite:UCMatrixRL"
+
+
+@pytest.mark.parametrize("entry", ["selection", "refutation"])
+def test_words_of_a_file_cannot_move_the_cursor(entry, tmp_path):
+    agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0)
+    agent.learn(1)
+    agent.save(tmp_path / "a")
+    hostile = with_header((tmp_path / "a").read_bytes(), **{entry: "proven\x1b[2J\n\u202e"})
+    (tmp_path / "a").write_bytes(hostile)
+    words = MatrixRL.load(tmp_path / "a").guarantee
+    assert words.isprintable()
+    assert r"proven\x1b[2J\n\u202e" in words

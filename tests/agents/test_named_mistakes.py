@@ -58,6 +58,7 @@ MISTAKES = {
     "oversize linear": (lambda: make("linear-mdp", d=10**9), "n_states, n_actions, d and d_psi must fit in memory"),
     "save(None)": (lambda: swim().save(None), "path must be a path; got None"),
     "save('')": (lambda: swim().save(""), "path must be a path that is not empty"),
+    "save('a\\0b')": (lambda: swim().save("a\0b"), r"path must be a path without null characters; got 'a\\x00b'"),
     "blas_threads=-1": (lambda: swim().learn(1, blas_threads=-1), "blas_threads must be at least 1; got -1"),
     "callback=3": (lambda: swim().learn(1, callback=3), "callback must be a function of 1 argument; got 3"),
     "callback of none": (lambda: swim().learn(1, callback=lambda: None), "callback must be a function of 1 argument"),

@@ -8,13 +8,15 @@ import pytest
 
 from agents.helpers import assert_same_agent
 from continuum import line
-from matrixrl import Agent, InvalidInput, KernelMatrixRL, MatrixRL, Task, run_seeds
+from hostile import array_of, changed, members_of, npy
+from matrixrl import Agent, CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Task, run_seeds
 from matrixrl.agents.baselines import BASELINE_AGENTS
 from matrixrl.problems import low_rank
 from matrixrl.simulate import Simulation
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 N_STATES, N_ACTIONS, HORIZON = 4, 2, 5
+OUTSIDE = "learned_outside_rewards.npy"
 BASELINES = sorted(set(BASELINE_AGENTS) - {"lin-ucb", "kernel-ucb"})  # those are for a horizon of 1
 
 
@@ -254,3 +256,94 @@ def test_a_simulation_in_two_blocks_is_the_whole_one(policy):
     restore_simulation(second, save_simulation(first))
     np.testing.assert_array_equal(second.run().upper, whole.upper[:, 4:])
     assert second.result().guarantee == whole.guarantee
+
+
+def saved_after_surprises(policy, tmp_path):
+    """Return the bytes of an agent with 8 episodes, the first surprise in one of them, and its array of surprises."""
+    agent = MatrixRL(Surprise(), known_reward=False, reward_outside=policy, seed=1)
+    agent.learn(8)
+    agent.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    return data, array_of(dict(members_of(data))[OUTSIDE])
+
+
+def saved_without_surprises(policy, tmp_path):
+    """Return the bytes of an agent that saw no reward outside [0, 1], and its array of surprises."""
+    agent = MatrixRL(task((0.0, 1.0)), known_reward=False, reward_outside=policy, seed=0)
+    play(agent, np.random.default_rng(4), 3, np.full((3, HORIZON), 0.5))
+    agent.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    return data, array_of(dict(members_of(data))[OUTSIDE])
+
+
+COUNT, FIRST, DECLARED, NOW = (0,), (1,), (2, 3), (4, 5)
+
+
+def refuse(data, array, edit, path, words):
+    """Assert that a file with some numbers of its array of surprises edited, and a new digest, is not loaded."""
+    for where, value in edit.items():
+        array[list(where)] = value
+    path.write_bytes(changed(data, {OUTSIDE: npy(array)}))
+    with pytest.raises(CheckpointError, match=words):
+        MatrixRL.load(path)
+
+
+AFTER_SURPRISES = {
+    "no count": {COUNT: 0},
+    "no first episode": {FIRST: 0},
+    "half a reward": {COUNT: 1.5},
+    "half an episode": {FIRST: 1.5},
+    "a negative count": {COUNT: -1},
+    "a negative episode": {FIRST: -1},
+    "an episode that was not played": {COUNT: 1, FIRST: 9},
+    "more rewards than steps": {COUNT: 8 * HORIZON + 1},
+    "more rewards than steps since the first": {COUNT: HORIZON + 1, FIRST: 8},
+    "a wider range": {NOW: (-5.0, 5.0)},
+    "a range without limits": {NOW: (-1e13, 1e13)},
+    "a range that is no range": {DECLARED: (1.0, 0.0)},
+    "two other ranges": {DECLARED: (-9.0, 9.0), NOW: (-9.0, 9.0)},
+}
+
+
+@pytest.mark.parametrize("policy", ["clip", "widen"])
+@pytest.mark.parametrize("edit", AFTER_SURPRISES.values(), ids=AFTER_SURPRISES)
+def test_a_file_with_an_impossible_record_of_surprises_is_refused(edit, policy, tmp_path):
+    data, array = saved_after_surprises(policy, tmp_path)
+    refuse(data, array, edit, tmp_path / "a", "outside_rewards")
+
+
+def test_a_range_that_was_widened_in_a_file_has_rewards_that_widened_it(tmp_path):
+    data, array = saved_after_surprises("widen", tmp_path)
+    refuse(data, array, {COUNT: 0, FIRST: 0}, tmp_path / "a", "if, and only if, rewards have widened it")
+
+
+@pytest.mark.parametrize("policy", ["clip", "widen"])
+@pytest.mark.parametrize("edit", [{COUNT: 1}, {FIRST: 1}, {NOW: (-1.0, 2.0)}, {DECLARED: (0.2, 0.8)}], ids=str)
+def test_a_file_without_surprises_has_one_range_and_no_counts(edit, policy, tmp_path):
+    data, array = saved_without_surprises(policy, tmp_path)
+    refuse(data, array, edit, tmp_path / "a", "outside_rewards")
+
+
+def test_clipped_rewards_change_no_range_in_a_file(tmp_path):
+    data, array = saved_after_surprises("clip", tmp_path)
+    refuse(data, array, {DECLARED: (0.2, 0.8)}, tmp_path / "a", "if, and only if, rewards have widened it")
+
+
+def test_a_file_has_one_range_in_its_problem_and_in_what_was_learned(tmp_path):
+    data, array = saved_without_surprises("widen", tmp_path)
+    refuse(data, array, {COUNT: 1, FIRST: 1, NOW: (-1.0, 2.0)}, tmp_path / "a", "two different ranges of rewards")
+
+
+def test_returns_that_only_clipped_rewards_explain_need_a_count_of_them(tmp_path):
+    agent = MatrixRL(task((0.0, 1.0)), known_reward=False, reward_outside="clip", seed=0)
+    play(agent, np.random.default_rng(4), 1, np.full((1, HORIZON), 3.0))
+    agent.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    array = array_of(dict(members_of(data))[OUTSIDE])
+    refuse(data, array, {COUNT: 0, FIRST: 0}, tmp_path / "a", "returns must be sums of rewards of the declared range")
+
+
+@pytest.mark.parametrize("chosen", ["value-targeted", "likelihood"])
+def test_likelihood_sets_refuse_to_widen_and_say_what_can(chosen):
+    with pytest.raises(InvalidInput, match=r"reward_outside must be 'error' or 'clip' .* without a likelihood set"):
+        MatrixRL(task((0.0, 1.0)), set=chosen, known_reward=False, reward_outside="widen")

@@ -124,6 +124,52 @@ def test_coordinates_as_observations_keep_the_table_unless_something_else_change
     assert problem.points is None
 
 
+class OwnPoints(PointObservations):
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, 1.0 - reward, *rest
+
+
+class DeclaredPoints(PointObservations):
+    keeps_table = True
+
+
+def test_a_users_subclass_of_coordinates_has_no_table_unless_it_declares_so():
+    with pytest.warns(MatrixRLWarning, match="the wrapper OwnPoints may change it"):
+        problem = read_problem(OwnPoints(GridWorld(3)))
+    assert problem.mdp is None
+    assert problem.points is None
+    assert isinstance(read_problem(DeclaredPoints(GridWorld(3))).mdp, FiniteMDP)
+
+
+def replaced(env, method):
+    """Replace a method of an object by one that calls it."""
+    own = getattr(env, method)
+    setattr(env, method, lambda *args, **kwargs: own(*args, **kwargs))
+
+
+@names
+@pytest.mark.parametrize("method", ["step", "reset"])
+@pytest.mark.parametrize("where", ["outside", "inside", "declared"])
+def test_a_method_that_was_replaced_on_an_object_may_change_the_table(name, method, where):
+    env = wrappers.RecordEpisodeStatistics(Quiet(ENVS[name]()))
+    replaced({"outside": env, "inside": env.unwrapped, "declared": env.env}[where], method)
+    with pytest.warns(MatrixRLWarning, match=f"the method {method} that was replaced on \\w+ may change it"):
+        problem = read_problem(env, known_reward=False, horizon=6)
+    assert problem.mdp is None
+    assert known_mdp(env) is None
+
+
+@pytest.mark.parametrize("method", ["step", "reset", "observation"])
+def test_a_method_that_was_replaced_on_coordinates_may_change_them(method):
+    env = PointObservations(GridWorld(3))
+    replaced(env, method)
+    with pytest.warns(MatrixRLWarning, match=f"the method {method} that was replaced on PointObservations"):
+        problem = read_problem(env)
+    assert problem.mdp is None
+    assert problem.points is None
+
+
 class NoSpec(gym.Env):
     """An environment without a registered spec, which therefore declares no time limit by itself."""
 

@@ -21,6 +21,7 @@ from matrixrl.checks import fail, integer, shown
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi
+from matrixrl.printable import printable
 from matrixrl.problems import Problem
 from matrixrl.problems.saving import save_problem, unpack_problem
 from matrixrl.references import code_of, describe, is_reference, same_code, same_description, show_description
@@ -250,16 +251,20 @@ def _check_sizes(algorithm: Algorithm, problem: Problem, learned: Arrays, seed: 
 
 def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays) -> None:
     """Put everything that was saved into a new agent; an array that is left over is refused."""
+    saved_range = agent.problem.task.reward_range
     agent.algorithm.restore(learned)
-    agent._log = restore_history(_taken(arrays, "history_"), agent.n_episodes, agent.problem)
+    if agent.problem.task.reward_range != saved_range:
+        raise InvalidInput("its problem and what was learned have two different ranges of rewards")
+    clipped = agent.problem.reward_outside == "clip" and agent.algorithm.outside.count > 0
+    agent._log = restore_history(_taken(arrays, "history_"), agent.n_episodes, agent.problem, clipped=clipped)
     seen, played = agent.algorithm.n_steps(), sum(agent._log.lengths)
     if seen is not None and int(seen[0]) != played:
         raise InvalidInput(f"{int(seen[0])} steps were learned from, but {played} were played")
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
-    agent._selection = header["selection"]
+    agent._selection = None if header["selection"] is None else printable(header["selection"])
     if header["refutation"] is not None:
-        agent.algorithm.note_refutation(header["refutation"])
+        agent.algorithm.note_refutation(printable(header["refutation"]))
     for i, saved in enumerate(header["episodes"]):
         own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
         agent._open.append(restore_episode(agent, saved, own, plan))

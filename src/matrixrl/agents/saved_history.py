@@ -23,8 +23,14 @@ def history_arrays(log: HistoryLog) -> Arrays:
     return {name: np.array(getattr(log, name), dtype=np.float64) for name in _NAMES}
 
 
-def restore_history(arrays: Arrays, n_episodes: int, problem: Problem) -> HistoryLog:
+def restore_history(arrays: Arrays, n_episodes: int, problem: Problem, *, clipped: bool) -> HistoryLog:
     """Return the history that `history_arrays` wrote, if episodes of the problem can have it.
+
+    Args:
+        arrays: Columns of the history.
+        n_episodes: Number of episodes.
+        problem: The problem that was played.
+        clipped: Whether rewards outside the declared range were clipped; returns are those earned before.
 
     Raises:
         InvalidInput: A column is missing, has another length, or holds numbers that no episode has.
@@ -34,7 +40,7 @@ def restore_history(arrays: Arrays, n_episodes: int, problem: Problem) -> Histor
     for values in arrays.values():
         if values.shape != (n_episodes,) or values.dtype != np.float64:
             raise InvalidInput(f"the history must have {n_episodes} episodes")
-    _check(arrays, problem)
+    _check(arrays, problem, clipped)
     log = HistoryLog()
     for name, values in arrays.items():
         kind = {"lengths": int, "alarms": bool}.get(name, float)
@@ -42,7 +48,7 @@ def restore_history(arrays: Arrays, n_episodes: int, problem: Problem) -> Histor
     return log
 
 
-def _check(arrays: Arrays, problem: Problem) -> None:
+def _check(arrays: Arrays, problem: Problem, clipped: bool) -> None:
     lengths, alarms, horizon = arrays["lengths"], arrays["alarms"], problem.task.horizon
     if (lengths != np.floor(lengths)).any() or (lengths < 1).any() or (lengths > horizon).any():
         raise InvalidInput(f"lengths must be whole numbers from 1 to {horizon}")
@@ -51,7 +57,7 @@ def _check(arrays: Arrays, problem: Problem) -> None:
     low, high = problem.task.reward_range or (-np.inf, np.inf)
     slack = _SLACK * (1.0 + horizon * (high - low))
     beyond = (arrays["returns"] < lengths * low - slack) | (arrays["returns"] > lengths * high + slack)
-    if beyond.any() and problem.reward_outside != "clip":  # returns are those earned, before rewards are clipped
+    if beyond.any() and not clipped:
         raise InvalidInput("returns must be sums of rewards of the declared range")
     lower, upper = arrays["certified_lower"], arrays["certified_upper"]
     if (np.isnan(lower) != np.isnan(upper)).any() or (lower > upper + slack).any():

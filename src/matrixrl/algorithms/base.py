@@ -26,6 +26,7 @@ __all__ = ["Algorithm", "Arrays", "OutsideRewards", "Startable"]
 
 Arrays = dict[str, NDArray[Any]]
 _OUTSIDE = "outside_rewards"
+_LARGEST_REWARD = 1e12  # as in Problem.reward
 _PROGRESS = ("episode", "n_plans", "streams")
 
 
@@ -266,7 +267,8 @@ class Algorithm(Startable):
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
         if problem.reward_outside == "widen" and not self.widens:
             rule = f"must be 'error' or 'clip' for {self.name}, which cannot re-scale what it learned"
-            fail("reward_outside", rule, "'widen'", "Use MatrixRL without columns, or KernelMatrixRL.")
+            remedy = "Use MatrixRL without columns and without a likelihood set, or KernelMatrixRL."
+            fail("reward_outside", rule, "'widen'", remedy)
 
     def widen(self, low: float, high: float) -> None:
         """Use a wider range of rewards from now on, and re-scale what was learned; for algorithms that `widens`."""
@@ -453,7 +455,7 @@ class Algorithm(Startable):
         if n_plans.shape != (self.n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
             raise InvalidInput("n_plans must be one count for each replica")
         if _OUTSIDE in state:
-            self._restore_outside(state[_OUTSIDE])
+            self._restore_outside(state[_OUTSIDE], int(episode))
         if episode > 0 and (n_plans < 1).any():
             raise InvalidInput("n_plans must count the plans of the episodes that were played")
         for name, array in learned.items():
@@ -472,16 +474,40 @@ class Algorithm(Startable):
         numbers = (self.outside.count, self.outside.first_episode, *self.outside.declared)
         return {_OUTSIDE: np.array([*numbers, *(self.problem.task.reward_range or (0.0, 0.0))], dtype=np.float64)}
 
-    def _restore_outside(self, array: NDArray[Any]) -> None:
-        """Take back what `_outside_arrays` returned."""
-        if array.shape != (6,) or array.dtype != np.float64 or not np.isfinite(array).all() or (array[:2] < 0).any():
+    def _restore_outside(self, array: NDArray[Any], episode: int) -> None:
+        """Take back what `_outside_arrays` returned after so many episodes."""
+        if array.shape != (6,) or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InvalidInput(f"{_OUTSIDE} must be six finite numbers")
         count, first, declared_low, declared_high, low, high = array.tolist()
-        if not low <= declared_low <= declared_high <= high:
-            raise InvalidInput(f"{_OUTSIDE} must hold a range inside a range")
-        if self.problem.task.reward_range not in (None, (low, high)):
+        declared, now = (declared_low, declared_high), (low, high)
+        self._check_outside_counts(count, first, episode)
+        self._check_outside_ranges(count, declared, now)
+        if (self.problem.task.reward_range or now) != now:
             self.widen(low, high)  # what was learned follows
-        self.outside = OutsideRewards(int(count), int(first), (declared_low, declared_high))
+        self.outside = OutsideRewards(int(count), int(first), declared)
+
+    def _check_outside_counts(self, count: float, first: float, episode: int) -> None:
+        """Refuse a number of rewards outside the range that so many episodes cannot have had since the first one."""
+        if count == first == 0:
+            return
+        if count != np.floor(count) or first != np.floor(first) or not 1 <= first <= episode:
+            raise InvalidInput(f"{_OUTSIDE} must be whole numbers, and the first one of an episode that was played")
+        most = (episode - first + 1) * self.problem.task.horizon * self.n_replicas
+        if not 1 <= count <= most:
+            raise InvalidInput(f"{_OUTSIDE} must be from 1 to {most:.0f} since episode {first:.0f}")
+
+    def _check_outside_ranges(self, count: float, declared: tuple[float, float], now: tuple[float, float]) -> None:
+        """Refuse ranges of rewards other than those that `_inside` makes of the problem's own."""
+        own = self.problem.task.reward_range or (0.0, 0.0)
+        if own not in (declared, now):
+            raise InvalidInput(f"{_OUTSIDE} must hold the range of the problem, [{own[0]:g}, {own[1]:g}]")
+        if not -_LARGEST_REWARD <= now[0] <= declared[0] <= declared[1] <= now[1] <= _LARGEST_REWARD:
+            raise InvalidInput(f"{_OUTSIDE} must hold a range inside a range of at most {_LARGEST_REWARD:g}")
+        widened = count > 0 and self.problem.reward_outside == "widen"
+        if (now != declared) != widened:
+            raise InvalidInput(f"{_OUTSIDE} must hold a wider range if, and only if, rewards have widened it")
+        if count > 0 and self.problem.task.reward_range is None:
+            raise InvalidInput(f"{_OUTSIDE} must be none where no range of rewards is declared")
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.

@@ -66,7 +66,7 @@ def check_whole(name: str, array: NDArray[Any]) -> None:
     for first in range(0, flat.size, _CHUNK):
         part = flat[first : first + _CHUNK]
         if (part < 0).any() or (part != np.floor(part)).any():
-            impossible(name, "must be whole numbers of at least 0, none negative")
+            impossible(name, "must be whole numbers of at least 0")
 
 
 def check_range(name: str, array: NDArray[Any], low: float, high: float | NDArray[Any]) -> None:

@@ -48,18 +48,31 @@ def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = 
 
     Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user,
     or a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not
-    inherited.
+    inherited. A method that was replaced on an object is never known.
 
     Args:
         env: Environment, wrapped or not.
-        allowed: One more class of wrappers that the caller accounts for.
+        allowed: One more class of wrappers that the caller accounts for; a class of a user is not accepted.
     """
     for layer in wrapper_chain(env):
         kind = type(layer)
-        keeps = kind in _HARMLESS or kind is allowed or _declares_table(kind)
+        replaced = _replaced_method(layer)
+        if replaced is not None:
+            return f"the method {replaced} that was replaced on {kind.__name__}"
+        keeps = kind in _HARMLESS or (kind is allowed and _is_library(kind)) or _declares_table(kind)
         if isinstance(layer, gym.Wrapper) and not keeps:
             return f"the wrapper {kind.__name__}"
     return _overriding_class(env.unwrapped)
+
+
+def _replaced_method(layer: gym.Env[Any, Any]) -> str | None:
+    """Return the name of a method that an object has in place of that of its class, as after ``env.step = …``."""
+    methods = ("step", "reset", "observation") if isinstance(layer, gym.ObservationWrapper) else ("step", "reset")
+    return next((name for name in methods if name in vars(layer)), None)
+
+
+def _is_library(kind: type[Any]) -> bool:
+    return kind.__module__.startswith(_LIBRARIES)
 
 
 def _declares_table(kind: type[Any]) -> bool:
@@ -72,7 +85,7 @@ def _overriding_class(env: gym.Env[Any, Any]) -> str | None:
         return None
     for method in ("step", "reset"):
         owners = [kind for kind in type(env).__mro__ if method in vars(kind) and kind is not gym.Env]
-        is_library = [kind.__module__.startswith(_LIBRARIES) for kind in owners]
+        is_library = [_is_library(kind) for kind in owners]
         if any(is_library) and not is_library[0]:
             return f"the method {method} of {owners[0].__name__}"
     return None

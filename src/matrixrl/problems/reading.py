@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import choice, fail, flag, shaped, shown
+from matrixrl.checks import choice, fail, flag, shaped, shown, users_stacklevel
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
@@ -146,7 +146,7 @@ def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
         "measured, and features and coordinates of states are not those of the table. A class of your own that changes "
         "nothing says so with the class attribute keeps_table = True.",
         MatrixRLWarning,
-        stacklevel=2,
+        stacklevel=users_stacklevel(),
     )
 
 

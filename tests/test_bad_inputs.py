@@ -20,7 +20,7 @@ from matrixrl.errors import MatrixRLError
 from surface import calls, values
 
 CALLS = calls()
-EXAMPLES = int(os.environ.get("MATRIXRL_SWEEP", "400"))
+EXAMPLES = int(os.environ.get("MATRIXRL_SWEEP", "250"))
 KINDS = st.sampled_from([np.float64, np.int64, np.complex128, np.bool_, np.dtype("U2"), np.object_])
 # Whole numbers that are valid sizes cost time, so they are small or far too large.
 DRAWN = st.one_of(

@@ -33,10 +33,11 @@ def river(**options) -> FiniteMDP:
     return make("river-swim", **SIZE, **options).unwrapped.mdp
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize(
+    ("form", "noisy"), [*((form, False) for form in FORMS), ("learned rewards", True), ("known rewards", True)]
+)
 def test_compiled_episodes_are_those_of_numpy(form, noisy):
-    options = {"n_episodes": 40, "seeds": 2, "certify": True, "env_settings": SIZE | {"noisy_rewards": noisy}}
+    options = {"n_episodes": 25, "seeds": 2, "certify": True, "env_settings": SIZE | {"noisy_rewards": noisy}}
     plain, fast = (run_seeds("river-swim", **options, compiled=c, **FORMS[form]) for c in (False, True))
     np.testing.assert_array_equal(plain.returns, fast.returns)
     np.testing.assert_allclose(plain.regret, fast.regret, atol=1e-12)
@@ -52,10 +53,10 @@ def test_replicas_are_the_runs_of_their_seeds(form):
         np.testing.assert_array_equal(together.returns[b], alone.returns[0])
 
 
-@pytest.mark.parametrize("form", ["known rewards", "learned rewards", "all values", "all values, learned rewards"])
+@pytest.mark.parametrize("form", ["known rewards", "learned rewards", "all values"])
 def test_every_episode_is_optimistic_and_every_certificate_holds(form):
     options = FORMS[form] | {"delta": 0.5}
-    result = run_seeds("river-swim", n_episodes=400, seeds=12, certify=True, env_settings=SIZE, **options)
+    result = run_seeds("river-swim", n_episodes=200, seeds=8, certify=True, env_settings=SIZE, **options)
     value = result.optimal_value - result.regret
     wrong = (result.upper < result.optimal_value - 1e-9) | (result.certified[..., 0] > value + 1e-9)
     assert wrong.any(axis=1).mean() <= 0.5
@@ -158,7 +159,7 @@ class TestGroups:
 
     def test_false_alarms_are_rare(self):
         mdp, phi = grouped(same=True)
-        result = run_seeds(mdp, phi=phi, n_episodes=150, seeds=40, set="value-targeted", delta=0.5)
+        result = run_seeds(mdp, phi=phi, n_episodes=60, seeds=30, set="value-targeted", delta=0.5)
         assert result.alarms.any(axis=1).mean() <= 0.5
 
     def test_groups_that_do_not_share_a_law_are_found(self):

@@ -65,7 +65,7 @@ def test_every_episode_is_optimistic_and_every_certificate_holds(form):
 
 def test_it_learns_where_the_balls_do_not():
     ball, ours = (
-        run_seeds("river-swim", n_episodes=400, seeds=4, env_settings=SIZE, set=name).regret.sum()
+        run_seeds("river-swim", n_episodes=300, seeds=4, env_settings=SIZE, set=name).regret.sum()
         for name in ("normalised", "value-targeted")
     )
     assert ours < 0.5 * ball
@@ -144,8 +144,8 @@ def grouped(same: bool) -> tuple[FiniteMDP, np.ndarray]:
 class TestGroups:
     def test_pairs_of_a_group_share_what_they_learn(self):
         mdp, phi = grouped(same=True)
-        shared = run_seeds(mdp, phi=phi, n_episodes=300, seeds=4, set="value-targeted")
-        alone = run_seeds(mdp, n_episodes=300, seeds=4, set="value-targeted")
+        shared = run_seeds(mdp, phi=phi, n_episodes=150, seeds=4, set="value-targeted")
+        alone = run_seeds(mdp, n_episodes=150, seeds=4, set="value-targeted")
         assert shared.regret.sum() < alone.regret.sum()
         assert shared.guarantee is True
 

@@ -82,14 +82,8 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         if chosen.preset == "practical":
             rule = f"must be 'guaranteed' with the set {chosen.set!r}, which has its own radius"
             fail("preset", rule, repr(chosen.preset), "Leave it out; exploration=… below 1 makes the set smaller.")
-        for name, default in (
-            ("radius", "block"),
-            ("columns", None),
-            ("c_core", None),
-            ("ridge", 1.0),
-            ("beta", 1.0),
-            ("c", 1.0),
-        ):
+        defaults = {"radius": "block", "columns": None, "c_core": None, "ridge": 1.0, "beta": 1.0, "c": 1.0}
+        for name, default in defaults.items():
             if getattr(chosen, name) != default:
                 rule = f"must be left out with the set {chosen.set!r}, which does not use it"
                 fail(name, rule, repr(getattr(chosen, name)), "Leave it out; exploration=… scales the set.")
@@ -130,6 +124,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the counts at hand."""
         joint = None if self.joint is None else (self.joint.seen, self.levels.values)
+        contradicted = self.contradicted_groups()
         return [
             self._confidence.believe(
                 self.counts,
@@ -139,7 +134,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
                 joint=joint,
                 level=level,
                 shares=self.clock.shares,
-                empty=self.contradicted_groups(),
+                empty=contradicted,
             )
             for level in levels
         ]

@@ -129,7 +129,7 @@ class UCMatrixRL(FiniteMatrixRL):
         self.reward_moment = shifted / self.task.unit
         paid = self.pair_rewards * old_unit + (old_low - low) * self.pair_visits
         self.pair_rewards = paid / self.task.unit
-        self.kept, self._kept_logdet = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
+        self.kept, self._kept_sizes = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
         self.revision += 1
 
     @property

@@ -25,11 +25,9 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.problems import Problem
-from matrixrl.records import FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
 __all__ = ["IndicatorMatrixRL"]
-
-_NEVER = 20.0  # ln of a growth that no setting asks for: a first visit always counts as growth
 
 
 class IndicatorMatrixRL(FiniteMatrixRL):
@@ -115,10 +113,14 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         total: FloatArray = np.log1p(self.counts.totals()).sum(axis=1)
         return total
 
-    def log_sizes(self) -> FloatArray:
-        """Return ln n of each group, moved so that a group without visits has 0: (B, K)."""
-        totals = self.counts.totals()
-        return np.where(totals > 0.0, np.log(np.maximum(totals, 1.0)) + _NEVER, 0.0)
+    def sizes(self) -> FloatArray:
+        """Return the number of visits of each group: (B, K)."""
+        return self.counts.totals()
+
+    def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
+        """Return which groups grew by 1 + κ since the last plan; a first visit counts."""
+        grown: BoolArray = (sizes > kept) & (sizes >= kept * (1.0 + self.settings.switch_growth)) | (kept < 0.0)
+        return grown
 
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the counts at hand."""
@@ -204,12 +206,17 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         levels: FloatArray,
         reward_sums: FloatArray,
         excess: FloatArray,
+        n_plans: IntArray,
+        kept: Plan | None = None,
+        kept_sizes: FloatArray | None = None,
     ) -> None:
-        """Take over what compiled loops learned from so many more episodes."""
+        """Take over what compiled loops learned from so many more episodes, and with rare switching their last plan."""
         self.counts, self.joint, self.reward_sums, self.excess = counts, joint, reward_sums, excess
         self.levels.values = levels
         self.episode += n_episodes
-        self.n_plans = self.n_plans + n_episodes
+        self.n_plans = self.n_plans + n_plans
+        if kept is not None and kept_sizes is not None:
+            self.kept, self._kept_sizes = kept, kept_sizes
         self.revision += 1
 
     def learned(self) -> Arrays:
@@ -290,6 +297,12 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         self.load_watched({name: array.copy() for name, array in arrays.items()})
         self.revision += 1
         self.load_kept(arrays)
+
+    def kept_plan(self) -> tuple[Plan, FloatArray] | None:
+        """Return the plan that is being played and the visits (B, K) it was made at; None before the first plan."""
+        if self.settings.switch_growth == 0.0 or self.kept is None or self._kept_sizes.ndim < 2:
+            return None
+        return self.kept, self._kept_sizes
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of the plan that is being played; the table of rewards proves the number of pairs."""

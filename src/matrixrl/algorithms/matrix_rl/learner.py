@@ -40,9 +40,18 @@ class MatrixRLLearner(Algorithm):
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
 
-    def log_sizes(self) -> FloatArray:
+    def sizes(self) -> FloatArray:
         """Return how much data there is: (B,) ln det(A_n / λ), or (B, m) numbers of which the growth of any counts."""
         return self.logdets()
+
+    def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
+        """Return which sizes grew by 1 + κ since the last plan; `kept` is -∞ where there is none.
+
+        Args:
+            sizes: Sizes of the data, as `sizes` returns them.
+            kept: Sizes at the last plan, of the same shape.
+        """
+        return sizes >= kept + math.log1p(self.settings.switch_growth)
 
     @property
     @abstractmethod
@@ -58,7 +67,7 @@ class MatrixRLLearner(Algorithm):
         """Start without a plan."""
         self.kept: Any = None
         """The plan that is being played."""
-        self._kept_logdet: FloatArray = np.full(self.n_replicas, -np.inf)
+        self._kept_sizes: FloatArray = np.full(self.n_replicas, -np.inf)
         self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
 
     def due(self) -> BoolArray:
@@ -71,14 +80,15 @@ class MatrixRLLearner(Algorithm):
         """
         if restarts(self.episode, self.settings.doubling):
             self.forget()
-            self._kept_logdet = np.full(self.n_replicas, -np.inf)
-        growth = self.settings.switch_growth
-        if growth == 0.0:
+            self._kept_sizes = np.full(self.n_replicas, -np.inf)
+        if self.settings.switch_growth == 0.0:
             return np.ones(self.n_replicas, dtype=np.bool_)
-        sizes = self.log_sizes()
-        grown = sizes.reshape(self.n_replicas, -1), self._kept_logdet.reshape(self.n_replicas, -1)
-        due: BoolArray = np.any(grown[0] >= grown[1] + math.log1p(growth), axis=1)
-        self._kept_logdet = np.where(due[:, None], *grown).reshape(sizes.shape)
+        sizes = self.sizes()
+        now, kept = np.broadcast_arrays(
+            sizes.reshape(self.n_replicas, -1), self._kept_sizes.reshape(self.n_replicas, -1)
+        )
+        due: BoolArray = np.any(self.has_grown(now, kept), axis=1)
+        self._kept_sizes = np.where(due[:, None], now, kept).reshape(sizes.shape)
         return due
 
     def update(self, steps: Steps, plan: Any = None) -> None:
@@ -89,17 +99,17 @@ class MatrixRLLearner(Algorithm):
         """
         if restarts(self.episode, self.settings.doubling):
             if (self.logdets() > 0.0).any():  # no plan was made in the new epoch: the next one is due
-                self._kept_logdet = np.full(self.n_replicas, -np.inf)
+                self._kept_sizes = np.full(self.n_replicas, -np.inf)
             self.forget()
         super().update(steps, plan)
 
     def planning_memory(self) -> tuple[Any, ...]:
         """Return the plan that is played, the determinant it was made at, and the data, which a new epoch forgets."""
-        return self.kept, self._kept_logdet, [getattr(self, name) for name in self.data_names]
+        return self.kept, self._kept_sizes, [getattr(self, name) for name in self.data_names]
 
     def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
         """Take back what `planning_memory` returned."""
-        self.kept, self._kept_logdet, data = memory
+        self.kept, self._kept_sizes, data = memory
         for name, value in zip(self.data_names, data, strict=True):
             setattr(self, name, value)
 

@@ -142,18 +142,18 @@ class FiniteMatrixRL(RewardWatch):
             return {}
         kept = self.kept or self._no_plan()
         arrays = {f"kept_{name}": array for name, array in kept.arrays().items()}
-        sizes = np.zeros_like(self.log_sizes())
-        sizes += self._kept_logdet.reshape(self.n_replicas, *self._kept_logdet.shape[1:] or (1,) * (sizes.ndim - 1))
+        sizes = np.zeros_like(self.sizes())
+        sizes += self._kept_sizes.reshape(self.n_replicas, *self._kept_sizes.shape[1:] or (1,) * (sizes.ndim - 1))
         return arrays | {"kept_logdet": np.where(np.isfinite(sizes), sizes, -1.0)}
 
     def load_kept(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `kept_arrays` returned."""
         if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
             kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
-            if (arrays["kept_logdet"] > self.log_sizes() * (1.0 + 1e-9) + 1e-9).any():
+            if (arrays["kept_logdet"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
                 raise InvalidInput("kept_logdet must not be larger than that of the data")
             self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
-            self._kept_logdet = arrays["kept_logdet"]
+            self._kept_sizes = arrays["kept_logdet"]
 
     def _no_plan(self) -> Plan:
         frame, n = self.frame, self.n_replicas

@@ -267,7 +267,7 @@ class SampledMatrixRL(MatrixRLLearner):
         if self.settings.switch_growth > 0.0 and self.kept is not None:
             for b, plan in enumerate(self.kept):
                 arrays |= {f"kept_{b}_{name}": array for name, array in plan.data.arrays().items()}
-            arrays["kept_logdet"] = self._kept_logdet
+            arrays["kept_logdet"] = self._kept_sizes
         return arrays
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
@@ -374,7 +374,7 @@ class SampledMatrixRL(MatrixRLLearner):
         self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
         if "kept_logdet" in arrays:
             self.kept = [self._loaded_plan(_unprefixed(arrays, f"kept_{b}_"), b) for b in range(self.n_replicas)]
-            self._kept_logdet = arrays["kept_logdet"].copy()
+            self._kept_sizes = arrays["kept_logdet"].copy()
 
     def _loaded_columns(self, states: NDArray[Any], weights: FloatArray, b: int) -> tuple[Columns, TablePsi]:
         columns = Columns(states, weights, self._columns[b].is_all)

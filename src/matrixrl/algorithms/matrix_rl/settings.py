@@ -18,7 +18,7 @@ from matrixrl.settings import Settings, flag, one_of, optional, real, setting, w
 __all__ = ["PRESETS", "MatrixRLSettings"]
 
 COLUMN_DRAWS = ("resampled", "fixed")
-TIES = ("random", "estimate")
+TIES = ("auto", "random", "estimate")
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 _SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
 
@@ -92,9 +92,10 @@ class MatrixRLSettings(Settings):
         True, "Whether the agent is given the rewards; if not, it learns them as linear in φ.", flag
     )
     ties: str = setting(
-        "random",
+        "auto",
         "Among equally optimistic actions take one at random, or the best one of a plan at a twentieth of the radius "
-        "(estimate); the proof allows any. Costs a second plan.",
+        "(estimate), which costs a second plan; the proof allows any. auto is estimate where guaranteed chooses a "
+        "ball, and random elsewhere.",
         one_of(TIES),
     )
     doubling: str = setting(
@@ -136,7 +137,7 @@ class MatrixRLSettings(Settings):
 
     def check_together(self) -> None:
         """Refuse ties by the estimate on sampled columns."""
-        if self.columns is not None and self.ties != "random":
+        if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
 
     @property
@@ -145,18 +146,23 @@ class MatrixRLSettings(Settings):
         return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
 
     def for_features(self, features: Features | None, *, may_count: bool) -> Self:
-        """Return the settings with the set `tightest` replaced by the smallest proven one.
+        """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
 
-        It is `value-targeted` for indicator features, and `normalised` for others.
+        The smallest proven set is `value-targeted` for indicator features, and `normalised` for others. With counts,
+        ties are between pairs that were never tried, which no estimate tells apart.
 
         Args:
             features: Features φ and ψ; None where they are functions.
             may_count: Whether the algorithm has a form that counts next states.
         """
-        if self.set != TIGHTEST:
-            return self
-        counts = may_count and features is not None and is_indicator(features)
-        return replace(self, set="value-targeted" if counts else "normalised")
+        chosen, ties = self.set, self.ties
+        if chosen == TIGHTEST:
+            counts = may_count and features is not None and is_indicator(features)
+            chosen = "value-targeted" if counts else "normalised"
+        if ties == "auto":
+            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset == "guaranteed"
+            ties = "estimate" if by_estimate and features is not None else "random"
+        return self if (chosen, ties) == (self.set, self.ties) else replace(self, set=chosen, ties=ties)
 
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""

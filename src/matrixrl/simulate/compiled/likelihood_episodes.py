@@ -34,7 +34,7 @@ from matrixrl.simulate.compiled.episodes import (
     reward_of,
 )
 
-__all__ = ["LOOPS_DIGEST", "Known", "Laws", "play_episodes", "refresh_all"]
+__all__ = ["LOOPS_DIGEST", "Kept", "Known", "Laws", "play_episodes", "refresh_all"]
 
 LOOPS_DIGEST = "08d1b18924420b81"
 """Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
@@ -101,9 +101,30 @@ class Known(NamedTuple):
     least: Any
 
 
+class Kept(NamedTuple):
+    """The plan that each replica plays, until some pair has grown by 1 + κ since it was made.
+
+    Attributes:
+        policy: (B, H, S) Its policy.
+        values: (B, H + 1, S) Its optimistic values.
+        visits: (B, P) Visits of each pair when it was made; -1 before the first plan.
+        regret: (B,) Regret of its policy; not a number if it was not measured.
+        n_plans: (B,) Number of plans made by these loops.
+        growth: κ; 0 plans before every episode.
+    """
+
+    policy: Any
+    values: Any
+    visits: Any
+    regret: Any
+    n_plans: Any
+    growth: float
+
+
 (FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
 (VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD) = range(9)
 (UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(9, 14)
+(POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, N_PLANS, GROWTH) = range(6)
 
 
 @compiled
@@ -250,11 +271,23 @@ def _plan(
 
 
 @compiled
+def _is_due(visits: Any, kept: Any, growth: float) -> bool:
+    """Return whether to plan: some pair (P,) was visited for the first time or grew by 1 + κ since the last plan."""
+    if growth == 0.0:
+        return True
+    due = False
+    for p in range(len(visits)):
+        due |= kept[p] < 0 or (visits[p] > kept[p] and visits[p] >= kept[p] * (1.0 + growth))
+    return due
+
+
+@compiled
 def play_episodes(
     world: Any,
     known: Any,
     law: Any,
     joint: Any,
+    kept: Any,
     ties: Any,
     uniforms: Any,
     weight: float,
@@ -269,7 +302,8 @@ def play_episodes(
         known: What was learned and the bounds; changed in place.
         law: Laws of next states, likewise.
         joint: Joint laws of reward and next state, likewise; firsts is (B, 0) where they are not used.
-        ties: (B, n, A) Numbers that break the ties that are left.
+        kept: Plans that are being played, likewise.
+        ties: (B, n, A) Numbers that break the ties that are left; each plan takes the next ones.
         uniforms: (B, n, D) Random numbers: first state, next states, and coins for noisy rewards.
         weight: Factor of the small-radius Q in breaking ties; 0 if it is not used.
         certifies: Whether every episode is certified.
@@ -279,20 +313,27 @@ def play_episodes(
     n_replicas, n_episodes, horizon = played[ACTIONS].shape
     n_states, n_pairs = len(world[START]), len(world[REWARD])
     groups = np.arange(n_pairs)
-    values = np.zeros((1, horizon + 1, n_states))
-    policy, other = np.zeros((1, horizon, n_states), dtype=np.int32), np.zeros((1, horizon, n_states), dtype=np.int32)
+    values, other = np.zeros((1, horizon + 1, n_states)), np.zeros((1, horizon, n_states), dtype=np.int32)
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
     lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON])
     for b in range(n_replicas):
+        policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]
         for i in range(n_episodes):
-            if prefers:
-                _plan(world, known, law, joint, groups, TIES, b, no_ties, nothing, 0.0, values, other, preference)
-                for h in range(horizon):
-                    for p in range(n_pairs):
-                        preference[0, h, p] = min(max(preference[0, h, p], 0.0), float(horizon))
-            _plan(world, known, law, joint, groups, AGENT, b, ties[b, i], preference, weight, values, policy, nothing)
-            played[UPPER][b, i] = np.dot(values[0, 0], world[START])
+            if _is_due(known[VISITS][b], kept[KEPT_VISITS][b], kept[GROWTH]):
+                if prefers:
+                    _plan(world, known, law, joint, groups, TIES, b, no_ties, nothing, 0.0, values, other, preference)
+                    for h in range(horizon):
+                        for p in range(n_pairs):
+                            preference[0, h, p] = min(max(preference[0, h, p], 0.0), float(horizon))
+                drawn = ties[b, kept[N_PLANS][b]]
+                _plan(
+                    world, known, law, joint, groups, AGENT, b, drawn, preference, weight, optimistic, policy, nothing
+                )
+                kept[KEPT_VISITS][b] = known[VISITS][b]
+                kept[KEPT_REGRET][b] = np.nan
+                kept[N_PLANS][b] += 1
+            played[UPPER][b, i] = np.dot(optimistic[0, 0], world[START])
             if certifies:
                 pessimistic_values(
                     lower, groups, known[LEAST], b, world[END_STATE], world[END_REWARD], policy[0], values[0]
@@ -301,7 +342,9 @@ def play_episodes(
                 _plan(world, known, law, joint, groups, PROVEN, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0, 0], world[START])
             if world[MEASURES]:
-                played[REGRET][b, i] = regret_of(world, policy[0], values[0])
+                if np.isnan(kept[KEPT_REGRET][b]):
+                    kept[KEPT_REGRET][b] = regret_of(world, policy[0], values[0])
+                played[REGRET][b, i] = kept[KEPT_REGRET][b]
             if not learns:
                 continue
             states, actions = played[STATES][b, i], played[ACTIONS][b, i]

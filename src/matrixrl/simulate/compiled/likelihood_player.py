@@ -11,7 +11,7 @@ from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import FiniteMDP
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.simulate.compiled.player import CompiledPlayer
 
 __all__ = ["LikelihoodPlayer", "why_not_lists"]
@@ -23,8 +23,8 @@ def why_not_lists(algorithm: IndicatorMatrixRL, mdp: FiniteMDP) -> str | None:
         return f"{type(algorithm).__name__} may override methods that compiled episodes do not call"
     if algorithm.pair_counts is not None:
         return "pairs share groups"
-    if algorithm.settings.doubling != "off" or algorithm.settings.switch_growth > 0.0:
-        return "doubling and rare switching are not compiled"
+    if algorithm.settings.doubling != "off":
+        return "doubling is not compiled"
     if not algorithm.settings.known_reward:
         paid = {0.0, 1.0} if mdp.noisy_rewards else {0.0, 1.0, *np.unique(mdp.task.unit_reward).tolist()}
         if len(paid) > algorithm.levels.n_levels:
@@ -44,6 +44,7 @@ class LikelihoodPlayer(CompiledPlayer):
         self._known: Any = None
         self._law: Any = None
         self._joint: Any = None
+        self._kept: Any = None
 
     @property
     def _loops(self) -> Any:
@@ -59,12 +60,42 @@ class LikelihoodPlayer(CompiledPlayer):
         if self._revision != algorithm.revision:
             self._take_over()
         known, law, joint = tuple(self._known), tuple(self._law), tuple(self._joint)
+        kept = self._kept if learns else self._new_kept()
+        kept.n_plans[:] = 0
         self._loops.play_episodes(
-            tuple(self._world), known, law, joint, tie_break, uniforms, weight, certifies, learns, tuple(played)
+            tuple(self._world),
+            known,
+            law,
+            joint,
+            tuple(kept),
+            tie_break,
+            uniforms,
+            weight,
+            certifies,
+            learns,
+            tuple(played),
         )
         if learns and tie_break.shape[1] > 0:
             self._give_back(tie_break.shape[1])
         self._revision = algorithm.revision
+
+    def _rankings_used(self, count: int) -> IntArray:
+        """Return how many rankings of actions each replica took: one for each plan."""
+        del count
+        used: IntArray = self._kept.n_plans
+        return used
+
+    def _new_kept(self) -> Any:
+        """Return room for the plans that are being played, before the first of them."""
+        task, n = self._mdp.task, self._algorithm.n_replicas
+        return self._loops.Kept(
+            policy=np.zeros((n, task.horizon, task.n_states), dtype=np.int32),
+            values=np.zeros((n, task.horizon + 1, task.n_states)),
+            visits=np.full((n, self._algorithm.n_rows), -1, dtype=np.int64),
+            regret=np.full(n, np.nan),
+            n_plans=np.zeros(n, dtype=np.int64),
+            growth=self._algorithm.settings.switch_growth,
+        )
 
     def _take_over(self) -> None:
         """Copy what the algorithm has learned into lists that can grow."""
@@ -96,6 +127,11 @@ class LikelihoodPlayer(CompiledPlayer):
             least=np.zeros_like(reward) if learns else reward,
         )
         self._loops.refresh_all(tuple(self._known), tuple(self._law), self._mdp.n_states)
+        self._kept = self._new_kept()
+        kept = algorithm.kept_plan()
+        if kept is not None:
+            plan, visits = kept
+            self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
 
     def _lists(self, counts: OutcomeCounts | None, width: int, n_levels: int) -> Any:
         """Return padded lists with room for `width` outcomes of each pair; none if there are no counts."""
@@ -122,7 +158,11 @@ class LikelihoodPlayer(CompiledPlayer):
     def _give_back(self, n_episodes: int) -> None:
         """Copy what the loops have learned into the algorithm."""
         algorithm = self._algorithm
-        levels = self._known.levels
+        levels, kept = self._known.levels, self._kept
+        plan = None
+        if kept.growth > 0.0:
+            actions = kept.policy.astype(np.min_scalar_type(self._mdp.n_actions - 1))
+            plan = Plan(actions, kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
         algorithm.take_counts(
             n_episodes,
             counts=self._read(self._law, algorithm.counts),
@@ -130,6 +170,9 @@ class LikelihoodPlayer(CompiledPlayer):
             levels=np.where(levels < 0.0, np.nan, levels),
             reward_sums=self._known.reward_sums.copy(),
             excess=self._known.excess.copy(),
+            n_plans=kept.n_plans.copy(),
+            kept=plan,
+            kept_sizes=kept.visits.astype(np.float64),
         )
 
     def _read(self, law: Any, counts: OutcomeCounts) -> OutcomeCounts:

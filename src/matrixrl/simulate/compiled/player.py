@@ -78,6 +78,10 @@ class CompiledPlayer(ABC):
             played: Arrays to fill in.
         """
 
+    def _rankings_used(self, count: int) -> IntArray:
+        """Return how many of `count` rankings of actions each replica took: (B,)."""
+        return np.full(self._finite.n_replicas, count)
+
     def prepare(self) -> None:
         """Load the loops, or compile them if they are not cached, by playing no episode at all."""
         self._run(
@@ -94,10 +98,15 @@ class CompiledPlayer(ABC):
             count: Number of episodes n.
         """
         task = self._mdp.task
-        ranking = np.tile(np.arange(task.n_actions), (count, 1))
-        ranks = np.stack([rng.permuted(ranking, axis=1) for rng in self._finite.streams["ties"]])
+        ranking, ties = np.tile(np.arange(task.n_actions), (count, 1)), self._finite.streams["ties"]
+        before = [rng.bit_generator.state for rng in ties]
+        ranks = np.stack([rng.permuted(ranking, axis=1) for rng in ties])
         uniforms = np.stack([rng.random((count, self._mdp.draws_per_episode)) for rng in streams])
         played = self._run(ranks, uniforms, certifies=self._certify)
+        for rng, state, used in zip(ties, before, self._rankings_used(count), strict=True):
+            if used < count:  # rankings are drawn for plans only
+                rng.bit_generator.state = state
+                rng.permuted(ranking[:used], axis=1)
         return Stretch(
             states=played.states[:, :, :-1],
             actions=played.actions,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
-from matrixrl.core import RADII, SETS, Confidence, ConfidenceSet, Radius
+from matrixrl.core import RADII, SANDWICH_SETS, SETS, Confidence, ConfidenceSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
@@ -32,7 +32,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 def _set(name: str, value: Any) -> str | ConfidenceSet:
     made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
     remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
-    return made if isinstance(made, ConfidenceSet) else choice(name, made, {**SETS, **LIKELIHOOD_SETS}, remedy=remedy)
+    names = {**SETS, **SANDWICH_SETS, **LIKELIHOOD_SETS}
+    return made if isinstance(made, ConfidenceSet) else choice(name, made, names, remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
@@ -127,7 +128,7 @@ class MatrixRLSettings(Settings):
 
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""
-        return self.set if isinstance(self.set, ConfidenceSet) else SETS[self.set]()
+        return self.set if isinstance(self.set, ConfidenceSet) else {**SETS, **SANDWICH_SETS}[self.set]()
 
     def make_radius(self) -> Radius:
         """Return the radius."""

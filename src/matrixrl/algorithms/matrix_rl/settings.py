@@ -12,6 +12,7 @@ from matrixrl.core import RADII, SANDWICH_SETS, SETS, Confidence, ConfidenceSet,
 from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
+from matrixrl.core.sets import Sandwich
 from matrixrl.features import Features
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -117,7 +118,10 @@ class MatrixRLSettings(Settings):
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
 
     def check_together(self) -> None:
-        """Refuse ties by the estimate on sampled columns."""
+        """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
+        if self.columns is not None and not self.is_likelihood and isinstance(self.make_set(), Sandwich):
+            rule = f"must be left out with the set {self.make_set().name!r}, which needs all states"
+            fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties != "random":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
 

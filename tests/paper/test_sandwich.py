@@ -38,12 +38,12 @@ def start(mdp, n_replicas=1, **settings):
 
 
 def play(algorithm, mdp, rng, policy=None):
-    """Play one episode in every replica, by the plan or by a policy of (stage, states), and learn from it."""
+    """Play one episode in every replica, by the plan or by a function of the states, and learn from it."""
     n, plan = algorithm.n_replicas, algorithm.plan()
     states = rng.choice(mdp.n_states, size=n, p=mdp.task.start)
     rows = []
     for h in range(mdp.horizon):
-        actions = algorithm.act(plan, h, states) if policy is None else policy(h, states)
+        actions = algorithm.act(plan, h, states) if policy is None else policy(states)
         following = mdp.transitions.sample(states, actions, rng.random(n))
         rewards = (rng.random(n) < mdp.task.reward[states, actions]).astype(float)
         rows.append((states, actions, rewards, following))
@@ -220,7 +220,7 @@ class TestRadius:
         rows, inside = algorithm.features.phi.flat, np.ones(100, dtype=bool)
         law = mdp.transitions.expect(np.eye(12)).reshape(12, -1).T
         for _ in range(25):
-            play(algorithm, mdp, rng, policy=lambda h, s: rng.integers(0, 3, len(s)))
+            play(algorithm, mdp, rng, policy=lambda states: rng.integers(0, 3, len(states)))
             error = np.linalg.norm(rows @ algorithm.core_matrix() - law, axis=2)
             radius = algorithm.confidence.radii(algorithm.design, algorithm.clock).models
             inside &= (error <= radius * np.sqrt(algorithm.design.width_sq) + ALGEBRA).all(axis=1)
@@ -271,7 +271,10 @@ class TestCoverage:
         reward = np.zeros((n_states, 2))
         reward[-1] = 1.0
         mdp = FiniteMDP(law, reward, 4, features=Features(TablePhi(phi), OneHotPsi(n_states)))
-        seldom = lambda h, s: (np.arange(len(s)) % 7 == 0).astype(int)  # noqa: E731, ARG005
+
+        def seldom(states):
+            return (np.arange(len(states)) % 7 == 0).astype(int)
+
         assert not violations(mdp, np.random.default_rng(0), 14, 40, seldom, set="sandwich", ridge=ridge).any()
 
     def test_without_the_bias_of_the_ridge_the_bounds_fail(self, monkeypatch):

@@ -2,8 +2,8 @@
 
 python benchmarks/sandwich_weighted.py [--episodes 2000] [--problems 4] [--states 100 300]
 
-For every stage h the regression of V*_{h+1} weights a step by 1/σ², σ² an upper bound on the variance of V*_{h+1} at its
-pair. Four forms are compared, all with the sandwich's own plan and a new plan when the episodes grew by 10 %:
+For every stage h the regression of V*_{h+1} weights a step by 1/σ², with σ² an upper bound on the variance of V*_{h+1}
+at its pair. Four forms are compared, all with the sandwich's own plan and a new plan when the episodes grew by 10 %:
 
 plain       the library's sandwich, which needs no variance
 proven      weights from data; the radius of the paper's Bernstein inequality, with its constants
@@ -19,10 +19,10 @@ import argparse
 import math
 
 import numpy as np
-from sandwich import linear_mdp
 
 from matrixrl import FiniteMDP, solve
 from matrixrl.problems import evaluate
+from sandwich import linear_mdp
 
 DELTA, FLOOR = 0.025, 0.05  # half of δ = 0.05, as the sandwich has; smallest σ in units of the range
 FORMS = ("plain", "proven", "estimated", "oracle")
@@ -115,7 +115,7 @@ class Weighted:
         for n in range(n_episodes):
             if n >= due:
                 policy, low, high = self.plan()
-                assert low <= best + 1e-9 and best <= high + 1e-9 or self.form in ("estimated", "oracle")
+                assert (low <= best + 1e-9 and best <= high + 1e-9) or self.form in ("estimated", "oracle")
                 due = max(n + 1, int(1.1 * n))
                 loss = best - float(evaluate(self.mdp, policy)[0] @ self.mdp.task.start)
             regret += loss

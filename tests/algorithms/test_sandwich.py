@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from matrixrl import CheckpointError, FiniteMDP, InvalidInput, MatrixRL, evaluate, run_seeds, solve
 from matrixrl.cli.main import app
+from matrixrl.core.sandwich import SandwichBelief
 from matrixrl.core.sets import FrobeniusBall, NormalisedColumnBall, Sandwich, SandwichOrBall
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import tabular
@@ -126,14 +127,16 @@ def test_wrong_features_raise_the_alarm():
 def test_a_bound_outside_the_range_of_v_star_counts_as_a_contradiction():
     agent = MatrixRL(linear_mdp(), seed=0, set="sandwich", ridge=1e-3)
     agent.learn(3)
-    honest, shrunk = (agent.algorithm.beliefs("agent")[0] for _ in range(2))
-    object.__setattr__(shrunk, "half_width", 0.0 * shrunk.half_width)
-    object.__setattr__(shrunk, "alarm_half_width", 0.0 * shrunk.alarm_half_width)
+    honest = agent.algorithm.beliefs("agent")[0]
+    none = np.zeros_like(honest.half_width)
+    shrunk = SandwichBelief(honest.ball, False, none, none)
+    tuned = SandwichBelief(honest.ball, False, none, honest.alarm_half_width)
     signed = agent.algorithm.features.phi.flat @ agent.algorithm.core_matrix()[0]
     values = (signed[signed.clip(max=0.0).sum(axis=1).argmin()] < 0.0)[None].astype(float)
     assert (signed @ values[0]).min() < -0.05  # p̂ is signed, so without a radius it leaves the range of the values
     assert shrunk.optimal_q(values, values).contradicted[0] > 0
     assert honest.optimal_q(values, values).contradicted[0] == 0
+    assert tuned.optimal_q(values, values).contradicted[0] == 0  # a small radius of the agent contradicts nothing
 
 
 @pytest.mark.parametrize(

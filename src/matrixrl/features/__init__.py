@@ -3,7 +3,7 @@
 from matrixrl.features.blocks import Blocks
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.function_phi import FunctionPhi
-from matrixrl.features.indicator import indicator_groups
+from matrixrl.features.indicator import indicator_groups, is_indicator
 from matrixrl.features.kernel_features import features_from_grams, kernel_features, transformer_features
 from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
 from matrixrl.features.phi import Phi
@@ -25,6 +25,7 @@ __all__ = [
     "TablePsi",
     "features_from_grams",
     "indicator_groups",
+    "is_indicator",
     "kernel_features",
     "one_hot",
     "tensor_product",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.features.one_hot import OneHotPhi
+from matrixrl.features.bundle import Features
+from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
 from matrixrl.features.phi import Phi
 from matrixrl.records import IntArray
 
-__all__ = ["indicator_groups"]
+__all__ = ["indicator_groups", "is_indicator"]
 
 _CHUNK = 1 << 22  # numbers of features that are formed together
 
@@ -42,3 +43,8 @@ def indicator_groups(phi: Phi) -> IntArray | None:
             return None
         feature[pairs] = place
     return np.unique(feature, return_inverse=True)[1].reshape(shape)
+
+
+def is_indicator(features: Features) -> bool:
+    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial."""
+    return isinstance(features.psi, OneHotPsi) and indicator_groups(features.phi) is not None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,19 +64,27 @@ class UCMatrixRL(FiniteMatrixRL):
 
     data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
+    may_count: ClassVar[bool] = True
+    """Whether the set `tightest` may start the form that counts next states."""
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
-        if self.settings.is_likelihood and self.is_own:
+        may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
+        settings = self.settings.for_features(problem.features, may_count=may_count)
+        if settings is not self.settings:
+            chosen = copy.copy(self)
+            chosen.settings = settings
+            return UCMatrixRL.start(chosen, problem, seeds)
+        if settings.is_likelihood and self.is_own:
             rule = f"must be a ball for {type(self).__name__}, a user's subclass of UCMatrixRL"
-            fail("set", rule, repr(self.settings.set), "Use set='normalised'.")
-        if self.settings.is_likelihood:
+            fail("set", rule, repr(settings.set), "Use set='normalised'.")
+        if settings.is_likelihood:
             from matrixrl.algorithms.matrix_rl.indicator import IndicatorMatrixRL
 
             counting = IndicatorMatrixRL()
-            counting.settings = self.settings
+            counting.settings = settings
             return counting.start(problem, seeds)
-        if self.settings.columns is None and problem.kind != "functional":
+        if settings.columns is None and problem.kind != "functional":
             return super().start(problem, seeds)
         if self.is_own:
             fail(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
+from matrixrl.algorithms.matrix_rl.settings import OF_BALLS
 from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible, plan_shapes
 from matrixrl.checks import fail
 from matrixrl.core import Level, ValueBounds
@@ -46,6 +47,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         excess: (B, K) `dirichlet_excess` of each group.
     """
 
+    stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -79,12 +81,9 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def _refuse_settings_of_balls(self) -> None:
         """Refuse settings that the likelihood sets do not use, so that none is ignored."""
         chosen = self.settings
-        if chosen.preset == "practical":
-            rule = f"must be 'guaranteed' with the set {chosen.set!r}, which has its own radius"
-            fail("preset", rule, repr(chosen.preset), "Leave it out; exploration=… below 1 makes the set smaller.")
-        defaults = {"radius": "block", "columns": None, "c_core": None, "ridge": 1.0, "beta": 1.0, "c": 1.0}
-        for name, default in defaults.items():
-            if getattr(chosen, name) != default:
+        expected = chosen.resolve({"preset": chosen.preset})
+        for name in OF_BALLS:
+            if getattr(chosen, name) != getattr(expected, name):
                 rule = f"must be left out with the set {chosen.set!r}, which does not use it"
                 fail(name, rule, repr(getattr(chosen, name)), "Leave it out; exploration=… scales the set.")
 

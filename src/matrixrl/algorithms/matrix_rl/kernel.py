@@ -59,6 +59,7 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = KernelSettings
     settings: KernelSettings
+    may_count = False  # a kernel says that neighbours share data, however short its length scale is
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem through its kernels."""

@@ -34,6 +34,8 @@ class FiniteMatrixRL(RewardWatch):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
     revision: int
+    stage_cost: ClassVar[float] = 1.0
+    """Time of a stage of a plan with NumPy, in units of one with balls: it decides when compiled loops pay off."""
 
     def begin(self) -> None:
         """Start without data and without a plan."""
@@ -134,7 +136,7 @@ class FiniteMatrixRL(RewardWatch):
         """Say whether plans are compiled; it follows from what is saved with an agent, also after loading."""
         return to_compile(
             self._compiled,
-            n_episodes=max(self.episode, self.settings.n_episodes or 0, n_episodes),
+            n_episodes=int(max(self.episode, self.settings.n_episodes or 0, n_episodes) * self.stage_cost),
             horizon=self.task.horizon,
             n_pairs=self.task.n_states * self.task.n_actions,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
@@ -13,7 +13,7 @@ from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.core.sets import Sandwich
-from matrixrl.features import Features
+from matrixrl.features import Features, is_indicator
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
 __all__ = ["PRESETS", "MatrixRLSettings"]
@@ -23,9 +23,14 @@ TIES = ("random", "estimate")
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 _SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
 
+TIGHTEST = "tightest"
+"""Name of the set that is chosen for the features at hand."""
+OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights", "column_draw")
+"""Settings that only balls around M_n use."""
+
 PRESETS: dict[str, dict[str, Any]] = {
-    "guaranteed": {"set": "normalised", "radius": "block", "exploration": 1.0},
-    "practical": {"set": "normalised", "radius": "constant", "exploration": 0.05, "ridge": 0.0025},
+    "guaranteed": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
+    "practical": {"set": TIGHTEST, "exploration": 0.1, "radius": "constant", "beta": 0.25, "ridge": 0.0025},
 }
 """`guaranteed` keeps every proof; `practical` was tuned once over the whole suite (docs/presets.md)."""
 
@@ -33,8 +38,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 def _set(name: str, value: Any) -> str | ConfidenceSet:
     made = value() if isinstance(value, type) and issubclass(value, ConfidenceSet) else value
     remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
-    names = {**SETS, **SANDWICH_SETS, **LIKELIHOOD_SETS}
-    return made if isinstance(made, ConfidenceSet) else choice(name, made, names, remedy=remedy)
+    if isinstance(made, ConfidenceSet):
+        return made
+    return choice(name, made, [TIGHTEST, *SETS, *SANDWICH_SETS, *LIKELIHOOD_SETS], remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
@@ -55,7 +61,12 @@ class MatrixRLSettings(Settings):
     preset: str = setting(
         "guaranteed", "Start from guaranteed (exploration 1, every proof holds) or practical (tuned).", one_of(PRESETS)
     )
-    set: str | ConfidenceSet = setting("normalised", "Confidence set: a name (matrixrl list sets) or an object.", _set)
+    set: str | ConfidenceSet = setting(
+        TIGHTEST,
+        "Confidence set: a name (matrixrl list sets) or an object; tightest takes the smallest proven one for the "
+        "features at hand.",
+        _set,
+    )
     radius: str | Radius = setting(
         "block",
         "Radius of the set: a name (matrixrl list radii) or an object; block is the tightest proven one.",
@@ -117,10 +128,18 @@ class MatrixRLSettings(Settings):
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
 
+    @classmethod
+    def resolve(cls, given: Mapping[str, Any]) -> Self:
+        """Start from the preset and let every explicit setting win; one that only balls use chooses a ball."""
+        of_balls = any(given.get(name) is not None for name in OF_BALLS)
+        chosen = {"set": "normalised"} if of_balls and given.get("set") is None else {}
+        return super().resolve({**given, **chosen})
+
     def check_together(self) -> None:
         """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
-        if self.columns is not None and not self.is_likelihood and isinstance(self.make_set(), Sandwich):
-            rule = f"must be left out with the set {self.make_set().name!r}, which needs all states"
+        name = self.set if isinstance(self.set, str) else self.set.name
+        if self.columns is not None and (isinstance(self.set, Sandwich) or self.set in SANDWICH_SETS):
+            rule = f"must be left out with the set {name!r}, which needs all states"
             fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties != "random":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
@@ -129,6 +148,20 @@ class MatrixRLSettings(Settings):
     def is_likelihood(self) -> bool:
         """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
         return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
+
+    def for_features(self, features: Features | None, *, may_count: bool) -> Self:
+        """Return the settings with the set `tightest` replaced by the smallest proven one.
+
+        It is `value-targeted` for indicator features, and `normalised` for others.
+
+        Args:
+            features: Features φ and ψ; None where they are functions.
+            may_count: Whether the algorithm has a form that counts next states.
+        """
+        if self.set != TIGHTEST:
+            return self
+        counts = may_count and features is not None and is_indicator(features)
+        return replace(self, set="value-targeted" if counts else "normalised")
 
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""

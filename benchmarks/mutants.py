@@ -55,12 +55,15 @@ FIRST = {
     "dual": ["eq9_kernel_form"],
     "embedding": ["theorems_bounds", "reward_alarm"],
     "estimator": ["eq2_eq3_estimator"],
+    "pairwise_radius": ["sandwich"],
     "radius": [*RADII, "explicit_bound"],
     "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
     "reward": ["reward_alarm", "unknown_rewards", "special_cases", "supermartingale"],
+    "sandwich": ["sandwich"],
     "sets/base": [*SETS, "every_set_and_radius"],
     "sets/normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
     "sets/paper": [*SETS, "explicit_bound"],
+    "sets/sandwich": ["sandwich", "explicit_bound"],
 }
 """Tests in tests/paper that are run first, by the name of the module."""
 THEN = ["tests/core", "tests/paper"]

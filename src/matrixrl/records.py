@@ -107,11 +107,24 @@ class Bounds(NamedTuple):
         upper: (B,) Upper bound on V*(s0).
         lower: (B,) Lower bound on the value V^π(s0) of the policy.
         empty: (B,) Number of pairs that raise the misspecification alarm.
+        optimal_lower: (B,) Lower bound on V*(s0), which may exceed V^π(s0); None if none but `lower` is known.
     """
 
     upper: FloatArray
     lower: FloatArray
     empty: IntArray
+    optimal_lower: FloatArray | None = None
+
+    def certificate(self, replica: int, delta: float, guarantee: Literal[True] | str) -> Certificate:
+        """Return the certificate of one replica.
+
+        Args:
+            replica: Number of the replica.
+            delta: Probability δ with which the bounds may fail.
+            guarantee: True if the bounds are proven, else the reason why they are not.
+        """
+        optimal = None if self.optimal_lower is None else float(self.optimal_lower[replica])
+        return Certificate(float(self.upper[replica]), float(self.lower[replica]), delta, guarantee, optimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,24 +196,34 @@ class Certificate:
         lower: Lower bound on V^π(s0) of the policy, in the environment's unit.
         delta: Probability δ with which the bounds may fail; otherwise both hold for all episodes at once.
         guarantee: True if the bounds are proven, else the reason why they are not.
+        optimal_lower: Lower bound on V*(s0), in the environment's unit, from a set that bounds V* on both sides; it may
+            exceed V^π(s0). None if no bound but `lower` is known.
     """
 
     upper: float
     lower: float
     delta: float
     guarantee: Literal[True] | str
+    optimal_lower: float | None = None
 
     @property
     def gap(self) -> float:
         """Upper bound on V*(s0) − V^π(s0), in the environment's unit."""
         return self.upper - self.lower
 
+    @property
+    def optimal_interval(self) -> tuple[float, float]:
+        """Interval that contains V*(s0); V^π(s0) may be below it. V* is at least V^π, so `lower` bounds it too."""
+        known = self.lower if self.optimal_lower is None else max(self.lower, self.optimal_lower)
+        return known, self.upper
+
     def as_dict(self) -> dict[str, Any]:
-        """Return upper, lower, gap, delta and guarantee by name."""
+        """Return upper, lower, gap, the interval of V*, delta and guarantee by name."""
         return {
             "upper": self.upper,
             "lower": self.lower,
             "gap": self.gap,
+            "optimal_interval": list(self.optimal_interval),
             "delta": self.delta,
             "guarantee": self.guarantee,
         }

@@ -251,7 +251,7 @@ class Agent:
         words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
         words = self._algorithm.outside_words or words
         words = self._selection or words if words is True else words
-        return Certificate(float(bounds.upper[0]), float(bounds.lower[0]), self._algorithm.delta, words)
+        return bounds.certificate(0, self._algorithm.delta, words)
 
     def learn(
         self,

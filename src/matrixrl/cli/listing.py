@@ -11,7 +11,7 @@ from rich.table import Table
 
 from matrixrl.agents import KernelMatrixRL, MatrixRL
 from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
-from matrixrl.core import RADII, SETS
+from matrixrl.core import RADII, SANDWICH_SETS, SETS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.lab.shipped import shipped_titles
@@ -57,8 +57,8 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
         for key, value, text in describe_settings(MatrixRLSettings):
             yield f"{key}={value}", text
     elif topic == "sets":
-        for name, ball in SETS.items():
-            yield name, ball.summary
+        for name, kind in {**SETS, **SANDWICH_SETS}.items():
+            yield name, kind.summary
         for name, likelihood in LIKELIHOOD_SETS.items():
             yield name, likelihood.summary
     elif topic == "radii":

@@ -3,7 +3,14 @@
 This package contains functions without side effects and frozen data only.
 """
 
-from matrixrl.core.backup import Frame, backward_induction, greedy_plan, optimistic_plan, pessimistic_values
+from matrixrl.core.backup import (
+    Frame,
+    backward_induction,
+    greedy_plan,
+    optimal_plan,
+    optimistic_plan,
+    pessimistic_values,
+)
 from matrixrl.core.belief import Belief, form_belief
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.estimator import core_matrix
@@ -11,11 +18,12 @@ from matrixrl.core.half_width_table import HalfWidthTable
 from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import reward_bounds, reward_regularity
-from matrixrl.core.sets import SETS, ConfidenceSet, SetContext, SingleSet
+from matrixrl.core.sets import SANDWICH_SETS, SETS, ConfidenceSet, SetContext, SingleSet
 from matrixrl.core.value_bounds import ValueBounds
 
 __all__ = [
     "RADII",
+    "SANDWICH_SETS",
     "SETS",
     "Belief",
     "BlockRadius",
@@ -35,6 +43,7 @@ __all__ = [
     "core_matrix",
     "form_belief",
     "greedy_plan",
+    "optimal_plan",
     "optimistic_plan",
     "pessimistic_values",
     "regularity",

@@ -11,7 +11,7 @@ from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.records import FloatArray, IntArray, Plan
 
-__all__ = ["Frame", "backward_induction", "greedy_plan", "optimistic_plan", "pessimistic_values"]
+__all__ = ["Frame", "backward_induction", "greedy_plan", "optimal_plan", "optimistic_plan", "pessimistic_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,26 @@ def greedy_plan(
         empty: (B,) Number of pairs with an empty confidence set; 0 by default.
     """
     n_replicas = len(rankings)
-    policy = _empty_policy(frame, n_replicas)
-    tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)[:, :, None]
+    choice = _Greedy(frame, rankings, preference, q_out)
+    values = backward_induction(q_of, frame, n_replicas, high=high, visit=choice)
+    return Plan(choice.policy, values, np.zeros(n_replicas, dtype=np.int64) if empty is None else empty)
 
-    def visit(h: int, q: FloatArray) -> None:
-        if q_out is not None:
-            q_out[:, h] = q
-        preferred = None if preference is None else preference[:, h]
-        policy[:, h] = greedy_actions(q, tie_break, preference=preferred)
 
-    values = backward_induction(q_of, frame, n_replicas, high=high, visit=visit)
-    return Plan(policy, values, np.zeros(n_replicas, dtype=np.int64) if empty is None else empty)
+class _Greedy:
+    """Fills in the policy that is greedy in Q, stage by stage; arguments as of `greedy_plan`."""
+
+    def __init__(
+        self, frame: Frame, rankings: FloatArray, preference: FloatArray | None, q_out: FloatArray | None
+    ) -> None:
+        self.policy = _empty_policy(frame, len(rankings))
+        self._tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)[:, :, None]
+        self._preference, self._q_out = preference, q_out
+
+    def __call__(self, h: int, q: FloatArray) -> None:
+        if self._q_out is not None:
+            self._q_out[:, h] = q
+        preferred = None if self._preference is None else self._preference[:, h]
+        self.policy[:, h] = greedy_actions(q, self._tie_break, preference=preferred)
 
 
 def _empty_policy(frame: Frame, n_replicas: int) -> IntArray:
@@ -117,6 +126,8 @@ def optimistic_plan(
 ) -> Plan:
     """Return the optimistic values and the policy that is greedy in them (YW19 (4), Algorithm 1 line 6).
 
+    Bounds that are two-sided are backed up by `optimal_plan`.
+
     Args:
         belief: Bounds on next values and rewards.
         frame: Horizon and sizes.
@@ -125,6 +136,8 @@ def optimistic_plan(
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
         q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
     """
+    if belief.is_two_sided:
+        return optimal_plan(belief, frame, rankings, preference=preference, q_out=q_out)[0]
     if compiled and belief.has_compiled_form():
         values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
         policy = _empty_policy(frame, len(rankings))
@@ -142,6 +155,43 @@ def optimistic_plan(
         q_out=q_out,
         empty=belief.empty,
     )
+
+
+def optimal_plan(
+    belief: ValueBounds,
+    frame: Frame,
+    rankings: FloatArray,
+    *,
+    preference: FloatArray | None = None,
+    q_out: FloatArray | None = None,
+) -> tuple[Plan, FloatArray]:
+    """Return the optimistic plan and lower bounds on V*, backed up together.
+
+    The lower bounds hold for V*, not for the value of the plan's policy: that is what `pessimistic_values` bounds.
+
+    Args:
+        belief: Bounds on next values and rewards.
+        frame: Horizon and sizes.
+        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
+        q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
+
+    Returns:
+        The plan, and lower bounds (B, H+1, S) on V* in unit reward.
+    """
+    n, last = len(rankings), frame.horizon - 1
+    choice = _Greedy(frame, rankings, preference, q_out)
+    contradicted = np.zeros(n, dtype=np.int64)
+
+    def q_of(h: int, values: FloatArray) -> FloatArray:  # the upper bounds of all replicas, then the lower ones
+        upper, lower = (None, None) if h == last else (values[:n], values[n:])
+        bounds = belief.optimal_q(lower, upper)
+        np.maximum(contradicted, bounds.contradicted, out=contradicted)
+        return np.concatenate([bounds.upper, bounds.lower])
+
+    high = None if belief.is_normalised else np.full(frame.horizon, float(frame.horizon))
+    both = backward_induction(q_of, frame, 2 * n, high=high, visit=lambda h, q: choice(h, q[:n]))
+    return Plan(choice.policy, both[:n].copy(), belief.empty + contradicted), both[n:]
 
 
 def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame) -> FloatArray:

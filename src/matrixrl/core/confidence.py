@@ -7,12 +7,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from matrixrl.checks import fail
 from matrixrl.core.belief import Belief, form_belief
+from matrixrl.core.pairwise_radius import PairwiseRadius
 from matrixrl.core.radius import BlockRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import reward_bounds, reward_regularity, rewards_misfit
-from matrixrl.core.sets import ConfidenceSet, Reach, SetContext
-from matrixrl.features import Blocks, Features, Phi, Psi
+from matrixrl.core.sandwich import SandwichBelief
+from matrixrl.core.sets import ConfidenceSet, Reach, Sandwich, SetContext
+from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.features import Blocks, Features, OneHotPsi, Phi, Psi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
@@ -25,6 +29,7 @@ Level = Literal["agent", "ties", "proven"]
 """Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, or the proven radius (block)."""
 
 _PROVEN: Radius = BlockRadius()
+_PROVEN_VALUES: Radius = PairwiseRadius()
 
 
 class Clock(NamedTuple):
@@ -132,6 +137,9 @@ class Confidence:
 
     def rebound(self, psi: Psi) -> Confidence:
         """Return a copy whose set is bound to another ψ, such as another sample of columns."""
+        if isinstance(self.set, Sandwich) and not isinstance(psi, OneHotPsi):
+            rule = f"must be a ball for these features: {self.set.name!r} needs one-hot ψ and all states"
+            fail("set", rule, repr(self.set.name), "Use set='normalised', or leave psi and columns out.")
         context = SetContext(
             total=psi.total,
             d=self.regularity.d,
@@ -220,12 +228,16 @@ class Confidence:
         The second one is 0 if rewards are known; None stands for a radius that declares no bound.
         """
 
-        def largest(constants: Regularity) -> float | None:
-            part, steps = self.delta / self.shares, n_episodes * self.horizon
+        def largest(constants: Regularity, n_functions: int = 1) -> float | None:
+            part, steps = self.delta / (self.shares * n_functions), n_episodes * self.horizon
             found = self.radius.at_most(constants, self.blocks, delta=part, n_steps=steps)
             return None if found is None else self.exploration * found
 
-        return largest(self.regularity), 0.0 if self.known_reward else largest(self.reward_regularity)
+        models = largest(self.regularity)
+        if isinstance(self.set, Sandwich) and models is not None:  # docs/proofs.md, section 10
+            values = largest(self.value_regularity, self.n_optimal_functions)
+            models = None if values is None else max(models, values)
+        return models, 0.0 if self.known_reward else largest(self.reward_regularity)
 
     def believe(
         self,
@@ -264,6 +276,48 @@ class Confidence:
             (radii.models, radii.alarm),
             (most, least),
         )
+
+    @property
+    def value_regularity(self) -> Regularity:
+        """Constants of the regression of V* − c on φ, in units of half the range of V*: bound 1 and noise 1."""
+        return replace(self.reward_regularity, noise_scale=1.0)
+
+    @property
+    def n_optimal_functions(self) -> int:
+        """Number of the functions V*_2, …, V*_H that the sandwich bounds."""
+        return max(self.horizon - 1, 1)
+
+    def value_radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
+        """Return the radius √β_V of the regression of V* − c and that of the alarm, in units of half the range of V*.
+
+        Args:
+            design: A_n with the widths of the pairs.
+            clock: Number of the episode n, and number of episodes N.
+            level: Choice of the radius.
+        """
+        inputs = self.inputs(design, clock)
+        inputs = replace(inputs, regularity=self.value_regularity, delta=inputs.delta / self.n_optimal_functions)
+        proven = _PROVEN_VALUES(inputs)
+        own = level != "proven" and type(self.radius) is not BlockRadius
+        full = checked_radius(self.radius, inputs) if own else proven
+        scale = 1.0 if level == "proven" else self.exploration
+        factor = TIE_EXPLORATION if level == "ties" else 1.0
+        return factor * (scale * full), np.maximum(scale * full, proven)
+
+    def for_plans(self, ball: Belief, design: PairDesign, clock: Clock, *, level: Level = "agent") -> ValueBounds:
+        """Return the bounds that plans use: those of the set itself, or the sandwich around its ball.
+
+        Args:
+            ball: Bounds of the members of the set, as `believe` returned them.
+            design: A_n with the widths of the pairs.
+            clock: Number of the episode n, and number of episodes N.
+            level: Choice of the radius, as of `ball`.
+        """
+        if not isinstance(self.set, Sandwich):
+            return ball
+        width = np.sqrt(np.maximum(design.width_sq, 0.0))
+        own, alarm = (radius * width for radius in self.value_radii(design, clock, level=level))
+        return SandwichBelief(ball, self.set.uses_ball, own, alarm)
 
     @property
     def watches_rewards(self) -> bool:

@@ -10,7 +10,21 @@ import numpy as np
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
-__all__ = ["PlanArrays", "ValueBounds"]
+__all__ = ["OptimalBounds", "PlanArrays", "ValueBounds"]
+
+
+class OptimalBounds(NamedTuple):
+    """Bounds on Q* of one stage.
+
+    Attributes:
+        lower: (B, A, S) Lower bounds on Q*, not on the Q of a policy.
+        upper: (B, A, S) Upper bounds on Q*.
+        contradicted: (B,) Number of pairs whose bounds contradict the features (misspecification alarm).
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    contradicted: IntArray
 
 
 class PlanArrays(NamedTuple):
@@ -57,6 +71,7 @@ class ValueBounds(ABC):
     Attributes:
         n_replicas: Number of replicas B.
         is_normalised: Whether bounds on expected next values are inside the range of the values.
+        is_two_sided: Whether upper bounds on V* need lower bounds on V*, so that both are backed up together.
         empty: (B,) Number of pairs that contradict the features (misspecification alarm).
     """
 
@@ -83,6 +98,23 @@ class ValueBounds(ABC):
             values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether upper bounds on V* need lower bounds on V*, so that both are backed up together."""
+        return False
+
+    def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
+        """Return lower and upper bounds on Q* from bounds on V* of the next stage.
+
+        By default each side is backed up by itself: what holds for any values holds for V*.
+
+        Args:
+            lower: (B, S) Lower bounds on V* of the next stage, or None at the last stage.
+            upper: (B, S) Upper bounds on V* of the next stage, or None at the last stage.
+        """
+        nothing = np.zeros(self.n_replicas, dtype=np.int64)
+        return OptimalBounds(self.q(lower, sign=-1.0), self.q(upper), nothing)
 
     def has_compiled_form(self) -> bool:
         """Return whether there is a compiled backup for these bounds that is faster than NumPy."""

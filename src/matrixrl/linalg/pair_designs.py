@@ -33,6 +33,10 @@ class PairDesign(Protocol):
         """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
         ...
 
+    def inverse_norms_sq(self) -> FloatArray:
+        """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
+        ...
+
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
         """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
         ...
@@ -80,6 +84,10 @@ class _DesignRows:
         eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
         root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
         return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
+
+    def inverse_norms_sq(self) -> FloatArray:
+        """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
+        return squared_row_norms(self.rows, self.design.inverse)
 
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
         """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
@@ -236,6 +244,10 @@ class DiagonalPairs:
     def root_max_norms(self) -> FloatArray:
         """Return ‖A^{-1/2}φ‖_∞ of every pair, which is its width, shape (B, P)."""
         return np.sqrt(self.width_sq)
+
+    def inverse_norms_sq(self) -> FloatArray:
+        """Return ‖A⁻¹φ‖² of every pair, which is w⁴, shape (B, P)."""
+        return self.width_sq * self.width_sq
 
     def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
         """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""

@@ -154,11 +154,13 @@ class RunResult:
         if delta >= 1.0:
             words = "each certificate holds with probability 1 − δ, but nothing is proven for the mean of"
             reasons.append(f"{words} {len(self.certificate)} seeds: Kδ must be below 1")
+        known = [c.optimal_lower for c in self.certificate if c.optimal_lower is not None]
         return Certificate(
             upper=float(np.mean([c.upper for c in self.certificate])),
             lower=float(np.mean([c.lower for c in self.certificate])),
             delta=min(delta, 1.0),
             guarantee=reasons[0] if reasons else True,
+            optimal_lower=float(np.mean(known)) if len(known) == len(self.certificate) else None,
         )
 
     def alarm_list(self) -> list[dict[str, int]]:

@@ -17,7 +17,7 @@ from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem, RegretEvaluator
 from matrixrl.progress import EpisodeProgress
-from matrixrl.records import BoolArray, Certificate, FloatArray, Steps
+from matrixrl.records import BoolArray, Bounds, Certificate, FloatArray, Steps
 from matrixrl.seeding import seed_list
 from matrixrl.settings import Settings
 from matrixrl.simulate.compiled import CompiledPlayer, compiled_player, why_not_compiled
@@ -404,14 +404,14 @@ class Simulation:
         if not algorithm.certifies or not self.is_batched or self.window.stop < self.total:
             return []
         if self._compiled is not None:
-            upper, lower = self._compiled.certify_advice()
-            empty = np.zeros(len(self.seeds), dtype=np.int64)
+            bounds = Bounds(*self._compiled.certify_advice(), np.zeros(len(self.seeds), dtype=np.int64))
         else:
-            upper, lower, empty = algorithm.certify(algorithm.advice())
+            bounds = algorithm.certify(algorithm.advice())
         found = []
         for b in range(len(self.seeds)):
-            words = algorithm.outside_words or algorithm.certificate_guarantee(bool(empty[b]) or bool(self.alarmed[b]))
-            found.append(Certificate(float(upper[b]), float(lower[b]), algorithm.delta, words))
+            alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])
+            words = algorithm.outside_words or algorithm.certificate_guarantee(alarmed)
+            found.append(bounds.certificate(b, algorithm.delta, words))
         return found
 
 

@@ -27,6 +27,7 @@ from matrixrl.algorithms.possible import (
 )
 from matrixrl.checks import fail
 from matrixrl.core import Belief, Confidence, Level, ValueBounds, core_matrix
+from matrixrl.core.sets import Sandwich
 from matrixrl.features import OneHotPhi, OneHotPsi
 from matrixrl.linalg import DiagonalPairs
 from matrixrl.problems import Problem
@@ -146,7 +147,7 @@ class UCMatrixRL(FiniteMatrixRL):
         return core_matrix(self.design, self.cross_moment, self.features.psi)
 
     def belief(self, level: Level = "agent", *, core: FloatArray | None = None) -> Belief:
-        """Return bounds on next values and rewards of all pairs.
+        """Return bounds on next values and rewards of all pairs, for any values.
 
         Args:
             level: Choice of the radius.
@@ -165,7 +166,10 @@ class UCMatrixRL(FiniteMatrixRL):
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the data at hand; M_n is computed once for all of them."""
         core = self.core_matrix()
-        return [self.belief(level, core=core) for level in levels]
+        return [
+            self._confidence.for_plans(self.belief(level, core=core), self.design, self.clock, level=level)
+            for level in levels
+        ]
 
     def why_not_by_visits(self) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
@@ -177,7 +181,8 @@ class UCMatrixRL(FiniteMatrixRL):
             return "doubling and rare switching are not compiled"
         if not self._confidence.radius.is_local(self.settings.n_episodes):
             return f"the radius {self._confidence.radius.name!r} depends on more than the visits of a pair"
-        if any(member.compiled_form is None for member in self._confidence.set.members):
+        sandwich = isinstance(self._confidence.set, Sandwich)
+        if sandwich or any(member.compiled_form is None for member in self._confidence.set.members):
             return f"the set {self._confidence.set.name!r} has no compiled form"
         if not all(member.reach_is_local for member in self._confidence.set.members):
             return f"the set {self._confidence.set.name!r} depends on more than the visits of a pair"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
-from matrixrl.core import Level, ValueBounds, optimistic_plan, pessimistic_values
+from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.errors import InvalidInput
@@ -104,14 +104,19 @@ class FiniteMatrixRL(RewardWatch):
     def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
 
-        The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too.
+        The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too. A set
+        that bounds V* on both sides also gives a lower bound on V*(s0), which is none on the value of the policy.
         """
-        belief = self.beliefs("proven")[0]
-        best = self._optimistic_plan(belief, lowest_first(self.task.n_actions, self.n_replicas))
+        belief, optimal_lower = self.beliefs("proven")[0], None
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        if belief.is_two_sided:
+            best, low = optimal_plan(belief, self.frame, rankings)
+            optimal_lower = self.task.to_own_unit(start_values(low, self.task, first_states))
+        else:
+            best = self._optimistic_plan(belief, rankings)
         lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
-        return Bounds(
-            self.upper(best, first_states), self.task.to_own_unit(lower), belief.empty + self.contradictions()
-        )
+        alarms = best.empty + self.contradictions()
+        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), alarms, optimal_lower)
 
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 
 from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
-from matrixrl.core import RADII, SETS, Confidence, ConfidenceSet, Radius
+from matrixrl.core import RADII, SANDWICH_SETS, SETS, Confidence, ConfidenceSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
+from matrixrl.core.sets import Sandwich
 from matrixrl.features import Features, is_indicator
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -39,7 +40,7 @@ def _set(name: str, value: Any) -> str | ConfidenceSet:
     remedy = "Or give an object, such as matrixrl.core.sets.NormalisedBall()."
     if isinstance(made, ConfidenceSet):
         return made
-    return choice(name, made, [TIGHTEST, *SETS, *LIKELIHOOD_SETS], remedy=remedy)
+    return choice(name, made, [TIGHTEST, *SETS, *SANDWICH_SETS, *LIKELIHOOD_SETS], remedy=remedy)
 
 
 def _radius(name: str, value: Any) -> str | Radius:
@@ -136,7 +137,11 @@ class MatrixRLSettings(Settings):
         return super().resolve({**given, **chosen})
 
     def check_together(self) -> None:
-        """Refuse ties by the estimate on sampled columns."""
+        """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
+        name = self.set if isinstance(self.set, str) else self.set.name
+        if self.columns is not None and (isinstance(self.set, Sandwich) or self.set in SANDWICH_SETS):
+            rule = f"must be left out with the set {name!r}, which needs all states"
+            fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
 
@@ -166,7 +171,7 @@ class MatrixRLSettings(Settings):
 
     def make_set(self) -> ConfidenceSet:
         """Return the confidence set, not yet bound to a problem."""
-        return self.set if isinstance(self.set, ConfidenceSet) else SETS[self.set]()
+        return self.set if isinstance(self.set, ConfidenceSet) else {**SETS, **SANDWICH_SETS}[self.set]()
 
     def make_radius(self) -> Radius:
         """Return the radius."""

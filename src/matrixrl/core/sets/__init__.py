@@ -18,8 +18,10 @@ from matrixrl.core.sets.paper import (
     FrobeniusClosedForm,
     PrintedColumnBall,
 )
+from matrixrl.core.sets.sandwich import SANDWICH_SETS, Sandwich, SandwichOrBall
 
 __all__ = [
+    "SANDWICH_SETS",
     "SETS",
     "ColumnBall",
     "ColumnClosedForm",
@@ -32,6 +34,8 @@ __all__ = [
     "NormalisedColumnBall",
     "PrintedColumnBall",
     "Reach",
+    "Sandwich",
+    "SandwichOrBall",
     "SetContext",
     "SingleSet",
     "Split",
@@ -51,4 +55,4 @@ SETS: dict[str, type[ConfidenceSet]] = {
         PrintedColumnBall,
     )
 }
-"""Confidence sets by their names in Python and on the command line."""
+"""Sets of matrices by their names in Python and on the command line; `SANDWICH_SETS` has those that bound V* only."""

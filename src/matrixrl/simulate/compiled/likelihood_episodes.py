@@ -108,7 +108,8 @@ class Kept(NamedTuple):
         policy: (B, H, S) Its policy.
         values: (B, H + 1, S) Its optimistic values.
         visits: (B, P) Visits of each pair when it was made; -1 before the first plan.
-        regret: (B,) Regret of its policy; not a number if it was not measured.
+        regret: (B,) Regret of its policy, where it was measured.
+        measured: (B,) Whether it was; a flag, because the loops assume that there is no NaN.
         n_plans: (B,) Number of plans made by these loops.
         growth: κ; 0 plans before every episode.
     """
@@ -117,6 +118,7 @@ class Kept(NamedTuple):
     values: Any
     visits: Any
     regret: Any
+    measured: Any
     n_plans: Any
     growth: float
 
@@ -124,7 +126,7 @@ class Kept(NamedTuple):
 (FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
 (VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD) = range(9)
 (UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(9, 14)
-(POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, N_PLANS, GROWTH) = range(6)
+(POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(7)
 
 
 @compiled
@@ -331,7 +333,7 @@ def play_episodes(
                     world, known, law, joint, groups, AGENT, b, drawn, preference, weight, optimistic, policy, nothing
                 )
                 kept[KEPT_VISITS][b] = known[VISITS][b]
-                kept[KEPT_REGRET][b] = np.nan
+                kept[MEASURED][b] = False
                 kept[N_PLANS][b] += 1
             played[UPPER][b, i] = np.dot(optimistic[0, 0], world[START])
             if certifies:
@@ -342,8 +344,9 @@ def play_episodes(
                 _plan(world, known, law, joint, groups, PROVEN, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0, 0], world[START])
             if world[MEASURES]:
-                if np.isnan(kept[KEPT_REGRET][b]):
+                if not kept[MEASURED][b]:
                     kept[KEPT_REGRET][b] = regret_of(world, policy[0], values[0])
+                    kept[MEASURED][b] = True
                 played[REGRET][b, i] = kept[KEPT_REGRET][b]
             if not learns:
                 continue

@@ -92,7 +92,8 @@ class LikelihoodPlayer(CompiledPlayer):
             policy=np.zeros((n, task.horizon, task.n_states), dtype=np.int32),
             values=np.zeros((n, task.horizon + 1, task.n_states)),
             visits=np.full((n, self._algorithm.n_rows), -1, dtype=np.int64),
-            regret=np.full(n, np.nan),
+            regret=np.zeros(n),
+            measured=np.zeros(n, dtype=np.bool_),
             n_plans=np.zeros(n, dtype=np.int64),
             growth=self._algorithm.settings.switch_growth,
         )

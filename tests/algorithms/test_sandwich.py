@@ -146,7 +146,7 @@ def test_a_bound_outside_the_range_of_v_star_counts_as_a_contradiction():
         (linear_mdp(), {"set": Sandwich(), "columns": 5}, "columns must be left out with the set 'sandwich'"),
         (linear_mdp(), {"set": "sandwitch"}, "sandwich-or-ball"),
     ],
-    ids=str,
+    ids=["psi", "columns", "name"],
 )
 def test_what_is_refused(env, settings, words):
     with pytest.raises(InvalidInput, match=words):

@@ -22,6 +22,8 @@ __all__ = [
     "IntArray",
     "Plan",
     "Policy",
+    "Recommendation",
+    "RegretCertificate",
     "Steps",
 ]
 
@@ -227,6 +229,47 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The policy with the largest certified lower bound, to be deployed, and its certificate.
+
+    Attributes:
+        policy: The policy, as a table of stages and states.
+        certificate: Bounds on V*(s0) and on the value of the policy.
+        basis: What the lower bound comes from: `model` (the confidence set) or `returns` (of the frozen policy).
+    """
+
+    policy: Policy
+    certificate: Certificate
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegretCertificate:
+    """An upper bound on the regret of all episodes so far, from realised returns (docs/proofs.md, section 11).
+
+    Attributes:
+        upper: Upper bound on Σ V*(s0) − V^π(s0) over the episodes, in the environment's unit.
+        n_episodes: Number of episodes N.
+        earned: Sum of the returns, in the environment's unit.
+        deviation: What chance along the played steps may have added to the sum of returns.
+        delta: Probability with which the bound may fail: δ for V*, and δ for chance along the played steps.
+        guarantee: True if the bound is proven, else the reason why it is not.
+    """
+
+    upper: float
+    n_episodes: int
+    earned: float
+    deviation: float
+    delta: float
+    guarantee: Literal[True] | str
+
+    @property
+    def per_episode(self) -> float:
+        """Upper bound on the mean regret of an episode, in the environment's unit."""
+        return self.upper / max(self.n_episodes, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from matrixrl.agents.certified import CertifiedSoFar
+from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
+from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
 from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, optional_flag, shown
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
-from matrixrl.problems import Problem, RegretEvaluator
-from matrixrl.records import Certificate, Episode, FloatArray, History, HistoryLog, Policy
+from matrixrl.problems import RegretEvaluator
+from matrixrl.records import Episode, FloatArray, History, HistoryLog, Policy
 from matrixrl.seeding import fresh_seed
 
 __all__ = ["Agent"]
@@ -27,7 +32,7 @@ __all__ = ["Agent"]
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 
-class Agent:
+class Agent(Certifying):
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
@@ -129,6 +134,9 @@ class Agent:
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
+        self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
+        self._certifying = 0
+        """Number of episodes that were played to certify a policy."""
         self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
@@ -136,11 +144,6 @@ class Agent:
     def algorithm(self) -> Algorithm:
         """The algorithm inside, with one replica."""
         return self._algorithm
-
-    @property
-    def problem(self) -> Problem:
-        """The problem that is learned."""
-        return self._algorithm.problem
 
     @property
     def settings(self) -> Any:
@@ -151,11 +154,6 @@ class Agent:
     def seed(self) -> int:
         """Seed of all random streams."""
         return self._algorithm.seeds[0]
-
-    @property
-    def n_episodes(self) -> int:
-        """Number of episodes that were learned from."""
-        return self._algorithm.episode
 
     @property
     def history(self) -> History:
@@ -174,6 +172,8 @@ class Agent:
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
         words = self._algorithm.outside_words or self._algorithm.guarantee
+        if words is True and self._certifying:
+            return f"{self._certifying} episodes were played to certify a policy, not to earn"
         return self._selection or words if words is True else words
 
     @property
@@ -238,26 +238,12 @@ class Agent:
         words = f"plan of {self._algorithm.name} from {self.n_episodes} episodes, as `predict` follows it"
         return Policy(table, words, self.problem.first_state, self.problem.first_action)
 
-    def certificate(self) -> Certificate:
-        """Return how far from optimal the policy being played can still be (docs/proofs.md, 6).
-
-        The policy is that of the only open episode, or else the one that `predict` follows. The bounds are at the
-        tightest proven radius, whatever the agent explores with, so they hold for tuned agents too.
-        """
-        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
-
-    def _certificate_of(self, plan: Any) -> Certificate:
-        bounds = self._algorithm.certify(plan, self._first_states())
-        words = self._algorithm.certificate_guarantee(bool(bounds.empty[0]) or any(self._log.alarms))
-        words = self._algorithm.outside_words or words
-        words = self._selection or words if words is True else words
-        return bounds.certificate(0, self._algorithm.delta, words)
-
     def learn(
         self,
         n_episodes: int,
         *,
         until_gap: float | None = None,
+        explore_for: str | None = None,
         certify: bool = False,
         callback: Callable[[Episode], bool | None] | None = None,
         progress: bool = False,
@@ -267,8 +253,11 @@ class Agent:
 
         Args:
             n_episodes: Largest number of episodes to play.
-            until_gap: Stop once the policy is certified to be within this of optimal.
-            certify: Put a certificate into every `Episode` and the history (`until_gap` does too).
+            until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. It is looked at
+                whenever the number of episodes grew by 2 %.
+            explore_for: "regret" or "certificate" for these episodes, in place of the agent's setting: play to earn, or
+                to certify a policy with few episodes.
+            certify: Put a certificate into every `Episode` and the history.
             callback: Called with each finished `Episode`; returning False stops.
             progress: Draw a live bar.
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -290,21 +279,36 @@ class Agent:
         flag("progress", progress)
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
-        certifies = certify or until_gap is not None
-        if certifies and not self._algorithm.certifies:
+            self._check_certifies("until_gap")
+        if certify and not self._algorithm.certifies:
             rule = f"must be left out for {self._algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Use MatrixRL.")
-        play_episodes(
-            self,
-            self.problem.env,
-            count,
-            callback=callback,
-            progress=progress,
-            blas_threads=blas_threads,
-            certify=certifies,
-            until_gap=until_gap,
-        )
+        with self._exploring_for(explore_for):
+            play_episodes(
+                self,
+                self.problem.env,
+                count,
+                callback=callback,
+                progress=progress,
+                blas_threads=blas_threads,
+                certify=certify,
+                until_gap=until_gap,
+            )
         return self.history
+
+    @contextmanager
+    def _exploring_for(self, purpose: str | None) -> Iterator[None]:
+        """Play to earn or to certify until the end of the block, as `learn` says."""
+        before = self.settings
+        if purpose is not None:
+            if not isinstance(self._algorithm, FiniteMatrixRL):
+                rule = f"must be left out for {self._algorithm.name} on this problem"
+                fail("explore_for", rule, shown(purpose), "Use MatrixRL with numbered states and without columns.")
+            self._algorithm.settings = replace(before, explore_for=purpose)
+        try:
+            yield
+        finally:
+            self._algorithm.settings = before
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
@@ -355,17 +359,6 @@ class Agent:
             objects=objects,
         )
 
-    def _advised_plan(self) -> Any:
-        """Return the plan from all finished episodes; cached."""
-        if self._advice is None:
-            self._advice = self._algorithm.advice()
-        return self._advice
-
-    def _first_states(self) -> Any:
-        """Return where episodes start: None where the problem says, else the first state that was seen last."""
-        starts_known = self.problem.mdp is not None and self.problem.kind == "finite"
-        return None if starts_known or self._first_state is None else np.asarray(self._first_state)[None]
-
     def _certify_from(self, episode: OpenEpisode, obs: Any) -> None:
         """Certify an episode before its first step."""
         self._first_state = self.problem.state("obs", obs)
@@ -377,6 +370,7 @@ class Agent:
         regret: float | None = None
         if self._evaluator is not None and not episode._off_plan:
             regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
+        steps = episode.steps()
         record = Episode(
             index=self.n_episodes,
             episode_return=float(sum(episode._rewards)),
@@ -390,10 +384,14 @@ class Agent:
         with uninterrupted():
             if self._open[0] is not episode:
                 self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
-            self._algorithm.update(episode.steps(), plan)
+            self._algorithm.update(steps, plan)
             self._log.append(record)
+            if self._algorithm.certifies and self.problem.kind == "finite":
+                self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
+            self._certifying += getattr(self.settings, "explore_for", "regret") == "certificate"
             self._abandon(episode)
             if before is not None and self.problem.task.reward_range != before:
+                self._certified.forget()
                 for other in self._open:
                     other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None

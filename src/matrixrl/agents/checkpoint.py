@@ -50,6 +50,8 @@ _ENTRIES: dict[str, Any] = {
     "compiled": (bool, type(None)),
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
+    "certifying": int,
+    "certified": dict,
     "refutation": (str, type(None)),
     "problem": dict,
     "episodes": list,
@@ -80,12 +82,15 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "compiled": algorithm.compiled,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
+        "certifying": agent._certifying,
+        "certified": agent._certified.header(),
         "refutation": algorithm.refutation(),
         "problem": problem_header,
         "episodes": [episode_header(episode) for episode in agent.open_episodes],
     }
     arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
     arrays |= _prefixed("history_", history_arrays(agent._log))
+    arrays |= _prefixed("certified_", agent._certified.arrays())
     if env is not None and agent._env_is_seeded:
         arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
     for i, episode in enumerate(agent.open_episodes):
@@ -263,6 +268,9 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = None if header["selection"] is None else printable(header["selection"])
+    most = agent.n_episodes
+    agent._certifying = integer("certifying", header["certifying"], low=0, high=most, remedy="It is damaged.")
+    agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))
     for i, saved in enumerate(header["episodes"]):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
     from matrixrl.agents.episodes import OpenEpisode
 
+_LOOK_GROWTH = 1.02  # of the number of episodes between two looks at the gap: it falls like 1/√n
+
 __all__ = ["first_observation", "play_episodes", "play_through", "take_step"]
 
 
@@ -34,6 +36,7 @@ def play_episodes(
     until_gap: float | None = None,
 ) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
+    next_look = agent.n_episodes + 1
     with limited_threads(blas_threads), EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
@@ -45,9 +48,10 @@ def play_episodes(
             bar.advance(f"return {episode.episode_return:.3g}")
             if callback is not None and callback(episode) is False:
                 return
-            reached = episode.certificate
-            if until_gap is not None and reached is not None and reached.gap <= until_gap:
-                return
+            if until_gap is not None and agent.n_episodes >= next_look:
+                if agent.recommend().certificate.gap <= until_gap:
+                    return
+                next_look = max(agent.n_episodes + 1, int(agent.n_episodes * _LOOK_GROWTH))
 
 
 class _Mark:

@@ -385,6 +385,15 @@ class Algorithm(Startable):
         del plan, first_states
         raise ProtocolError(f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have")
 
+    def safest_plan(self) -> Any:
+        """Return the plan whose policy has the largest certified lower bound; what the data advise by default."""
+        return self.advice()
+
+    @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
+        return 0.0
+
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""
         del alarmed

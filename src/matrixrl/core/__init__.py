@@ -9,6 +9,7 @@ from matrixrl.core.backup import (
     greedy_plan,
     optimal_plan,
     optimistic_plan,
+    pessimistic_plan,
     pessimistic_values,
 )
 from matrixrl.core.belief import Belief, form_belief
@@ -45,6 +46,7 @@ __all__ = [
     "greedy_plan",
     "optimal_plan",
     "optimistic_plan",
+    "pessimistic_plan",
     "pessimistic_values",
     "regularity",
     "reward_bounds",

@@ -11,7 +11,15 @@ from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.records import FloatArray, IntArray, Plan
 
-__all__ = ["Frame", "backward_induction", "greedy_plan", "optimal_plan", "optimistic_plan", "pessimistic_values"]
+__all__ = [
+    "Frame",
+    "backward_induction",
+    "greedy_plan",
+    "optimal_plan",
+    "optimistic_plan",
+    "pessimistic_plan",
+    "pessimistic_values",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +222,35 @@ def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame) -> F
         return np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)
 
     return backward_induction(q_of, frame, len(policy), high=np.full(frame.horizon, float(frame.horizon)))
+
+
+def pessimistic_plan(
+    belief: ValueBounds,
+    frame: Frame,
+    rankings: FloatArray,
+    *,
+    preference: FloatArray | None = None,
+    q_out: FloatArray | None = None,
+) -> Plan:
+    """Return the policy with the largest certified lower bound, and that bound as its values.
+
+    Lower bounds hold for any policy, so the greatest one at each stage and state is attained by the policy that is
+    greedy in them (docs/proofs.md, section 11).
+
+    Args:
+        belief: Bounds on next values and rewards.
+        frame: Horizon and sizes.
+        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
+        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
+        q_out: (B, H, A, S) Array that is filled in with the lower bounds on Q.
+    """
+    last = frame.horizon - 1
+    return greedy_plan(
+        lambda h, values: belief.q(None if h == last else values, sign=-1.0),
+        frame,
+        rankings,
+        high=np.full(frame.horizon, float(frame.horizon)),
+        preference=preference,
+        q_out=q_out,
+        empty=belief.empty,
+    )

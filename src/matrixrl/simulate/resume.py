@@ -62,6 +62,7 @@ def save_simulation(simulation: Simulation) -> bytes:
     arrays = {f"{_PREFIX}{name}": array for name, array in simulation.algorithm.state().items()}
     arrays |= {
         "alarmed": simulation.alarmed,
+        "least_upper": np.minimum(simulation.least_upper, np.finfo(np.float64).max),
         "world": simulation.world.to_array(),
         "fingerprint": _print_of(simulation),
     }
@@ -103,12 +104,15 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
         alarmed, world = arrays.pop("alarmed"), arrays.pop("world")
         if alarmed.shape != simulation.alarmed.shape or alarmed.dtype != np.bool_:
             raise InvalidInput("alarmed must be one flag for each seed")
+        least = arrays.pop("least_upper")
+        if least.shape != alarmed.shape or least.dtype != np.float64 or np.isnan(least).any():
+            raise InvalidInput("least_upper must be one number for each seed")
         learned = _learned(arrays)
         if learned["episode"].shape != () or int(learned["episode"]) != done:
             raise InvalidInput(f"the algorithm learned from another number of episodes than {done}")
         simulation.algorithm.restore(learned)
         simulation.world.from_array(world)
-        simulation.done, simulation.alarmed = done, alarmed
+        simulation.done, simulation.alarmed, simulation.least_upper = done, alarmed, least
 
 
 def _check_identity(simulation: Simulation, header: dict[str, Any]) -> None:

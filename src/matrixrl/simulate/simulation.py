@@ -166,6 +166,8 @@ class Simulation:
         self.certified: FloatArray = np.full((*shape, 2), np.nan)
         self.alarmed: BoolArray = np.zeros(len(self.seeds), dtype=np.bool_)
         """(B,) whether the alarm was on in any episode so far, those before the window included."""
+        self.least_upper: FloatArray = np.full(len(self.seeds), np.inf)
+        """(B,) least certified upper bound on V*(s0) so far, those before the window included."""
         self.clock: FloatArray = np.zeros(len(self.window))
         """(N,) seconds of each episode, all replicas together."""
         self.done = 0
@@ -352,6 +354,10 @@ class Simulation:
             stretch.lengths,
         )
         self.upper[:, now], self.certified[:, now] = stretch.upper, stretch.certified
+        if self.certify and self.is_batched:  # all bounds hold on one event, so the least one does
+            so_far = np.concatenate([self.least_upper[:, None], stretch.certified[:, :, 1]], axis=1)
+            self.certified[:, now, 1] = np.minimum.accumulate(so_far, axis=1)[:, 1:]
+            self.least_upper = self.certified[:, now.stop - 1, 1].copy()
         self.alarms[:, now] = stretch.alarms
         self.alarmed = self.alarmed | stretch.alarms.any(axis=1)
         self._regret_so_far += float(stretch.regret.sum(axis=1).mean())
@@ -407,6 +413,7 @@ class Simulation:
             bounds = Bounds(*self._compiled.certify_advice(), np.zeros(len(self.seeds), dtype=np.int64))
         else:
             bounds = algorithm.certify(algorithm.advice())
+        bounds = bounds._replace(upper=np.maximum(np.minimum(bounds.upper, self.least_upper), bounds.lower))
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])

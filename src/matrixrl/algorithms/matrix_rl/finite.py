@@ -179,6 +179,8 @@ class UCMatrixRL(FiniteMatrixRL):
             return "the features are not one-hot"
         if self.settings.doubling != "off" or self.settings.switch_growth > 0.0:
             return "doubling and rare switching are not compiled"
+        if self.settings.explore_for == "certificate":
+            return "episodes that explore for a certificate are not compiled"
         if not self._confidence.radius.is_local(self.settings.n_episodes):
             return f"the radius {self._confidence.radius.name!r} depends on more than the visits of a pair"
         sandwich = isinstance(self._confidence.set, Sandwich)

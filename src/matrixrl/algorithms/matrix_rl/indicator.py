@@ -91,6 +91,11 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         return self._confidence
 
     @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies."""
+        return self._confidence.parts.returns * self.delta
+
+    @property
     def n_rows(self) -> int:
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1

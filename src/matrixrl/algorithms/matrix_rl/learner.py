@@ -118,6 +118,8 @@ class MatrixRLLearner(Algorithm):
         """True if the regret bound is proven for these settings, else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
+        if self.settings.explore_for == "certificate":
+            return "explore_for='certificate': episodes are played to certify a policy, not to earn"
         claim = self.confidence.guarantee
         return self.refutation() or True if claim is True else claim
 

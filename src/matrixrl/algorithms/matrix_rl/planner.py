@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
-from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_values
+from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.errors import InvalidInput
@@ -51,7 +51,9 @@ class FiniteMatrixRL(RewardWatch):
         """Return the plan to play now: a new one where it is due, the last one elsewhere."""
         due = self.due()
         if due.any():
-            fresh = self.plan_with(random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due)))
+            rankings = random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due))
+            certifies = self.settings.explore_for == "certificate"
+            fresh = self._certifying_plan(rankings) if certifies else self.plan_with(rankings)
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
             else:
@@ -81,6 +83,35 @@ class FiniteMatrixRL(RewardWatch):
             return self._optimistic_plan(self.beliefs("agent")[0], rankings)
         own, small = self.beliefs("agent", "ties")
         return self._optimistic_plan(own, rankings, preference=self._preference(small))
+
+    def _certifying_plan(self, rankings: FloatArray) -> Plan:
+        """Return a plan that is played to close the gap of a certificate (docs/proofs.md, section 11).
+
+        It is optimistic at the proven radius. In every second plan one stage, each in turn, takes the action whose
+        bounds on Q are furthest apart among those that may still be the best.
+
+        Args:
+            rankings: (B, A) Rankings of the actions that break ties.
+        """
+        belief, frame = self.beliefs("proven")[0], self.frame
+        high, low = np.empty((2, self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        best = self._optimistic_plan(belief, rankings, q_out=high)
+        curious = np.flatnonzero(self.n_plans % 2)
+        if not len(curious):
+            return best
+        safe = pessimistic_plan(belief, frame, rankings, q_out=low)
+        stages = (self.n_plans[curious] // 2) % frame.horizon
+        possible = high[curious, stages] >= safe.values[curious, stages][:, None, :]
+        apart = np.where(possible, high[curious, stages] - low[curious, stages], -1.0)
+        policy = best.policy.copy()
+        policy[curious, stages] = apart.argmax(axis=1)
+        return replace(best, policy=policy)
+
+    def safest_plan(self) -> Plan:
+        """Return the plan whose policy has the largest certified lower bound; ties by the estimate."""
+        proven, small = self.beliefs("proven", "ties")
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        return pessimistic_plan(proven, self.frame, rankings, preference=self._preference(small))
 
     def _preference(self, belief: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""

@@ -57,6 +57,9 @@ class SampledMatrixRL(MatrixRLLearner):
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""
         super().begin()
+        if self.settings.explore_for == "certificate":
+            rule = "must be 'regret' for a problem whose states are functions"
+            fail("explore_for", rule, repr(self.settings.explore_for), "Leave it out.")
         if self.settings.columns is None:
             rule = "must be given for a task whose states are not enumerated"
             fail("columns", rule, None, "Try columns=2000.")

@@ -20,6 +20,7 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
+EXPLORE_FOR = ("regret", "certificate")
 _LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
 _SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
 
@@ -99,6 +100,12 @@ class MatrixRLSettings(Settings):
         "ball, and random elsewhere.",
         one_of(TIES),
     )
+    explore_for: str = setting(
+        "regret",
+        "Play to earn (regret), or to certify a policy soon (certificate): optimistic at the proven radius, with every "
+        "second plan trying the least known action at one stage.",
+        one_of(EXPLORE_FOR),
+    )
     doubling: str = setting(
         "off", "For an unknown N: restart (the paper's) or keep the data; off otherwise.", one_of(DOUBLING)
     )
@@ -144,6 +151,9 @@ class MatrixRLSettings(Settings):
             fail("columns", rule, self.columns, "Leave it out, or use set='normalised'.")
         if self.columns is not None and self.ties == "estimate":
             fail("ties", "must be 'random' with sampled columns", repr(self.ties), "Leave one of them out.")
+        if self.columns is not None and self.explore_for == "certificate":
+            rule = "must be 'regret' with sampled columns, whose bounds are estimates"
+            fail("explore_for", rule, repr(self.explore_for), "Leave one of them out.")
 
     @property
     def is_likelihood(self) -> bool:

@@ -28,11 +28,13 @@ class Parts(NamedTuple):
         optimal: Part of β₁, for optimism; 0 if it is not used.
         all_functions: Part of β_D, for all values at once.
         rewards: Part of each of the two sides of the bounds on rewards; 0 if rewards are known.
+        returns: Part of the bounds from the returns of frozen policies.
     """
 
     optimal: float
     all_functions: float
     rewards: float
+    returns: float
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,14 @@ class LikelihoodConfidence:
 
     @property
     def parts(self) -> Parts:
-        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, and the rest for β_D."""
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a sixteenth for returns.
+
+        The rest is for β_D.
+        """
         optimal = 0.25 if self.targeted else 0.0
         rewards = 0.0 if self.known_reward else 0.125
-        return Parts(optimal, 1.0 - optimal - 2.0 * rewards, rewards)
+        returns = 0.0625
+        return Parts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
 
     @property
     def guarantee(self) -> Literal[True] | str:

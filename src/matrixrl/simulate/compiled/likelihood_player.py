@@ -25,6 +25,8 @@ def why_not_lists(algorithm: IndicatorMatrixRL, mdp: FiniteMDP) -> str | None:
         return "pairs share groups"
     if algorithm.settings.doubling != "off":
         return "doubling is not compiled"
+    if algorithm.settings.explore_for == "certificate":
+        return "episodes that explore for a certificate are not compiled"
     if not algorithm.settings.known_reward:
         paid = {0.0, 1.0} if mdp.noisy_rewards else {0.0, 1.0, *np.unique(mdp.task.unit_reward).tolist()}
         if len(paid) > algorithm.levels.n_levels:

@@ -1,0 +1,140 @@
+"""What an agent can prove so far: certificates, the policy to deploy, and a bound on the regret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
+from matrixrl.algorithms import Algorithm
+from matrixrl.core.returns import path_deviation
+from matrixrl.errors import ProtocolError
+from matrixrl.problems import Problem
+from matrixrl.records import Certificate, HistoryLog, Policy, Recommendation, RegretCertificate
+
+__all__ = ["Certifying"]
+
+
+class Certifying:
+    """The methods of an agent that return proven bounds (docs/proofs.md, sections 6 and 11)."""
+
+    _algorithm: Algorithm
+    _log: HistoryLog
+    _open: list[Any]
+    _certified: CertifiedSoFar
+    _first_state: Any
+    _selection: str | None  # why the data may be a selection that depends on what was observed
+    _advice: Any  # for `predict`; dropped when data come in
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that is learned."""
+        return self._algorithm.problem
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes that were learned from."""
+        return self._algorithm.episode
+
+    def certificate(self) -> Certificate:
+        """Return how far from optimal the policy being played can still be.
+
+        The policy is that of the only open episode, or else the one that `predict` follows. The bounds are at the
+        tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
+        V* is the least one that was certified so far.
+        """
+        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
+
+    def recommend(self) -> Recommendation:
+        """Return the policy with the largest certified lower bound so far, with its certificate: the one to deploy.
+
+        The lower bound comes from the confidence set, for the policy that is greedy in it, or from the returns of a
+        policy that was frozen earlier, whichever is larger.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+        >>> _ = agent.learn(n_episodes=200)
+        >>> chosen = agent.recommend()
+        >>> chosen.certificate.lower <= chosen.certificate.upper
+        True
+        """
+        self._check_certifies("recommend")
+        current = self._certificate_of(self._algorithm.safest_plan())
+        self._certified.note_returns()
+        best = self._certified.best
+        assert best is not None
+        words = f"largest certified lower bound of {self._algorithm.name}, from {self.n_episodes} episodes"
+        policy = Policy(best.table, words, self.problem.first_state, self.problem.first_action)
+        return Recommendation(policy, self._least(replace(current, lower=best.lower)), best.basis)
+
+    def regret_certificate(self) -> RegretCertificate:
+        """Return an upper bound on the regret of all episodes so far, from what they earned.
+
+        It is N times the certified upper bound on V*(s0), less the returns, plus what chance along the played steps may
+        have added to them. It holds with probability 1 − 2δ for all N at once.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+        >>> history = agent.learn(n_episodes=200)
+        >>> bool(history.cumulative_regret[-1] <= agent.regret_certificate().upper)
+        True
+        """
+        self._check_certifies("regret_certificate")
+        shown = self._certificate_of(self._advised_plan())
+        task, delta = self.problem.finite_task, self._algorithm.delta
+        low, largest = task.horizon * task.reward_range[0], task.horizon * task.unit
+        returns = np.array(self._log.returns)
+        deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), delta)
+        n, earned = len(returns), float(returns.sum())
+        words = shown.guarantee
+        if words is True and not self._certified.same_start:
+            words = "episodes began in different states, and the bound on V* is for the last one"
+        if words is True and low > 0.0 and any(length < task.horizon for length in self._log.lengths):
+            words = "an episode was ended before its last step, and every step pays"
+        upper = min(n * shown.upper - earned + deviation, n * largest)
+        return RegretCertificate(upper, n, earned, deviation, min(2.0 * delta, 1.0), words)
+
+    def _certificate_of(self, plan: Any) -> Certificate:
+        first = self._first_states()
+        bounds = self._algorithm.certify(plan, first)
+        found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])))
+        if self.problem.kind == "finite":
+            policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
+            self._certified.note(None if first is None else int(first[0]), found.upper, policy)
+            return self._least(found)
+        return found
+
+    def _least(self, found: Certificate) -> Certificate:
+        """Return a certificate with the least upper bound so far, unless bounds contradict each other."""
+        least = self._certified.least_upper
+        assert least is not None
+        if least >= found.lower:
+            return replace(found, upper=least)
+        words = "the bounds contradict each other: the assumptions are false (or a δ event)"
+        wide = replace(found, upper=max(found.upper, found.lower))
+        return replace(wide, guarantee=words) if found.guarantee is True else wide
+
+    def _certificate_words(self, alarmed: bool) -> Literal[True] | str:
+        """Return True if a certificate is proven, else the reason why it is not."""
+        words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
+        words = self._algorithm.outside_words or words
+        return self._selection or words if words is True else words
+
+    def _check_certifies(self, call: str) -> None:
+        if not self._algorithm.certifies or self.problem.kind != "finite":
+            raise ProtocolError(
+                f"{call} needs certificates and numbered states; matrix-rl and kernel-matrix-rl have them"
+            )
+
+    def _advised_plan(self) -> Any:
+        """Return the plan from all finished episodes; cached."""
+        if self._advice is None:
+            self._advice = self._algorithm.advice()
+        return self._advice
+
+    def _first_states(self) -> Any:
+        """Return where episodes start: None where the problem says, else the first state that was seen last."""
+        starts_known = self.problem.mdp is not None and self.problem.kind == "finite"
+        return None if starts_known or self._first_state is None else np.asarray(self._first_state)[None]

@@ -1,0 +1,148 @@
+"""Lower bounds on the values of frozen policies from what episodes earned (docs/proofs.md, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.checks import integer
+from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, return_level
+from matrixrl.errors import InvalidInput
+from matrixrl.linalg import OutcomeCounts
+from matrixrl.problems import Problem
+from matrixrl.records import IntArray, Steps
+
+__all__ = ["PROBLEM_START", "FrozenReturns", "checked_policy"]
+
+PROBLEM_START = -1
+"""Stands for the start of the problem, in place of a first state."""
+_MOST_FROZEN = 63  # policies are frozen at episodes 1, 2, 4, …
+_LIVE = 3  # frozen policies that are still compared with what is played
+
+
+class FrozenReturns:
+    """What episodes earned up to the first action that is not that of a frozen policy.
+
+    The policy of episodes 1, 2, 4, … is frozen; it was made before the steps of its episode, so that episode counts too.
+    Where P is not known, an episode counts if it began in the first state of the first one.
+
+    Args:
+        problem: The problem.
+        delta: Probability with which any of the bounds may fail; 0 counts nothing.
+    """
+
+    def __init__(self, problem: Problem, delta: float) -> None:
+        self._problem, self._delta = problem, delta
+        self._origin: int | None = None
+        self._frozen: dict[int, IntArray] = {}
+        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
+
+    @property
+    def counts(self) -> bool:
+        """Whether returns are counted."""
+        lost = self._origin == PROBLEM_START and self._problem.mdp is None  # loaded without its environment
+        return self._delta > 0.0 and self._problem.reward_outside != "widen" and not lost
+
+    def observe(self, number: int, table: IntArray, steps: Steps) -> None:
+        """Count what an episode earned for every frozen policy.
+
+        Args:
+            number: Number of the episode, counted from 1.
+            table: (H, S) Policy that the episode was begun with.
+            steps: (1, k) Its steps.
+        """
+        if not self.counts:
+            return
+        first = PROBLEM_START if self._problem.mdp is not None else int(steps.states[0, 0])
+        self._origin = first if self._origin is None else self._origin
+        if number.bit_count() == 1:
+            self._frozen[number.bit_length() - 1] = table
+            if len(self._frozen) > _LIVE:
+                del self._frozen[min(self._frozen)]
+        if first == self._origin:
+            levels = [return_level(self._followed(kept, steps)) for kept in self._frozen.values()]
+            self._levels.add(np.array([list(self._frozen)]), np.array([levels]))
+
+    def _followed(self, table: IntArray, steps: Steps) -> float:
+        """Return the reward up to the first action that is not the table's, as a share of the largest return."""
+        task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
+        same = table[np.arange(len(actions)), states] == actions
+        length = len(actions) if same.all() else int(np.argmin(same))
+        low = task.reward_range[0]
+        total = float(np.clip((steps.rewards[0, :length] - low) / task.unit, 0.0, 1.0).sum())
+        if length == len(actions) and steps.ended[0, -1]:  # the end state pays 0 in each of the steps that are left
+            total += (task.horizon - length) * (0.0 - low) / task.unit
+        return total / task.horizon
+
+    def best(self, start: int) -> tuple[float, IntArray] | None:
+        """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any.
+
+        Args:
+            start: First state that the bound is for, or `PROBLEM_START`.
+        """
+        seen, task = self._levels.seen, self._problem.finite_task
+        if not self.counts or self._origin != start or not len(seen.ids):
+            return None
+        bounds = dict(zip(seen.ids.tolist(), frozen_policy_bounds(seen, self._delta).tolist(), strict=True))
+        number = max(self._frozen, key=lambda live: bounds.get(live, 0.0))
+        lower = task.to_own_unit(np.array([bounds.get(number, 0.0) * task.horizon]))
+        return float(lower[0]), self._frozen[number]
+
+    @property
+    def origin(self) -> int | None:
+        """First state of the episodes that count, or `PROBLEM_START`; None before the first episode."""
+        return self._origin
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the tables and counts, for saving."""
+        if not self._frozen:
+            return {}
+        return {"frozen": np.stack(list(self._frozen.values())), **self._levels.arrays()}
+
+    def restore(self, origin: Any, arrays: Mapping[str, NDArray[Any]], n_episodes: int) -> None:
+        """Take back `origin` and what `arrays` returned after so many episodes.
+
+        Raises:
+            InvalidInput: The returns cannot be those of the problem after so many episodes.
+        """
+        expected = {"frozen", "codes", "times"} if origin is not None else set()
+        if set(arrays) != expected or (origin is None) != (n_episodes == 0 or not self.counts):
+            raise InvalidInput(f"the returns of frozen policies must have the arrays {sorted(expected)}")
+        if origin is None:
+            return
+        last = self._problem.finite_task.n_states - 1
+        self._origin = integer("origin", origin, low=PROBLEM_START, high=last, remedy="It is damaged.")
+        numbers = range(max(n_episodes.bit_length() - _LIVE, 0), n_episodes.bit_length())
+        tables = checked_policy(self._problem, arrays["frozen"], 3)
+        if len(tables) != len(numbers):
+            raise InvalidInput(f"there must be {len(numbers)} frozen policies")
+        self._levels.restore(arrays["codes"], arrays["times"])
+        since = n_episodes + 1 - 2.0 ** np.arange(_MOST_FROZEN)
+        counted = self._levels.totals()[0]
+        expected_counts = np.where(np.isin(np.arange(_MOST_FROZEN), numbers), since, counted)
+        if (counted > np.maximum(since, 0.0)).any() or (
+            self._origin == PROBLEM_START and (counted != expected_counts).any()
+        ):
+            raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
+        self._frozen = dict(zip(numbers, tables, strict=True))
+
+
+def checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntArray:
+    """Return a copy of saved tables (…, H, S) of actions.
+
+    Raises:
+        InvalidInput: They do not fit the problem.
+    """
+    task = problem.finite_task
+    fits = (
+        table.ndim == n_axes
+        and table.shape[-2:] == (task.horizon, task.n_states)
+        and table.dtype.kind in "iu"
+        and (not table.size or 0 <= table.min() <= table.max() < task.n_actions)
+    )
+    if not fits:
+        raise InvalidInput("a certified policy does not fit the problem")
+    return table.copy()

@@ -2,8 +2,9 @@
 
 python benchmarks/guarantees.py [--only river-6 …] [--seeds 8] [--balls]
 
-Prints one line for each problem: mean regret of N episodes with its standard error, the share of episodes whose plan was
-optimistic, and milliseconds of an episode of one seed. `--balls` also runs the normalised ball, for comparison. delta is 0.05.
+Prints one line for each problem: mean regret of N episodes with its standard error, the share of episodes whose plan
+was optimistic, and milliseconds of an episode of one seed. `--balls` also runs the normalised ball, for comparison.
+delta is 0.05.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 python benchmarks/presets.py [--seeds 16]
 
 Prints a Markdown table of mean regret, and for each candidate its worst and its mean ratio to the best
-candidate of each environment. The preset is the candidate whose worst ratio is smallest. The last column is the constant
-radius of balls, e = 0.05, for all features: the preset before likelihood sets.
+candidate of each environment. The preset is the candidate whose worst ratio is smallest. The last column is the
+constant radius of balls, e = 0.05, for all features: the preset before likelihood sets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SUITE = {
 
 
 def settings_of(exploration: float, label: str) -> dict[str, float]:
-    """Return the settings of a candidate: one number that scales the likelihood sets, or the radius and ridge of balls."""
+    """Return the settings of a candidate: a factor of the likelihood sets, or the radius and ridge of balls."""
     ridge = {"ridge": (0.5 * exploration) ** 2} if label.startswith("LinearMDP") else {}
     return {"exploration": exploration, **ridge}
 

@@ -253,8 +253,8 @@ class Agent(Certifying):
 
         Args:
             n_episodes: Largest number of episodes to play.
-            until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. It is looked at
-                whenever the number of episodes grew by 2 %.
+            until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. This is
+                checked whenever the number of episodes grew by 2 %.
             explore_for: "regret" or "certificate" for these episodes, in place of the agent's setting: play to earn, or
                 to certify a policy with few episodes.
             certify: Put a certificate into every `Episode` and the history.

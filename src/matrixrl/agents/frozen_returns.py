@@ -26,8 +26,8 @@ _LIVE = 3  # frozen policies that are still compared with what is played
 class FrozenReturns:
     """What episodes earned up to the first action that is not that of a frozen policy.
 
-    The policy of episodes 1, 2, 4, … is frozen; it was made before the steps of its episode, so that episode counts too.
-    Where P is not known, an episode counts if it began in the first state of the first one.
+    The policy of episodes 1, 2, 4, … is frozen. It was made before the steps of its episode, so that episode counts
+    too. Where P is not known, an episode counts if it began in the first state of the first one.
 
     Args:
         problem: The problem.

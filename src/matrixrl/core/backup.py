@@ -147,12 +147,7 @@ def optimistic_plan(
     if belief.is_two_sided:
         return optimal_plan(belief, frame, rankings, preference=preference, q_out=q_out)[0]
     if compiled and belief.has_compiled_form():
-        values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
-        policy = _empty_policy(frame, len(rankings))
-        tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
-        ends = (-1 if frame.end_state is None else frame.end_state, frame.end_reward)
-        belief.fill_in_compiled(PlanArrays(tie_break, ends, values, policy, preference, q_out))
-        return Plan(policy=policy, values=values, empty=belief.empty)
+        return _compiled_plan(belief, frame, rankings, preference, q_out, 1.0)
     last = frame.horizon - 1
     return greedy_plan(
         lambda h, values: belief.q(None if h == last else values),
@@ -163,6 +158,27 @@ def optimistic_plan(
         q_out=q_out,
         empty=belief.empty,
     )
+
+
+def _ends(frame: Frame) -> tuple[int, float]:
+    """Return the end state as compiled backups take it, -1 if there is none, and its unit reward."""
+    return (-1 if frame.end_state is None else frame.end_state, frame.end_reward)
+
+
+def _compiled_plan(
+    belief: ValueBounds,
+    frame: Frame,
+    rankings: FloatArray,
+    preference: FloatArray | None,
+    q_out: FloatArray | None,
+    sign: float,
+) -> Plan:
+    """Return the plan of the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
+    values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
+    policy = _empty_policy(frame, len(rankings))
+    tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
+    belief.fill_in_compiled(PlanArrays(tie_break, _ends(frame), values, policy, preference, q_out), sign=sign)
+    return Plan(policy=policy, values=values, empty=belief.empty)
 
 
 def optimal_plan(
@@ -202,7 +218,7 @@ def optimal_plan(
     return Plan(choice.policy, both[:n].copy(), belief.empty + contradicted), both[n:]
 
 
-def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame) -> FloatArray:
+def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame, *, compiled: bool = False) -> FloatArray:
     """Return lower bounds on the values of a policy.
 
     They are computed by the same backup with the smallest value over the confidence set (docs/proofs.md, section 6).
@@ -211,10 +227,15 @@ def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame) -> F
         belief: Bounds on next values and rewards.
         policy: (B, H, S) Action of each stage and state.
         frame: Horizon and sizes.
+        compiled: Whether to use the compiled backup if there is one for these bounds.
 
     Returns:
         Lower bounds (B, H+1, S) in unit reward.
     """
+    if compiled and belief.has_compiled_form(sign=-1.0):
+        values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
+        belief.fill_in_lower_values(policy, _ends(frame), values)
+        return values
     last = frame.horizon - 1
 
     def q_of(h: int, values: FloatArray) -> FloatArray:
@@ -229,6 +250,7 @@ def pessimistic_plan(
     frame: Frame,
     rankings: FloatArray,
     *,
+    compiled: bool = False,
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> Plan:
@@ -241,9 +263,12 @@ def pessimistic_plan(
         belief: Bounds on next values and rewards.
         frame: Horizon and sizes.
         rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
+        compiled: Whether to use the compiled backup if there is one for these bounds.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
         q_out: (B, H, A, S) Array that is filled in with the lower bounds on Q.
     """
+    if compiled and belief.has_compiled_form(sign=-1.0):
+        return _compiled_plan(belief, frame, rankings, preference, q_out, -1.0)
     last = frame.horizon - 1
     return greedy_plan(
         lambda h, values: belief.q(None if h == last else values, sign=-1.0),

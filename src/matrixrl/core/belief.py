@@ -95,12 +95,13 @@ class Belief(ValueBounds):
         q += reward
         return q
 
-    def has_compiled_form(self) -> bool:
+    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
         """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
-        return has_compiled_form(self)
+        return sign > 0 and has_compiled_form(self)
 
-    def fill_in_compiled(self, plan: PlanArrays) -> None:
+    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
         """Fill in optimistic values and policy with the compiled backup."""
+        assert sign > 0.0
         fill_in_compiled(self, plan)
 
 

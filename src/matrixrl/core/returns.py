@@ -27,8 +27,9 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
     r"""Return lower bounds on the values of frozen policies, as shares of the largest return: (R,).
 
     With X_t the reward of an episode up to the first action that is not the frozen policy's, \(E[X_t] \le V^\pi\), and
-    the bound is L at the radius \(\beta/n\), \(\beta = \ln((j+1)(j+2)/\delta) + \ln(\sqrt\pi\,\Gamma(n+1)/\Gamma(n+½))\).
-    It holds with probability 1 − δ for all frozen policies and all n at once.
+    the bound is L at the radius \(\beta/n\) with
+    \(\beta = \ln((j+1)(j+2)/\delta) + \ln(\sqrt\pi\,\Gamma(n+1)/\Gamma(n+½))\). It holds with
+    probability 1 − δ for all frozen policies and all n at once.
 
     Args:
         seen: Rows j = 0, 1, … of frozen policies, with the number of episodes at each level of return.
@@ -43,9 +44,10 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
 def path_deviation(shares: FloatArray, delta: float) -> float:
     r"""Return a number that the sum of returns exceeds the sum of their means by, with probability at most δ.
 
-    It holds for all numbers of episodes at once, whatever the policies were. With a prediction \(\hat x_t\) from earlier
-    returns, \(\exp(\lambda\sum(x_t - \mu_t) - \psi(\lambda)\sum(x_t - \hat x_t)^2)\) is a supermartingale for
-    \(\psi(\lambda) = -\ln(1-\lambda) - \lambda\) (Howard, Ramdas, McAuliffe & Sekhon 2021); δ is divided between twenty λ.
+    It holds for all numbers of episodes at once, whatever the policies were. With a prediction \(\hat x_t\) from
+    earlier returns, \(\exp(\lambda\sum(x_t - \mu_t) - \psi(\lambda)\sum(x_t - \hat x_t)^2)\) is a supermartingale
+    for \(\psi(\lambda) = -\ln(1-\lambda) - \lambda\) (Howard, Ramdas, McAuliffe & Sekhon 2021), and δ is divided
+    between twenty λ.
 
     Args:
         shares: (n,) Returns as shares in [0, 1] of the largest one, in order.

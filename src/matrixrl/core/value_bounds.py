@@ -116,10 +116,25 @@ class ValueBounds(ABC):
         nothing = np.zeros(self.n_replicas, dtype=np.int64)
         return OptimalBounds(self.q(lower, sign=-1.0), self.q(upper), nothing)
 
-    def has_compiled_form(self) -> bool:
-        """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
+    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
+        """Return whether there is a compiled backup for these bounds that is faster than NumPy.
+
+        Args:
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        del sign
         return False
 
-    def fill_in_compiled(self, plan: PlanArrays) -> None:
-        """Fill in optimistic values and policy with the compiled backup."""
+    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
+        """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
+        raise NotImplementedError
+
+    def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
+        """Fill in lower bounds on the values of a policy with the compiled backup, where there is one for sign -1.
+
+        Args:
+            policy: (B, H, S) Action of each stage and state.
+            ends: End state, or -1 if there is none, and its unit reward.
+            values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
+        """
         raise NotImplementedError

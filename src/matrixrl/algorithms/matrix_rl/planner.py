@@ -99,7 +99,7 @@ class FiniteMatrixRL(RewardWatch):
         curious = np.flatnonzero(self.n_plans % 2)
         if not len(curious):
             return best
-        safe = pessimistic_plan(belief, frame, rankings, q_out=low)
+        safe = pessimistic_plan(belief, frame, rankings, compiled=self.compiles(), q_out=low)
         stages = (self.n_plans[curious] // 2) % frame.horizon
         possible = high[curious, stages] >= safe.values[curious, stages][:, None, :]
         apart = np.where(possible, high[curious, stages] - low[curious, stages], -1.0)
@@ -111,7 +111,8 @@ class FiniteMatrixRL(RewardWatch):
         """Return the plan whose policy has the largest certified lower bound; ties by the estimate."""
         proven, small = self.beliefs("proven", "ties")
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
-        return pessimistic_plan(proven, self.frame, rankings, preference=self._preference(small))
+        preference = self._preference(small)
+        return pessimistic_plan(proven, self.frame, rankings, compiled=self.compiles(), preference=preference)
 
     def _preference(self, belief: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
@@ -145,7 +146,8 @@ class FiniteMatrixRL(RewardWatch):
             optimal_lower = self.task.to_own_unit(start_values(low, self.task, first_states))
         else:
             best = self._optimistic_plan(belief, rankings)
-        lower = start_values(pessimistic_values(belief, plan.policy, self.frame), self.task, first_states)
+        low_values = pessimistic_values(belief, plan.policy, self.frame, compiled=self.compiles())
+        lower = start_values(low_values, self.task, first_states)
         alarms = best.empty + self.contradictions()
         return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), alarms, optimal_lower)
 

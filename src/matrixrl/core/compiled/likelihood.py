@@ -130,14 +130,15 @@ def fill_plan(
     preference: Any,
     preference_weight: float,
     q_out: Any,
+    sign: float = 1.0,
 ) -> None:
-    """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica.
+    """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica; or the pessimistic ones.
 
     Args:
         law: Laws of the next states of the groups, with firsts, lasts and epsilon (B, K).
         joint: Joint laws of reward and next state, likewise; firsts is (B, 0) where rewards are known.
         groups: (P,) Group of each pair.
-        reward: (B, P) Largest unit rewards that are believed.
+        reward: (B, P) Largest unit rewards that are believed, or the smallest ones.
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) Numbers that break ties.
         end_state: State whose value is known, or -1.
@@ -146,7 +147,8 @@ def fill_plan(
         policy: Filled in.
         preference: (B, H, P) Preferences in [0, H] that break ties first; or (0, 0, 0).
         preference_weight: Factor of the preference.
-        q_out: (B, H, P) Filled in with the optimistic Q; or (0, 0, 0).
+        q_out: (B, H, P) Filled in with the bounds on Q; or (0, 0, 0).
+        sign: 1 for upper bounds; -1 for lower bounds, which need radii that hold for all values and no joint laws.
     """
     n_replicas, horizon, n_states = policy.shape
     n_groups, n_actions = law[FIRSTS].shape[1], ties.shape[1]
@@ -158,12 +160,13 @@ def fill_plan(
         r = first_replica + b
         for h in range(horizon - 1, -1, -1):
             following = values[b, h + 1]
-            top = following.max()
+            top = following.max() if sign > 0.0 else -following.min()
             for g in range(n_groups):
                 bounds[g] = 0.0
                 if h < horizon - 1:
                     first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                    bounds[g] = largest_mean(first, last, law, following, 1.0, top, law[EPSILON][r, g], scratch)
+                    mean = largest_mean(first, last, law, following, sign, top, law[EPSILON][r, g], scratch)
+                    bounds[g] = sign * mean
                 if has_joint:
                     first, last = joint[FIRSTS][r, g], joint[LASTS][r, g]
                     both[g] = largest_mean(first, last, joint, following, 1.0, top + 1.0, joint[EPSILON][r, g], scratch)
@@ -184,7 +187,7 @@ def fill_plan(
                         q[s] += preference_weight * preference[b, h, a * n_states + s]
                 choose(a, q, ties[b, a], score, chosen)
             for s in range(n_states):
-                values[b, h, s] = best[s]
+                values[b, h, s] = best[s] if sign > 0.0 else min(max(best[s], 0.0), float(horizon))
                 policy[b, h, s] = int(chosen[s])
             if end_state >= 0:
                 values[b, h, end_state] = (horizon - h) * end_reward

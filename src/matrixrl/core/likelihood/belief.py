@@ -91,23 +91,36 @@ class LikelihoodBelief(ValueBounds):
             np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
         return q
 
-    def has_compiled_form(self) -> bool:
+    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
         """Return True: the compiled backup knows lists of outcomes."""
+        del sign
         return True
 
-    def fill_in_compiled(self, plan: PlanArrays) -> None:
-        """Fill in optimistic values and policy with the compiled backup."""
+    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
+        """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
-        law = self._as_lists(self.seen, self.upper, np.zeros(0))
+        law = self._as_lists(self.seen, self.upper if sign > 0 else self.lower, np.zeros(0))
         joint = self._no_lists()
-        if self.joint is not None:
+        if self.joint is not None and sign > 0:
             n_levels = self.joint.levels.shape[1]
             replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
             paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, paid, n_levels)
-        most = np.broadcast_to(self.most, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
-        likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(most), *plan.arguments())
+        believed = self.most if sign > 0 else self.least
+        reward = np.broadcast_to(believed, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
+        likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(reward), *plan.arguments(), sign)
+
+    def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
+        """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
+        from matrixrl.core.compiled import likelihood
+
+        law, groups = self._as_lists(self.seen, self.lower, np.zeros(0)), self.groups.ravel()
+        least = np.ascontiguousarray(
+            np.broadcast_to(self.least, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
+        )
+        for b in range(self.batch):
+            likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
 
     def _as_lists(self, seen: SeenRows, epsilon: FloatArray, extras: FloatArray, n_levels: int = 1) -> tuple[Any, ...]:
         """Return the laws of all groups as the compiled backup takes them."""

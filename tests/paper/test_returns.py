@@ -1,0 +1,249 @@
+"""docs/proofs.md, section 11: bounds from returns, the safest policy, and the least upper bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import betaln, gammaln
+
+from matrixrl import FiniteMDP, MatrixRL, evaluate, run_seeds, solve
+from matrixrl.agents.frozen_returns import FrozenReturns
+from matrixrl.core.backup import pessimistic_plan, pessimistic_values
+from matrixrl.core.greedy import lowest_first
+from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, path_deviation, return_level
+from matrixrl.linalg import OutcomeCounts
+from matrixrl.problems import tabular
+from matrixrl.records import Steps
+
+
+def bound_of(levels, number=0, delta=0.5):
+    counts = OutcomeCounts(1, 63, N_LEVELS + 1)
+    counts.add(np.full((1, len(levels)), number), np.array([levels]))
+    return float(frozen_policy_bounds(counts.seen, delta)[0])
+
+
+class TestFrozenPolicies:
+    def test_the_bound_is_the_one_of_the_best_constant_bet(self):
+        """max over b of Σ ln(1 − b + b x/μ) equals β at the bound μ: the supermartingale, maximised on a fine grid."""
+        levels = [0, 1024, 1024, 4096, 2048, 4096, 4096]
+        x, n, delta, j = np.array(levels) / N_LEVELS, len(levels), 0.4, 2
+        beta = math.log((j + 1) * (j + 2) / delta) + gammaln(n + 1) - gammaln(n + 0.5) + 0.5 * math.log(math.pi)
+        mu = bound_of(levels, j, delta)
+        b = np.linspace(0.0, 1.0, 200_001)[:-1]
+        wealth = np.log(1.0 - b[:, None] + b[:, None] * x / mu).sum(axis=1).max()
+        assert wealth == pytest.approx(beta, rel=1e-6)
+
+    @pytest.mark.parametrize("mean", [0.05, 0.3, 0.8])
+    def test_the_truth_is_below_with_probability_at_most_delta(self, mean):
+        """All sequences of 10 episodes that earn 0 or 1, summed; half the radius fails more often than δ."""
+        delta, n = 0.5, 10
+        missed, narrow = 0.0, 0.0
+        for earned in itertools.product((0, 1), repeat=n):
+            chance = mean ** sum(earned) * (1.0 - mean) ** (n - sum(earned))
+            missed += chance * any(
+                bound_of([N_LEVELS * x for x in earned[:k]], 0, 2 * delta) > mean + 1e-12 for k in range(1, n + 1)
+            )
+            narrow += chance * any(
+                _with_radius(sum(earned[:k]), k, 0.5 * _beta(k, delta)) > mean for k in range(1, n + 1)
+            )
+        assert missed <= delta
+        assert narrow > missed
+
+    def test_the_mixture_of_bets_is_a_supermartingale(self):
+        """E ∫ Π(1 − b + b X/μ) dBeta(½, ½) is 1 if E X = μ and less if it is smaller, for values that depend on the past."""
+        mu, n = 0.4, 6
+        for smaller in (1.0, 0.7):
+            total = 0.0
+            for draws in itertools.product((0, 1), repeat=n):
+                chance, x = 1.0, []
+                for t, up in enumerate(draws):
+                    high = 0.5 + 0.5 * (sum(draws[:t]) % 2)  # the larger outcome depends on the past
+                    p = smaller * mu / high
+                    chance *= p if up else 1.0 - p
+                    x.append(high * up)
+                total += chance * _mixture(np.array(x) / mu)
+            assert total <= 1.0 + 1e-9
+            assert (total == pytest.approx(1.0)) == (smaller == 1.0)
+
+    @pytest.mark.parametrize("low", [0.0, -1.0])
+    def test_the_reward_before_the_first_other_action_has_at_most_the_mean_of_the_policy(self, low):
+        """Every path of a small MDP with an end state, under another policy: Σ chance × share against V of the policy."""
+        rng = np.random.default_rng(3)
+        law = rng.dirichlet(np.ones(3), size=(3, 2))
+        law[2] = [0.0, 0.0, 1.0]
+        reward = rng.uniform(low, 1.0, size=(3, 2))
+        reward[2] = 0.0
+        mdp = FiniteMDP(law, reward, 3, end_state=2, reward_range=(low, 1.0))
+        frozen, played = rng.integers(0, 2, size=(2, 3, 3))
+        returns = FrozenReturns(MatrixRL(mdp, seed=0).problem, 0.1)
+        mean = whole = 0.0
+        for path in itertools.product(range(3), repeat=3):
+            for table in (played, frozen):
+                states, chance, steps = 0, 1.0, []
+                for h, following in enumerate(path):
+                    action = table[h, states]
+                    chance *= law[states, action, following]
+                    steps.append((states, action, reward[states, action], following))
+                    states = following
+                    if following == 2:
+                        chance *= all(s == 2 for s in path[h:])  # one path for each way to the end
+                        break
+                share = returns._followed(frozen, _steps(steps)) if chance else 0.0
+                if table is played:
+                    mean += chance * share
+                else:
+                    whole += chance * share
+        value = (evaluate(mdp, frozen)[0, 0] - 3 * low) / (3 * (1.0 - low))
+        assert whole == pytest.approx(value)
+        assert mean <= value + 1e-12
+
+    def test_levels_round_down(self):
+        assert return_level(1.0) == N_LEVELS
+        assert return_level(0.5 + 0.9 / N_LEVELS) == N_LEVELS // 2
+        assert return_level(-0.1) == 0
+
+
+class TestPathDeviation:
+    @pytest.mark.parametrize("slope", [0.5, 0.25, 2.0**-6])
+    def test_it_is_a_supermartingale(self, slope):
+        """All sequences of 7 returns with means that depend on the past; half of ψ makes the mean exceed 1."""
+
+        def mean_of(factor):
+            psi, total = factor * (-math.log1p(-slope) - slope), 0.0
+            for draws in itertools.product((0.0, 1.0), repeat=7):
+                chance, exponent = 1.0, 0.0
+                for t, x in enumerate(draws):
+                    mu = 0.1 + 0.8 * (sum(draws[:t]) % 2)
+                    chance *= mu if x else 1.0 - mu
+                    predicted = (0.5 + sum(draws[:t])) / (t + 1)
+                    exponent += slope * (x - mu) - psi * (x - predicted) ** 2
+                total += chance * math.exp(exponent)
+            return total
+
+        assert mean_of(1.0) <= 1.0
+        assert mean_of(0.2) > 1.0
+
+    def test_it_is_the_smallest_of_twenty_bounds(self):
+        shares, delta = np.random.default_rng(0).random(50), 0.1
+        variation, before = 0.0, 0.0
+        for t, x in enumerate(shares):
+            variation += (x - (0.5 + before) / (t + 1)) ** 2
+            before += x
+        bounds = [
+            (math.log(20 / delta) + (-math.log(1 - 2.0**-k) - 2.0**-k) * variation) / 2.0**-k for k in range(1, 21)
+        ]
+        assert path_deviation(shares, delta) == pytest.approx(min(bounds))
+        assert path_deviation(np.ones(1), delta) == 1.0  # no more than was earned
+        assert path_deviation(np.zeros(0), delta) == 0.0
+
+    def test_regret_is_below_its_certificate(self):
+        """20 runs at δ = 0.2 (the bound fails with probability 0.4 in each at most; it never did)."""
+        for seed in range(20):
+            agent = MatrixRL(tabular(n_states=3, n_actions=2, horizon=4, seed=seed).mdp, seed=seed, delta=0.2)
+            history = agent.learn(60)
+            shown = agent.regret_certificate()
+            assert shown.guarantee is True
+            assert shown.delta == 0.4
+            assert history.cumulative_regret[-1] <= shown.upper <= 60 * 4
+            assert shown.per_episode == shown.upper / 60
+            least = agent.certificate().upper
+            assert shown.upper == pytest.approx(
+                min(60 * least - history.returns.sum() + 4 * path_deviation(history.returns / 4, 0.2), 240)
+            )
+
+
+class TestSafestPolicy:
+    @pytest.mark.parametrize("settings", [{}, {"set": "normalised"}, {"known_reward": False}], ids=str)
+    def test_no_policy_has_a_larger_lower_bound(self, settings):
+        """All 16 policies of two states, two actions and two stages."""
+        mdp = tabular(n_states=2, n_actions=2, horizon=2, seed=1).mdp
+        agent = MatrixRL(mdp, seed=0, **settings)
+        agent.learn(300)
+        algorithm = agent.algorithm
+        belief = algorithm.beliefs("proven")[0]
+        plan = algorithm.safest_plan()
+        bounds = [
+            pessimistic_values(belief, np.array(table).reshape(1, 2, 2), algorithm.frame)[0, 0]
+            for table in itertools.product(range(2), repeat=4)
+        ]
+        np.testing.assert_allclose(plan.values[0, 0], np.max(bounds, axis=0), atol=1e-9)
+        own = pessimistic_values(belief, plan.policy, algorithm.frame)
+        np.testing.assert_allclose(own, plan.values, atol=1e-9)
+
+    @pytest.mark.parametrize("settings", [{}, {"known_reward": False}], ids=str)
+    def test_compiled_is_numpy(self, settings):
+        agent = MatrixRL("river-swim", env_settings={"n_states": 4}, seed=0, **settings)
+        agent.learn(150)
+        algorithm = agent.algorithm
+        belief, ranks = algorithm.beliefs("proven")[0], lowest_first(2, 1)
+        q = np.zeros((2, 1, algorithm.frame.horizon, 2, 4))
+        loops = pessimistic_plan(belief, algorithm.frame, ranks, compiled=True, q_out=q[0])
+        numpy = pessimistic_plan(belief, algorithm.frame, ranks, q_out=q[1])
+        np.testing.assert_array_equal(loops.policy, numpy.policy)
+        np.testing.assert_allclose(loops.values, numpy.values, atol=1e-9)
+        np.testing.assert_allclose(q[0], q[1], atol=1e-9)
+        np.testing.assert_allclose(
+            pessimistic_values(belief, loops.policy, algorithm.frame, compiled=True), loops.values, atol=1e-9
+        )
+
+    def test_the_policy_is_as_good_as_its_certificate_says(self):
+        """12 worlds; δ = 0.05 each."""
+        for seed in range(12):
+            mdp = tabular(n_states=4, n_actions=2, horizon=5, seed=seed).mdp
+            agent = MatrixRL(mdp, seed=seed)
+            agent.learn(100)
+            chosen = agent.recommend()
+            truth = evaluate(mdp, chosen.policy.table.astype(int))[0] @ mdp.task.start
+            assert chosen.certificate.lower <= truth + 1e-9
+            assert solve(mdp).start_value <= chosen.certificate.upper + 1e-9
+            assert chosen.certificate.lower >= agent.certificate().lower
+
+
+@pytest.mark.slow
+def test_the_least_upper_bound_holds_as_often_as_promised():
+    """100 runs at δ = 0.5; at most half may miss V* or V of the policy in any of 150 episodes (they hardly do)."""
+    result = run_seeds(
+        "river-swim",
+        n_episodes=150,
+        seeds=100,
+        env_settings={"n_states": 3, "horizon": 6},
+        delta=0.5,
+        certify=True,
+    )
+    upper = result.certified[:, :, 1]
+    assert (np.diff(upper, axis=1) <= 0.0).all()
+    missed = (upper < result.optimal_value) | (result.certified[:, :, 0] > result.optimal_value - result.regret + 1e-9)
+    assert missed.any(axis=1).mean() <= 0.5
+    for b, certificate in enumerate(result.certificate):
+        assert certificate.upper <= upper[b, -1]
+
+
+def _beta(n, delta):
+    return -math.log(delta) + gammaln(n + 1) - gammaln(n + 0.5) + 0.5 * math.log(math.pi)
+
+
+def _with_radius(ones, n, beta):
+    """The smallest mean q of a coin with KL(p̂‖q) <= β/n, by bisection."""
+    p, low, high = ones / n, 0.0, ones / n
+    for _ in range(60):
+        q = 0.5 * (low + high)
+        kl = (p * math.log(p / q) if p else 0.0) + ((1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0)
+        low, high = (q, high) if kl > beta / n else (low, q)
+    return high
+
+
+def _mixture(ratios):
+    """∫ Π(1 − b + b r) dBeta(½, ½), from the coefficients of the polynomial in b and 1 − b."""
+    coefficients = np.array([1.0])
+    for r in ratios:
+        coefficients = np.append(coefficients, 0.0) + np.append(0.0, coefficients * r)
+    k = np.arange(len(coefficients))
+    return float(coefficients @ np.exp(betaln(k + 0.5, len(ratios) - k + 0.5) - betaln(0.5, 0.5)))
+
+
+def _steps(rows):
+    states, actions, rewards, following = (np.array(column)[None] for column in zip(*rows, strict=True))
+    return Steps.of(states, actions, rewards, following, following == 2)

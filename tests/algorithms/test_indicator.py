@@ -99,9 +99,8 @@ class TestRadii:
     def test_all_of_delta_but_for_returns_is_for_one_radius(self):
         learner = self.learner(set="likelihood", delta=0.1)
         [belief] = learner.beliefs("agent")
-        expected = (
-            math.log(8 / (0.9375 * 0.1)) + dirichlet_excess(learner.counts.seen, 4)
-        ) / learner.counts.seen.totals
+        seen = learner.counts.seen
+        expected = (math.log(8 / (0.9375 * 0.1)) + dirichlet_excess(seen, 4)) / seen.totals
         np.testing.assert_allclose(belief.upper, expected)
         np.testing.assert_allclose(belief.lower, expected)
 

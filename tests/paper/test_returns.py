@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -43,17 +44,14 @@ class TestFrozenPolicies:
         missed, narrow = 0.0, 0.0
         for earned in itertools.product((0, 1), repeat=n):
             chance = mean ** sum(earned) * (1.0 - mean) ** (n - sum(earned))
-            missed += chance * any(
-                bound_of([N_LEVELS * x for x in earned[:k]], 0, 2 * delta) > mean + 1e-12 for k in range(1, n + 1)
-            )
-            narrow += chance * any(
-                _with_radius(sum(earned[:k]), k, 0.5 * _beta(k, delta)) > mean for k in range(1, n + 1)
-            )
+            times = [(sum(earned[:k]), k) for k in range(1, n + 1)]
+            missed += chance * any(_of_coins(ones, k, 2 * delta) > mean + 1e-12 for ones, k in times)
+            narrow += chance * any(_with_radius(ones, k, 0.5 * _beta(k, delta)) > mean for ones, k in times)
         assert missed <= delta
         assert narrow > missed
 
     def test_the_mixture_of_bets_is_a_supermartingale(self):
-        """E ∫ Π(1 − b + b X/μ) dBeta(½, ½) is 1 if E X = μ and less if it is smaller, for values that depend on the past."""
+        """E ∫ Π(1 − b + b X/μ) dBeta(½, ½) is 1 if E X = μ, and less if it is smaller; X depends on the past."""
         mu, n = 0.4, 6
         for smaller in (1.0, 0.7):
             total = 0.0
@@ -70,7 +68,7 @@ class TestFrozenPolicies:
 
     @pytest.mark.parametrize("low", [0.0, -1.0])
     def test_the_reward_before_the_first_other_action_has_at_most_the_mean_of_the_policy(self, low):
-        """Every path of a small MDP with an end state, under another policy: Σ chance × share against V of the policy."""
+        """Every path of a small MDP with an end state, under another policy: Σ chance × share against V."""
         rng = np.random.default_rng(3)
         law = rng.dirichlet(np.ones(3), size=(3, 2))
         law[2] = [0.0, 0.0, 1.0]
@@ -221,10 +219,16 @@ def test_the_least_upper_bound_holds_as_often_as_promised():
         assert certificate.upper <= upper[b, -1]
 
 
+@functools.cache
+def _of_coins(ones, n, delta):
+    return bound_of([N_LEVELS] * ones + [0] * (n - ones), 0, delta)
+
+
 def _beta(n, delta):
     return -math.log(delta) + gammaln(n + 1) - gammaln(n + 0.5) + 0.5 * math.log(math.pi)
 
 
+@functools.cache
 def _with_radius(ones, n, beta):
     """The smallest mean q of a coin with KL(p̂‖q) <= β/n, by bisection."""
     p, low, high = ones / n, 0.0, ones / n

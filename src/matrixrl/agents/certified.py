@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.frozen_returns import PROBLEM_START, FrozenReturns, checked_policy
+from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, start_of
 from matrixrl.checks import flag, integer
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem
@@ -68,14 +68,15 @@ class CertifiedSoFar:
             self.same_start = self.same_start and first == self._first
         self.returns.observe(number, table, steps)
 
-    def note(self, start: int | None, upper: float, policy: CertifiedPolicy | None) -> None:
+    def note(self, first_state: int | None, upper: float, policy: CertifiedPolicy | None) -> None:
         """Take note of a certificate.
 
         Args:
-            start: First state that it is for; None if it is for the start of the problem.
+            first_state: First state that it is for; None if it is for the start of the problem.
             upper: Upper bound on V*(s0), in the environment's unit.
             policy: The policy and its lower bound, if it has a table.
         """
+        start = start_of(self._problem, first_state)
         if start != self._start:
             self.forget()
             self._start = start
@@ -84,7 +85,7 @@ class CertifiedSoFar:
 
     def note_returns(self) -> None:
         """Take the best policy by its returns, if its bound is larger than the one at hand."""
-        found = self.returns.best(PROBLEM_START if self._start is None else self._start)
+        found = None if self._start is None else self.returns.best(self._start)
         self._offer(None if found is None else CertifiedPolicy(*found, "returns"))
 
     def _offer(self, policy: CertifiedPolicy | None) -> None:
@@ -133,7 +134,7 @@ class CertifiedSoFar:
         for name in ("start", "first"):
             if header[name] is not None:
                 last = self._problem.finite_task.n_states - 1
-                integer(name, header[name], low=0, high=last, remedy="It is damaged.")
+                integer(name, header[name], low=-1, high=last, remedy="It is damaged.")
         self._first, self.same_start = header["first"], flag("same_start", header["same_start"])
         if (_BEST in arrays) != (lower is not None):
             raise InvalidInput("a certified bound must have its policy")

@@ -15,10 +15,9 @@ from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
 from matrixrl.records import IntArray, Steps
 
-__all__ = ["PROBLEM_START", "FrozenReturns", "checked_policy"]
+__all__ = ["FrozenReturns", "checked_policy", "start_of"]
 
-PROBLEM_START = -1
-"""Stands for the start of the problem, in place of a first state."""
+_RANDOM_START = -1  # the random start of a problem whose P is known, in place of a first state
 _MOST_FROZEN = 63  # policies are frozen at episodes 1, 2, 4, …
 _LIVE = 3  # frozen policies that are still compared with what is played
 
@@ -43,7 +42,7 @@ class FrozenReturns:
     @property
     def counts(self) -> bool:
         """Whether returns are counted."""
-        lost = self._origin == PROBLEM_START and self._problem.mdp is None  # loaded without its environment
+        lost = self._origin == _RANDOM_START and self._problem.mdp is None  # loaded without its environment
         return self._delta > 0.0 and self._problem.reward_outside != "widen" and not lost
 
     def observe(self, number: int, table: IntArray, steps: Steps) -> None:
@@ -56,7 +55,7 @@ class FrozenReturns:
         """
         if not self.counts:
             return
-        first = PROBLEM_START if self._problem.mdp is not None else int(steps.states[0, 0])
+        first = start_of(self._problem, int(steps.states[0, 0]))
         self._origin = first if self._origin is None else self._origin
         if number.bit_count() == 1:
             self._frozen[number.bit_length() - 1] = table
@@ -81,7 +80,7 @@ class FrozenReturns:
         """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any.
 
         Args:
-            start: First state that the bound is for, or `PROBLEM_START`.
+            start: Start that the bound is for, as `start_of` returns it.
         """
         seen, task = self._levels.seen, self._problem.finite_task
         if not self.counts or self._origin != start or not len(seen.ids):
@@ -93,7 +92,7 @@ class FrozenReturns:
 
     @property
     def origin(self) -> int | None:
-        """First state of the episodes that count, or `PROBLEM_START`; None before the first episode."""
+        """Start of the episodes that count, as `start_of` returns it; None before the first episode."""
         return self._origin
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -114,7 +113,7 @@ class FrozenReturns:
         if origin is None:
             return
         last = self._problem.finite_task.n_states - 1
-        self._origin = integer("origin", origin, low=PROBLEM_START, high=last, remedy="It is damaged.")
+        self._origin = integer("origin", origin, low=_RANDOM_START, high=last, remedy="It is damaged.")
         numbers = range(max(n_episodes.bit_length() - _LIVE, 0), n_episodes.bit_length())
         tables = checked_policy(self._problem, arrays["frozen"], 3)
         if len(tables) != len(numbers):
@@ -124,10 +123,23 @@ class FrozenReturns:
         counted = self._levels.totals()[0]
         expected_counts = np.where(np.isin(np.arange(_MOST_FROZEN), numbers), since, counted)
         if (counted > np.maximum(since, 0.0)).any() or (
-            self._origin == PROBLEM_START and (counted != expected_counts).any()
+            self._origin == _RANDOM_START and (counted != expected_counts).any()
         ):
             raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
         self._frozen = dict(zip(numbers, tables, strict=True))
+
+
+def start_of(problem: Problem, first_state: int | None) -> int:
+    """Return where the episodes of a problem start: a state, or -1 for a random start that is known.
+
+    Args:
+        problem: The problem.
+        first_state: First state of an episode, for a problem whose P is not known.
+    """
+    if problem.mdp is None and first_state is not None:
+        return first_state
+    possible = np.flatnonzero(problem.finite_task.start)
+    return int(possible[0]) if len(possible) == 1 else _RANDOM_START
 
 
 def checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntArray:

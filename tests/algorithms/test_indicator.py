@@ -90,7 +90,7 @@ class TestRadii:
         [belief] = learner.beliefs(level)
         seen = learner.counts.seen
         scale = {"agent": 0.25, "proven": 1.0, "ties": 0.25 * 0.05**2}[level]
-        of_all = math.log(8 / (0.6875 * 0.1)) + dirichlet_excess(seen, 4)
+        of_all = math.log(8 / (0.74 * 0.1)) + dirichlet_excess(seen, 4)
         of_optimal = targeted_beta(seen.totals, math.log(8 * 7 / (0.25 * 0.1)))
         np.testing.assert_allclose(belief.lower, scale * of_all / seen.totals)
         np.testing.assert_allclose(belief.upper, scale * np.minimum(of_all, of_optimal) / seen.totals)
@@ -100,7 +100,7 @@ class TestRadii:
         learner = self.learner(set="likelihood", delta=0.1)
         [belief] = learner.beliefs("agent")
         seen = learner.counts.seen
-        expected = (math.log(8 / (0.9375 * 0.1)) + dirichlet_excess(seen, 4)) / seen.totals
+        expected = (math.log(8 / (0.99 * 0.1)) + dirichlet_excess(seen, 4)) / seen.totals
         np.testing.assert_allclose(belief.upper, expected)
         np.testing.assert_allclose(belief.lower, expected)
 
@@ -108,7 +108,7 @@ class TestRadii:
         learner = self.learner(set="value-targeted", delta=0.1, known_reward=False)
         [belief] = learner.beliefs("agent")
         totals = learner.counts.seen.totals
-        of_all = math.log(8 / (0.4375 * 0.1)) + dirichlet_excess(learner.counts.seen, 4)
+        of_all = math.log(8 / (0.49 * 0.1)) + dirichlet_excess(learner.counts.seen, 4)
         np.testing.assert_allclose(belief.upper, of_all / totals)  # beside the joint law, for which β₁ is
         np.testing.assert_allclose(belief.joint.epsilon, targeted_beta(totals, math.log(8 * 8 / (0.25 * 0.1))) / totals)
         mean = learner.reward_sums.ravel() / learner.counts.totals().ravel()
@@ -124,7 +124,7 @@ class TestRadii:
         learner.update(Steps.of(*(np.zeros((1, 8), dtype=np.int64),) * 2, np.zeros((1, 8)), np.ones((1, 8), dtype=int)))
         learner.episode = 3
         [belief] = learner.beliefs("agent")
-        expected = math.log(8 * 6 / (0.9375 * 0.05)) + dirichlet_excess(learner.counts.seen, 4)
+        expected = math.log(8 * 6 / (0.99 * 0.05)) + dirichlet_excess(learner.counts.seen, 4)
         np.testing.assert_allclose(belief.upper * learner.counts.seen.totals, expected)
 
 
@@ -323,7 +323,7 @@ def test_the_explicit_bound_by_hand():
     n, horizon, k, s = 1000, 8, 8, 4
     steps = n * horizon
     worst = math.lgamma(steps + 2) - math.lgamma(2) - math.lgamma(steps + 0.5) + math.lgamma(0.5)
-    beta = math.log(k / (0.9375 * 0.1)) + worst + math.log(s * (s + 1) / (1 + 1 / s))
+    beta = math.log(k / (0.99 * 0.1)) + worst + math.log(s * (s + 1) / (1 + 1 / s))
     chance = horizon * math.sqrt(steps * math.log(10.0) / 2)
     expected = 2 * horizon**2 * k + 4 * horizon * math.sqrt(beta * k * steps) + chance
     assert learner.regret_bound(n) == pytest.approx(expected)

@@ -127,13 +127,13 @@ class LikelihoodConfidence:
 
     @property
     def parts(self) -> Parts:
-        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a sixteenth for returns.
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a hundredth for returns.
 
         The rest is for β_D.
         """
         optimal = 0.25 if self.targeted else 0.0
         rewards = 0.0 if self.known_reward else 0.125
-        returns = 0.0625
+        returns = 0.01
         return Parts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
 
     @property

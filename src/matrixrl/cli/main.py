@@ -188,7 +188,7 @@ def demo_command(
     seeds: Annotated[int, typer.Option("--seeds", "-k")] = DEMO.n_seeds,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Run MatrixRL on RiverSwim with the confidence set of the paper and with the normalised set."""
+    """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
     directory = _directory(out, overwrite)
     results: dict[str, RunResult] = {}
     interrupted = False

@@ -1,4 +1,4 @@
-"""Settings of ``matrixrl demo``: the confidence set of the paper and the normalised set on RiverSwim, same seeds."""
+"""Settings of ``matrixrl demo``: from the paper's confidence set to the presets on RiverSwim, same seeds."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ DEMO = Demo(
     settings={
         "paper's set, theorem radius": {"set": "frobenius", "radius": "theorem"},
         "normalised set, theorem radius": {"set": "normalised", "radius": "theorem"},
-        "normalised set, guaranteed preset": {"preset": "guaranteed"},
-        "normalised set, practical preset": {"preset": "practical"},
+        "normalised set, proven radius": {"set": "normalised"},
+        "guaranteed preset: likelihood set": {"preset": "guaranteed"},
+        "practical preset: the same, tuned": {"preset": "practical"},
     },
     title="MatrixRL on RiverSwim (6 states, horizon 24)",
 )

@@ -16,7 +16,7 @@ import numpy as np
 from matrixrl import FiniteMDP, run_seeds
 from matrixrl.problems import tabular
 
-CANDIDATES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5, 1.0)
+CANDIDATES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
 
 
 def worn_machine() -> FiniteMDP:
@@ -49,7 +49,7 @@ SUITE = {
 
 def settings_of(exploration: float, label: str) -> dict[str, float]:
     """Return the settings of a candidate: a factor of the likelihood sets, or the radius and ridge of balls."""
-    ridge = {"ridge": (0.5 * exploration) ** 2} if label.startswith("LinearMDP") else {}
+    ridge = {"ridge": (exploration / 6.0) ** 2} if label.startswith("LinearMDP") else {}
     return {"exploration": exploration, **ridge}
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     table = []
     for label, (env, settings, n) in SUITE.items():
         row = []
-        for chosen in [*(settings_of(e, label) for e in CANDIDATES), {"exploration": 0.1, "set": "normalised"}]:
+        for chosen in [*(settings_of(e, label) for e in CANDIDATES), {"set": "normalised"}]:
             result = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, preset="practical", **chosen)
             row.append(result.final_regret.mean())
         table.append(row)

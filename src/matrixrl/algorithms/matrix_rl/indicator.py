@@ -73,6 +73,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             exploration=chosen.exploration,
             known_reward=chosen.known_reward,
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
+            tuned=chosen.preset == "practical",
         )
         self.forget()
 

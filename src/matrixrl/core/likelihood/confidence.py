@@ -10,7 +10,7 @@ import numpy as np
 
 from matrixrl.core.confidence import TIE_EXPLORATION, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
-from matrixrl.core.likelihood.radii import targeted_beta
+from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta
 from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
@@ -49,6 +49,8 @@ class LikelihoodConfidence:
         exploration: Factor of √β; below 1 nothing is proven.
         known_reward: Whether rewards are known.
         targeted: Whether upper bounds use the smaller of β₁ and β_D, else β_D only.
+        tuned: Whether the agent explores with the part of β₁ that grows with n alone, without δ and the number of
+            events: not proven. Certificates do not depend on it.
         n_states: Number of next states S.
         regularity: Constants of the features, which the theorems of the paper use; these sets do not.
         blocks: Blocks of the features, likewise.
@@ -61,6 +63,7 @@ class LikelihoodConfidence:
     exploration: float
     known_reward: bool
     targeted: bool
+    tuned: bool
     n_states: int
     regularity: Regularity
     blocks: Blocks
@@ -77,6 +80,7 @@ class LikelihoodConfidence:
         exploration: float,
         known_reward: bool,
         targeted: bool,
+        tuned: bool = False,
     ) -> LikelihoodConfidence:
         """Return the confidence region for indicator features.
 
@@ -89,6 +93,7 @@ class LikelihoodConfidence:
             exploration: Factor of √β.
             known_reward: Whether rewards are known.
             targeted: Whether upper bounds use the smaller of β₁ and β_D.
+            tuned: Whether the agent explores without δ and the number of events in its radius.
         """
         unknown = groups if end_state is None else np.delete(groups, end_state, axis=1)
         return cls(
@@ -99,6 +104,7 @@ class LikelihoodConfidence:
             exploration=exploration,
             known_reward=known_reward,
             targeted=targeted,
+            tuned=tuned,
             n_states=groups.shape[1],
             regularity=regularity(features),
             blocks=features.phi.blocks(),
@@ -139,6 +145,8 @@ class LikelihoodConfidence:
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven, else the reason why it is not."""
+        if self.tuned:
+            return f"the confidence set was tuned: its radius has no δ (exploration {self.exploration:g})"
         if self.exploration < 1.0:
             return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
         return True
@@ -187,13 +195,17 @@ class LikelihoodConfidence:
             functions = max(self.horizon - self.known_reward, 1)
             of_optimal = targeted_beta(n, self.log_events(parts.optimal, functions, shares))
         lower = upper = scale * of_all / n
+        is_tuned = self.tuned and level != "proven"
+        if is_tuned:
+            of_optimal = None if of_optimal is None else log_mixture_gain(n)
+            upper = scale * log_mixture_gain(n) / n
         if self.known_reward and of_optimal is not None:
             upper = np.minimum(upper, scale * of_optimal / n)
         most = least = reward
         law = None
         if not self.known_reward:
             assert reward_sums is not None
-            log_events = self.log_events(parts.rewards, shares=shares)
+            log_events = 0.0 if is_tuned else self.log_events(parts.rewards, shares=shares)
             sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
             most, least = (side[:, self.groups] for side in sides)
             if of_optimal is not None and joint is not None:

@@ -78,6 +78,7 @@ class Known(NamedTuple):
         log_optimal: ln(events/δ) of β₁; infinite if it is not used.
         log_rewards: ln(events/δ) of rewards; infinite if they are known.
         learns_reward: Whether rewards are learned.
+        tuned: Whether the radii of the agent and of ties leave out δ and the number of events.
         upper: (3, B, P) Radius ε of upper bounds.
         lower: (B, P) Radius ε of lower bounds of certificates.
         joint: (3, B, P) Radius ε of the joint law of reward and next state.
@@ -94,6 +95,7 @@ class Known(NamedTuple):
     log_optimal: float
     log_rewards: float
     learns_reward: bool
+    tuned: bool
     upper: Any
     lower: Any
     joint: Any
@@ -124,8 +126,8 @@ class Kept(NamedTuple):
 
 
 (FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
-(VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD) = range(9)
-(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(9, 14)
+(VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD, TUNED) = range(10)
+(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(10, 15)
 (POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(7)
 
 
@@ -151,19 +153,21 @@ def _refresh(known: Any, law: Any, b: int, pair: int, n_states: int) -> None:
     if n == 0.0:
         return
     known[EXCESS][b, pair] = dirichlet_excess(law[FIRSTS][b, pair], law[LASTS][b, pair], law[TIMES], n_states)
-    of_all = known[LOG_ALL] + known[EXCESS][b, pair]
     gain = _HALF_LOG_PI + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
-    of_optimal = known[LOG_OPTIMAL] + gain
-    known[LOWER_EPSILON][b, pair] = known[SCALES][PROVEN] * of_all / n
+    known[LOWER_EPSILON][b, pair] = known[SCALES][PROVEN] * (known[LOG_ALL] + known[EXCESS][b, pair]) / n
     for level in range(3):
         scale = known[SCALES][level]
+        of_all, of_optimal = known[LOG_ALL] + known[EXCESS][b, pair], known[LOG_OPTIMAL] + gain
+        of_rewards = known[LOG_REWARDS] + gain
+        if known[TUNED] and level != PROVEN:
+            of_all, of_optimal, of_rewards = gain, gain, gain
         if known[LEARNS_REWARD]:
             mean = min(max(known[REWARD_SUMS][b, pair] / n, 0.0), 1.0)
             known[UPPER_EPSILON][level, b, pair] = scale * of_all / n
             known[JOINT_EPSILON][level, b, pair] = scale * of_optimal / n
-            known[MOST][level, b, pair] = _reward_bound(mean, scale * (known[LOG_REWARDS] + gain) / n, 1.0)
+            known[MOST][level, b, pair] = _reward_bound(mean, scale * of_rewards / n, 1.0)
             if level == PROVEN:
-                known[LEAST][b, pair] = _reward_bound(mean, scale * (known[LOG_REWARDS] + gain) / n, -1.0)
+                known[LEAST][b, pair] = _reward_bound(mean, scale * of_rewards / n, -1.0)
         else:
             known[UPPER_EPSILON][level, b, pair] = scale * min(of_all, of_optimal) / n
 

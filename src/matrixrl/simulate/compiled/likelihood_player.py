@@ -123,6 +123,7 @@ class LikelihoodPlayer(CompiledPlayer):
             log_optimal=confidence.log_events(parts.optimal, functions) if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
             learns_reward=learns,
+            tuned=confidence.tuned,
             upper=ones.copy(),
             lower=ones[0].copy(),
             joint=ones.copy(),

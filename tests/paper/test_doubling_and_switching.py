@@ -104,7 +104,9 @@ def test_kappa_zero_plans_every_episode():
 
 
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
-@pytest.mark.parametrize("settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}], ids=str
+)
 def test_resume_is_bitwise_here_too(settings, kind, tmp_path):
     whole = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", set=kind, **settings)
     uninterrupted = whole.learn(30)

@@ -58,7 +58,9 @@ def by_hand(*, blocks: bool, learned: bool = False, growth: float = 0.0, factor:
     ids=str,
 )
 def test_the_bound_number_by_number(settings, wanted):
-    agent = MatrixRL(make("river-swim", n_states=STATES, horizon=HORIZON), seed=0, delta=DELTA, **{"set": "normalised", **settings})
+    agent = MatrixRL(
+        make("river-swim", n_states=STATES, horizon=HORIZON), seed=0, delta=DELTA, **{"set": "normalised", **settings}
+    )
     assert agent.algorithm.regret_bound(MANY) == pytest.approx(wanted, rel=ALGEBRA)
     assert wanted < MANY * HORIZON
 

@@ -307,8 +307,9 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
 
 @pytest.mark.slow
 def test_tables_grow_with_the_visits():
+    """75,000 visits are more than one block of the tables."""
     mdp = FiniteMDP(np.ones((1, 1, 1)), np.full((1, 1), 0.5), horizon=50)
-    assert_same_run(mdp, n_episodes=1500, seeds=[0], set="normalised", known_reward=False)  # 75,000 visits: more than one block
+    assert_same_run(mdp, n_episodes=1500, seeds=[0], set="normalised", known_reward=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, ClassVar
@@ -157,8 +158,11 @@ def test_sets_and_radii_are_names_or_objects():
 
 def test_presets_of_the_library():
     assert MatrixRLSettings.resolve({}).preset == "guaranteed"
-    assert MatrixRLSettings.resolve({"preset": "practical"}).exploration == 0.05
-    assert MatrixRLSettings.resolve({"preset": "practical", "exploration": 0.1}).exploration == 0.1
+    assert MatrixRLSettings.resolve({}).set == "tightest"
+    tuned = MatrixRLSettings.resolve({"preset": "practical"})
+    assert (tuned.set, tuned.exploration) == ("tightest", 0.1)
+    assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball, docs/presets.md
+    assert MatrixRLSettings.resolve({"preset": "practical", "exploration": 0.05}).exploration == 0.05
     assert ContinuousSettings.resolve({"preset": "practical"}) == ContinuousSettings()
     with pytest.raises(InvalidInput, match="preset must be 'practical' for vectors as states, where nothing is proven"):
         ContinuousSettings.resolve({"preset": "guaranteed"})

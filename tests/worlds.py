@@ -37,8 +37,10 @@ class Hidden(gym.Env):
 def algorithm_with_data(
     world: EmbeddedMDP, rng: np.random.Generator, *, episodes: int, n_replicas: int = 1, **settings: object
 ) -> tuple[UCMatrixRL, list[Batch]]:
-    """Return UC-MatrixRL after some episodes of random transitions, and these."""
-    algorithm = UCMatrixRL(**settings).start(Problem.of(world.mdp, world.features), range(n_replicas))
+    """Return UC-MatrixRL with a ball (the normalised one by default) after some random transitions, and these."""
+    algorithm = UCMatrixRL(**{"set": "normalised", **settings}).start(
+        Problem.of(world.mdp, world.features), range(n_replicas)
+    )
     seen = []
     for _ in range(episodes):
         batch = random_batch(world, rng, n_replicas, world.mdp.horizon)

@@ -59,15 +59,17 @@ class Case:
 
 BANDITS = ("lin-ucb", "kernel-ucb")
 TUNED = {"preset": "tuned"}
+BALL = {"set": "normalised"}
 CASES = [
     *(Case(name, world) for name in AGENTS if name not in BANDITS for world in ("river-swim", "frozen-lake")),
     *(Case(name, "one step") for name in AGENTS),
     *(Case(name, world) for name in ("kernel-matrix-rl", "random") for world in ("mountain-car", "cart-pole")),
     Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
-    Case("matrix-rl", "river-swim", {"switch_growth": 0.5}),
+    *(Case("matrix-rl", world, BALL) for world in ("river-swim", "frozen-lake")),
+    *(Case("matrix-rl", "river-swim", {**more, "switch_growth": 0.5}) for more in (BALL, {})),
     Case("matrix-rl", "river-swim", {"doubling": "restart", "radius": "theorem"}),
-    Case("matrix-rl", "river-swim", {"doubling": "keep", "known_reward": False}),
-    Case("matrix-rl", "river-swim", {"ties": "estimate", "preset": "practical"}),
+    *(Case("matrix-rl", "river-swim", {**more, "doubling": "keep", "known_reward": False}) for more in (BALL, {})),
+    *(Case("matrix-rl", "river-swim", {**more, "ties": "estimate", "preset": "practical"}) for more in (BALL, {})),
     Case("matrix-rl", "functions", {"columns": 40, "switch_growth": 0.5, "doubling": "restart"}),
     Case("kernel-matrix-rl", "mountain-car", {"anchors": 20}),
     Case("kernel-matrix-rl", "cart-pole", {"features": "nystroem", "budget": 2}),

@@ -226,20 +226,20 @@ def test_a_guarantee_that_depends_on_the_number_of_episodes_ends_with_them():
     assert "more than the 3 episodes" in agent.guarantee
 
 
-def test_restarts_forget_at_the_same_place_with_episodes_that_overlap():
+@pytest.mark.parametrize(("kind", "counts"), [("normalised", "counts"), ("tightest", "next_times")])
+def test_restarts_forget_at_the_same_place_with_episodes_that_overlap(kind, counts):
     """Epochs of 2 and 4 episodes. Two episodes that were begun in the first epoch end in the second."""
-    settings = {"doubling": "restart", "seed": 0}
+    settings = {"doubling": "restart", "set": kind, "seed": 0}
     overlapping = MatrixRL(Task(np.full((3, 2), 0.5), 4), **settings)
     first, second, third = (overlapping.begin_episode() for _ in range(3))
     told = [(0, 1), (1, 2), (2, 2), (2, 0)]
     for episode in (first, second, third):
         tell(episode, told)
         episode.end()
-    counts = overlapping.algorithm.state()["counts"]
-    assert counts.sum() == 4.0  # of the third episode alone
+    assert overlapping.algorithm.state()[counts].sum() == 4.0  # of the third episode alone
     tell(overlapping.begin_episode(), told)
     overlapping.end_episode()
-    assert overlapping.algorithm.state()["counts"].sum() == 8.0
+    assert overlapping.algorithm.state()[counts].sum() == 8.0
 
 
 def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():

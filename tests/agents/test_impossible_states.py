@@ -59,19 +59,36 @@ def fill(value):
 
 
 ONE_HOT, LEARNED, DENSE = ("matrix-rl", "river-swim"), {"known_reward": False}, ("matrix-rl", LOW_RANK)
+BALL = {"set": "normalised"}
 CAR = ("kernel-matrix-rl", "mountain-car")
 IMPOSSIBLE = [
     # visits that do not add up
-    (*ONE_HOT, {}, "learned_counts", fill(0.0)),
-    (*ONE_HOT, {}, "learned_counts", add(0, 1.0)),
-    (*ONE_HOT, {}, "learned_cross_moment", add(0, 0.5)),
-    (*ONE_HOT, {}, "learned_cross_moment", lambda array: 2.0 * array),
-    (*ONE_HOT, {}, "learned_cross_moment", move(0.5)),
+    (*ONE_HOT, BALL, "learned_counts", fill(0.0)),
+    (*ONE_HOT, BALL, "learned_counts", add(0, 1.0)),
+    (*ONE_HOT, BALL, "learned_cross_moment", add(0, 0.5)),
+    (*ONE_HOT, BALL, "learned_cross_moment", lambda array: 2.0 * array),
+    (*ONE_HOT, BALL, "learned_cross_moment", move(0.5)),
     ("psrl", "river-swim", {}, "learned_transitions", move(0.5)),
     ("kernel-ucbvi", "river-swim", {}, "learned_transitions", move(-100.0)),
-    (*ONE_HOT, {}, "learned_reward_moment", add(0, 0.5)),
-    (*ONE_HOT, LEARNED, "learned_reward_moment", fill(7.0)),
-    (*ONE_HOT, LEARNED, "learned_reward_moment", fill(-1.0)),
+    (*ONE_HOT, BALL, "learned_reward_moment", add(0, 0.5)),
+    (*ONE_HOT, BALL | LEARNED, "learned_reward_moment", fill(7.0)),
+    (*ONE_HOT, BALL | LEARNED, "learned_reward_moment", fill(-1.0)),
+    # lists of next states seen
+    (*ONE_HOT, {}, "learned_next_times", fill(0.0)),
+    (*ONE_HOT, {}, "learned_next_times", add(0, 1.0)),
+    (*ONE_HOT, {}, "learned_next_times", move(0.5)),
+    (*ONE_HOT, {}, "learned_next_times", lambda array: 2.0 * array),
+    (*ONE_HOT, {}, "learned_next_times", lambda array: array[1:]),
+    (*ONE_HOT, {}, "learned_next_codes", fill(0)),
+    (*ONE_HOT, {}, "learned_next_codes", add(-1, 10**6)),
+    (*ONE_HOT, {}, "learned_next_codes", lambda array: array[::-1]),
+    (*ONE_HOT, LEARNED, "learned_reward_sums", fill(7.0)),
+    (*ONE_HOT, LEARNED, "learned_reward_sums", fill(-1.0)),
+    (*ONE_HOT, LEARNED, "learned_joint_times", move(0.5)),
+    (*ONE_HOT, LEARNED, "learned_joint_codes", add(-1, 10**6)),
+    (*ONE_HOT, LEARNED, "learned_levels", fill(0.5)),
+    (*ONE_HOT, {"switch_growth": 0.5}, "learned_kept_logdet", fill(99.0)),
+    # visits of the baselines
     ("psrl", "river-swim", {}, "learned_counts", fill(0.0)),
     ("psrl", "river-swim", {}, "learned_transitions", lambda array: -array),
     ("psrl", "river-swim", {}, "learned_reward_sums", fill(9.0)),
@@ -181,7 +198,22 @@ FINITE = [case for case in CASES if case.world not in ("functions", "mountain-ca
 def test_algorithms_know_the_shapes_of_what_they_learn(case):
     algorithm = case.build().algorithm
     found = {name: array.shape for name, array in algorithm.learned().items()}
-    assert algorithm.learned_shapes(algorithm.problem, 1) == found
+    known = algorithm.learned_shapes(algorithm.problem, 1)
+    assert known.keys() == found.keys()
+    for name, shape in known.items():
+        free = (None,) if name.endswith(("_codes", "_times")) else found[name]  # lists of outcomes seen have any length
+        assert shape == free
+
+
+@pytest.mark.parametrize("known_reward", [True, False])
+@pytest.mark.parametrize("kind", ["value-targeted", "likelihood", "normalised"])
+def test_shapes_of_groups_are_known_too(kind, known_reward):
+    groups = np.repeat(np.eye(4)[:, None], 2, axis=1)  # of the two actions of a state
+    env = Case("", "river-swim").env()
+    algorithm = MatrixRL(env, phi=groups, set=kind, known_reward=known_reward, seed=0).algorithm
+    known = algorithm.learned_shapes(algorithm.problem, 1)
+    found = {name: array.shape for name, array in algorithm.learned().items()}
+    assert {name: (0,) if shape == (None,) else shape for name, shape in known.items()} == found
 
 
 @pytest.mark.parametrize("case", [c for c in FINITE if c.agent != "random"], ids=str)
@@ -201,7 +233,8 @@ def test_shapes_are_compared_before_anything_is_allocated(case, tmp_path, monkey
 
 
 def test_a_file_names_its_code(files):
-    assert header_of(files(*ONE_HOT))["code"] == "matrixrl.algorithms.matrix_rl.finite:UCMatrixRL"
+    assert header_of(files(*ONE_HOT))["code"] == "matrixrl.algorithms.matrix_rl.indicator:IndicatorMatrixRL"
+    assert header_of(files(*ONE_HOT, **BALL))["code"] == "matrixrl.algorithms.matrix_rl.finite:UCMatrixRL"
 
 
 @pytest.mark.parametrize("entry", ["selection", "refutation"])

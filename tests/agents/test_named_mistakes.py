@@ -41,7 +41,7 @@ MISTAKES = {
     "psi is a phi": (lambda: swim(psi=OneHotPhi(6, 2)), "psi must be features of next states; .* swapped"),
     "Features as phi": (lambda: swim(phi=one_hot(6, 2)), "phi must be one feature map; .* Pass phi=features.phi"),
     "phi of length 1e-6": (
-        lambda: swim(phi=1e-6 * np.eye(12).reshape(6, 2, 12)),
+        lambda: swim(phi=1e-6 * np.eye(12).reshape(6, 2, 12), set="normalised"),
         "phi must not be shorter .* Multiply the features by 1e\\+06, or pass ridge=1e-12",
     ),
     "noisy_rewards='False'": (lambda: FiniteMDP(P, R, 3, noisy_rewards="False"), "noisy_rewards must be true or false"),
@@ -87,7 +87,7 @@ MISTAKES = {
         lambda: swim(radius=2.0),
         'radius must be one of block, .*; got 2.0. Or give an object; .*"constant"',
     ),
-    "set=3": (lambda: swim(set=3), "set must be one of normalised, .*; got 3. Or give an object, such as"),
+    "set=3": (lambda: swim(set=3), "set must be one of tightest, normalised, .*; got 3. Or give an object, such as"),
     "features=": (lambda: swim(features=one_hot(6, 2)), "features is not an agent setting; .* Pass phi=… and psi=…"),
     "discount=": (lambda: swim(discount=0.9), "discount is not an agent setting; .* set horizon=… instead"),
     "vectors with phi": (lambda: KernelMatrixRL(Vectors(), phi=PHI), "phi cannot be changed .* Pass kernel=…"),
@@ -129,6 +129,7 @@ def test_what_looked_like_a_mistake_and_works():
     assert run_seeds("river-swim", n_episodes=1, seeds=np.arange(2)).seeds == [0, 1]
     assert Agent("river-swim", "psrl", preset="tuned").settings.preset == "tuned"
     assert swim(phi=1e-6 * np.eye(12).reshape(6, 2, 12), ridge=1e-12).learn(2).n_episodes == 2
+    assert swim(phi=1e-6 * np.eye(12).reshape(6, 2, 12)).learn(2).n_episodes == 2  # counts have no scale
 
 
 class Combined(Answering):

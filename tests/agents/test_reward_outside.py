@@ -105,7 +105,7 @@ def test_what_is_no_reward_at_all_is_always_refused(policy, bad):
 @pytest.mark.parametrize("kind", ["one-hot", "low rank"])
 def test_widening_is_as_if_the_wide_range_had_been_declared_from_the_start(kind, settings):
     rewards = drawn(np.random.default_rng(3))
-    settings = {**settings, **features(kind), "known_reward": False, "seed": 0}
+    settings = {**settings, **features(kind), "set": "normalised", "known_reward": False, "seed": 0}
     told = MatrixRL(task((-1.0, 3.0)), **settings)
     found = MatrixRL(task((0.0, 1.0)), reward_outside="widen", **settings)
     for agent in (told, found):
@@ -122,7 +122,8 @@ def test_widening_is_as_if_the_wide_range_had_been_declared_from_the_start(kind,
 def test_known_rewards_are_mapped_to_the_wider_range_too():
     known = Task(np.linspace(0.0, 1.0, 8).reshape(4, 2), HORIZON)
     wide = Task(known.reward, HORIZON, reward_range=(-1.0, 3.0))
-    found, told = MatrixRL(known, seed=0, reward_outside="widen"), MatrixRL(wide, seed=0)
+    ball = {"set": "normalised", "seed": 0}
+    found, told = MatrixRL(known, reward_outside="widen", **ball), MatrixRL(wide, **ball)
     for agent in (found, told):
         play(agent, np.random.default_rng(4), 12, drawn(np.random.default_rng(3)))
     assert found.certificate().upper == pytest.approx(told.certificate().upper, rel=1e-12)

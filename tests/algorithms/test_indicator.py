@@ -295,12 +295,22 @@ def test_a_subclass_of_a_user_has_no_likelihood_set():
         ({"set": "likelihood", "columns": 3}, "columns must be left out"),
         ({"set": "likelihood", "c_core": 3.0}, "c_core must be left out"),
         ({"set": "likelihood", "ridge": 3.0}, "ridge must be left out"),
-        ({"set": "likelihood", "preset": "practical"}, "preset must be 'guaranteed'"),
+        ({"set": "likelihood", "preset": "practical", "beta": 1.0}, "beta must be left out"),
     ],
 )
 def test_what_the_sets_have_of_their_own_is_refused(settings, said):
     with pytest.raises(InvalidInput, match=said):
         MatrixRL("river-swim", **settings)
+
+
+@pytest.mark.parametrize("kind", ["value-targeted", "likelihood", "tightest"])
+def test_practical_scales_them_and_proves_nothing_but_its_certificates(kind):
+    tuned = MatrixRL("river-swim", preset="practical", set=kind, seed=0)
+    assert isinstance(tuned.algorithm, IndicatorMatrixRL)
+    assert tuned.algorithm.confidence.exploration == 0.1
+    assert "exploration" in tuned.guarantee
+    assert tuned.algorithm.regret_bound(1000) is None
+    assert tuned.certificate().guarantee is True
 
 
 def test_other_features_are_refused():

@@ -344,7 +344,7 @@ def test_an_agent_that_is_no_algorithm_is_refused_and_not_called(home, tmp_path,
     ("setting", "value", "rule"),
     [
         ("set", "subprocess:Popen", "set must be a subclass of ConfidenceSet"),
-        ("set", "os:system", "set must be one of normalised"),
+        ("set", "os:system", "set must be one of tightest, normalised"),
         ("set", "own_code:Slow", "set must be a subclass of ConfidenceSet"),
         ("radius", "own_code:Ball", "radius must be a subclass of Radius"),
         ("radius", "builtins:eval", "radius must be one of block"),

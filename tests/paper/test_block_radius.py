@@ -68,12 +68,12 @@ def test_one_block_is_the_self_normalised_radius():
 
 
 @pytest.mark.slow
-def test_guaranteed_uses_it_and_learns_river_swim():
-    """Issue's figure in a smaller form: far below the self-normalised radius, always optimistic."""
+def test_the_guaranteed_ball_uses_it_and_learns_river_swim():
+    """Far below the self-normalised radius, always optimistic."""
     from matrixrl import run_seeds
 
-    block = run_seeds("river-swim", n_episodes=600, seeds=4)
-    whole = run_seeds("river-swim", n_episodes=600, seeds=4, radius="self-normalised")
+    block = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised")
+    whole = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised", radius="self-normalised")
     assert block.settings["radius"] == "block"
     assert block.guarantee is True
     assert block.final_regret.mean() < 0.5 * whole.final_regret.mean()

@@ -49,8 +49,8 @@ def test_regret_is_within_a_constant_factor_of_knowing_n(kind):
 @pytest.mark.parametrize("growth", [0.1, 1.0])
 def test_plans_are_few_and_regret_is_within_the_promised_factor(growth):
     """O(d log T) plans: each needs ln det A to grow by ln(1 + κ), and ln det A <= d ln(1 + T/d)."""
-    every = run_seeds("river-swim", n_episodes=600, seeds=4)
-    rare = run_seeds("river-swim", n_episodes=600, seeds=4, switch_growth=growth)
+    every = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised")
+    rare = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised", switch_growth=growth)
     d, steps = 12, 600 * 24
     assert max(rare.n_plans) <= 1 + d * math.log(1 + steps / d) / math.log1p(growth)
     assert max(rare.n_plans) < 600 / 2
@@ -103,11 +103,14 @@ def test_kappa_zero_plans_every_episode():
     assert run_seeds("river-swim", n_episodes=30, seeds=2).n_plans == [30, 30]
 
 
-@pytest.mark.parametrize("settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}])
-def test_resume_is_bitwise_here_too(settings, tmp_path):
-    whole = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", **settings)
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
+@pytest.mark.parametrize(
+    "settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}], ids=str
+)
+def test_resume_is_bitwise_here_too(settings, kind, tmp_path):
+    whole = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", set=kind, **settings)
     uninterrupted = whole.learn(30)
-    part = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", **settings)
+    part = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", set=kind, **settings)
     for _ in range(3):
         part.learn(10)
         part.save(tmp_path / "a")

@@ -206,6 +206,15 @@ class TestTheLargestMean:
         expected = 3.0 - math.exp(-0.1)
         assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == pytest.approx(expected, rel=1e-14)
 
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_values_that_differ_by_rounding_are_the_top(self, sign):
+        """Their mean counts as the top, so distances to it are divided by 0: no warning, and the top itself."""
+        below = np.nextafter(np.nextafter(3.0, 0.0), 0.0)
+        seen = SeenRows(np.arange(2), np.ones(2), 2)
+        assert extreme_means(seen, sign * np.array([3.0, below]), np.full(1, 3.0 * sign), np.full(1, 0.3), sign) == (
+            3.0 * sign
+        )
+
     @pytest.mark.parametrize("p", [1.0 - 1e-9, 1e-9, 0.5])
     @pytest.mark.parametrize("epsilon", [1e-10, 1e-4, 1.0, 100.0])
     def test_extreme_shares_and_radii(self, p, epsilon):

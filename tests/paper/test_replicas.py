@@ -29,9 +29,12 @@ CASES = [
     *[(name, {"set": kind}) for name in SMALL for kind in SETS],
     *[("river-swim", {"radius": radius}) for radius in RADII],
     *[("linear-mdp", {"radius": radius}) for radius in RADII],
-    *[(name, {"known_reward": False}) for name in SMALL],
+    *[(name, {"set": "normalised", "known_reward": False}) for name in SMALL],
+    *[(name, {}) for name in ("river-swim", "linear-mdp", "gym:FrozenLake-v1")],
+    *[("four-rooms", {"known_reward": False})],
     *[("river-swim", {"radius": "theorem", "doubling": kind}) for kind in ("restart", "keep")],
-    *[(name, {"switch_growth": 0.5}) for name in ("river-swim", "linear-mdp")],
+    *[(name, {"set": "normalised", "switch_growth": 0.5}) for name in ("river-swim", "linear-mdp")],
+    *[("river-swim", {"switch_growth": 0.5})],
     *[("soft-grid", {"columns": 60, "column_draw": draw, **TUNED}) for draw in ("resampled", "fixed")],
 ]
 

@@ -70,10 +70,11 @@ def play(agent, mdp, n_episodes):
             return
 
 
-def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any_more(tmp_path):
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
+def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any_more(kind, tmp_path):
     mdp = stock()
     task = Task(np.zeros((5, 5)), mdp.horizon, reward_range=(-6.0, 8.0), start=np.eye(5)[0])
-    agent = MatrixRL(task, phi=post_decision(), known_reward=False, seed=0)
+    agent = MatrixRL(task, phi=post_decision(), known_reward=False, set=kind, seed=0)
     assert agent.guarantee is True  # nothing is known yet
     play(agent, mdp, 2000)
     assert agent.history.alarms[-1]
@@ -90,11 +91,12 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
 @pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.5}, {"doubling": "keep"}], ids=str)
 def test_a_simulation_raises_it_too(settings):
     """Rewards are drawn from {low, high}; the alarm comes in episode 385, 513 or 769 of 8 seeds."""
-    found = run_seeds(stock(), n_episodes=1100, seeds=3, phi=post_decision(), known_reward=False, **settings)
+    ball = {"phi": post_decision(), "set": "normalised"}
+    found = run_seeds(stock(), n_episodes=1100, seeds=3, **ball, known_reward=False, **settings)
     assert found.alarms.any(axis=1).all()
     assert "alarm" in found.guarantee
     assert all("alarm" in shown.guarantee for shown in found.certificate)
-    known = run_seeds(stock(), n_episodes=64, seeds=3, phi=post_decision())
+    known = run_seeds(stock(), n_episodes=64, seeds=3, **ball)
     assert not known.alarms.any()
     assert known.guarantee is True
 

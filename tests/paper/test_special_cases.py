@@ -53,7 +53,7 @@ def test_one_hot_features_give_empirical_frequencies():
     """M_n is counts/(1 + visits): the tabular model with one pseudo-visit."""
     from matrixrl import make
 
-    agent = MatrixRL(make("river-swim", n_states=4), seed=0)
+    agent = MatrixRL(make("river-swim", n_states=4), seed=0, set="normalised")
     steps = np.zeros((4, 2, 4))
     for _ in range(30):
         obs, _ = agent.problem.env.reset(seed=None)

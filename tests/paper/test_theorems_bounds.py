@@ -102,13 +102,19 @@ def test_a_given_norm_is_positive_and_finite(c_core):
 
 
 def test_inspect_says_what_to_expect():
-    good = inspect_problem("river-swim", env_settings={"n_states": 4, "horizon": 20})
+    chain = {"n_states": 4, "horizon": 20}
+    good = inspect_problem("river-swim", env_settings=chain, settings={"set": "normalised"})
     assert good.sizes["blocks"] == 8
     assert good.optimal_value == pytest.approx(8.271, abs=5e-4)
     assert not [w for w in good.warnings if "explain" in w]
     assert good.cost["seconds_per_1000_episodes"] > 0
     assert [b["explicit"] for b in good.bounds] == [b["largest"] for b in good.bounds]  # trivial, and it says so
     assert any(f"nothing before N = {good.informative_from:.2g}" in w for w in good.warnings)
+    counts = inspect_problem("river-swim", env_settings=chain)
+    assert [b["explicit"] < b["largest"] for b in counts.bounds] == [False, False, False, True]
+    assert 10_000 < counts.informative_from < 100_000
+    assert not [w for w in counts.warnings if "explicit bound" in w]
+    assert counts.effective_dimension["chosen"] == pytest.approx(good.effective_dimension["chosen"])
     tuned = inspect_problem("river-swim", settings={"preset": "practical"})
     assert {b["explicit"] for b in tuned.bounds} == {None}
     assert not [w for w in tuned.warnings if "explicit bound" in w]
@@ -118,8 +124,9 @@ def test_inspect_says_what_to_expect():
     assert any("the alarm may be raised" in w for w in bad.warnings)
 
 
-def test_growth_of_regret_is_sublinear():
-    """Regret of the second thousand episodes is below that of the first, with the proven radius."""
-    result = run_seeds("river-swim", n_episodes=1500, seeds=4)
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
+def test_growth_of_regret_is_sublinear(kind):
+    """Regret of the last 500 episodes is below that of the first, with the proven radius."""
+    result = run_seeds("river-swim", n_episodes=1500, seeds=4, set=kind)
     first, last = result.regret[:, :500].sum(), result.regret[:, -500:].sum()
     assert last < 0.7 * first

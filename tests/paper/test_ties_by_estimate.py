@@ -25,18 +25,16 @@ def learner_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
 
 def optimistic_q(algorithm, values):
     """Return Q of every stage and pair (B, H, A, S), from optimistic values by a single backup each."""
-    belief, horizon = algorithm.belief(), algorithm.task.horizon
-    most = belief.most
-    stages = [belief.bound(values[:, h + 1]) if h < horizon - 1 else 0.0 for h in range(horizon)]
-    return np.stack([np.broadcast_to(most + stage, most.shape[-3:]) for stage in stages], axis=1)
+    (belief,), horizon = algorithm.beliefs("agent"), algorithm.task.horizon
+    return np.stack([belief.q(values[:, h + 1] if h < horizon - 1 else None) for h in range(horizon)], axis=1)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("name", "kind"), [*[(name, "normalised") for name in WORLDS], ("tabular", "value-targeted")])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_plan_is_greedy_in_the_same_optimistic_q(name, compiled):
+def test_the_plan_is_greedy_in_the_same_optimistic_q(name, kind, compiled):
     world = WORLDS[name](4)
-    by_estimate = learner_of(world, "estimate", compiled=compiled, known_reward=False)
-    at_random = learner_of(world, "random", compiled=compiled, known_reward=False)
+    by_estimate = learner_of(world, "estimate", compiled=compiled, set=kind, known_reward=False)
+    at_random = learner_of(world, "random", compiled=compiled, set=kind, known_reward=False)
     found, wanted = by_estimate.plan(), at_random.plan()
     np.testing.assert_array_equal(found.values, wanted.values)
     q = optimistic_q(at_random, wanted.values)

@@ -75,12 +75,12 @@ def test_rewards_need_not_be_given_where_they_are_unknown():
     assert agent.learn(60).returns[-10:].min() == 1.0
 
 
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
 @pytest.mark.parametrize("noisy", [False, True])
-def test_the_extra_regret_is_of_lower_order(noisy):
+def test_the_extra_regret_is_of_lower_order(noisy, kind):
     settings = {"n_states": 6, "horizon": 24, "noisy_rewards": noisy}
-    unknown = run_seeds(
-        "river-swim", n_episodes=1000, seeds=8, env_settings=settings, preset="practical", known_reward=False
-    )
+    agent = {"preset": "practical", "set": kind, "known_reward": False}
+    unknown = run_seeds("river-swim", n_episodes=1000, seeds=8, env_settings=settings, **agent)
     assert unknown.final_regret.mean() < 100
 
 

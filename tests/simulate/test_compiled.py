@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.compiled.availability import _usable, pays_off, why_not_usable
 from matrixrl.core.compiled.jit import compiled
@@ -26,6 +27,7 @@ from matrixrl.simulate import Simulation
 from matrixrl.simulate.compiled import compiled_player, why_not_compiled
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 
+KINDS = ["normalised", "tightest"]
 SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
 
 
@@ -76,7 +78,8 @@ def assert_same_run(world, **chosen):
     assert ours.keys() == state.keys()
     for name, learned in state.items():
         np.testing.assert_allclose(ours[name], learned, **SAME, err_msg=name)
-    np.testing.assert_array_equal(loops.algorithm.design.width_sq, numpy_.algorithm.design.width_sq)
+    if isinstance(loops.algorithm, UCMatrixRL):
+        np.testing.assert_array_equal(loops.algorithm.design.width_sq, numpy_.algorithm.design.width_sq)
     np.testing.assert_array_equal(ours["streams"], state["streams"])
     np.testing.assert_array_equal(loops.world.to_array(), numpy_.world.to_array())
 
@@ -92,8 +95,9 @@ def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
 @pytest.mark.parametrize(
     "env", ["four-rooms", "deep-sea", "gym:FrozenLake-v1", pytest.param("gym:Taxi-v4", marks=pytest.mark.slow)]
 )
-def test_every_kind_of_environment_is_the_same_run(env):
-    assert_same_run(from_gymnasium(make(env)), n_episodes=15, preset="practical", known_reward=False)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_environment_is_the_same_run(env, kind):
+    assert_same_run(from_gymnasium(make(env)), n_episodes=15, preset="practical", set=kind, known_reward=False)
 
 
 @pytest.mark.slow
@@ -108,14 +112,17 @@ def test_every_kind_of_environment_is_the_same_run(env):
     preset=st.sampled_from(["guaranteed", "practical"]),
     ties=st.sampled_from(["random", "estimate"]),
 )
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None)
-def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties):
+def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties, kind):
     world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
-    assert_same_run(world, n_episodes=25, certify=True, preset=preset, known_reward=known_reward, ties=ties)
+    chosen = {"preset": preset, "set": kind, "known_reward": known_reward, "ties": ties}
+    assert_same_run(world, n_episodes=25, certify=True, **chosen)
 
 
-def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not():
-    chosen = {"preset": "practical", "known_reward": False}
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not(kind):
+    chosen = {"preset": "practical", "set": kind, "known_reward": False}
     whole = simulation("river-swim", 60, **chosen).run()
     first = simulation("river-swim", 60, window=range(23), **chosen)
     head = first.run()
@@ -128,10 +135,11 @@ def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not():
         np.testing.assert_array_equal(joined, getattr(whole, name))
 
 
-def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit(kind):
     mdp = tabular(n_states=70, n_actions=3, horizon=7, n_successors=4, seed=5).mdp
-    together = simulation(mdp, seeds=[7, 8, 9], preset="practical").run()
-    alone = simulation(mdp, seeds=[8], preset="practical")
+    together = simulation(mdp, seeds=[7, 8, 9], preset="practical", set=kind).run()
+    alone = simulation(mdp, seeds=[8], preset="practical", set=kind)
     for count in (1, 2, 30, 100):
         alone.advance(count)
     np.testing.assert_array_equal(together.regret[1], alone.result().regret[0])
@@ -139,9 +147,10 @@ def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit():
     assert alone.last.states.shape == alone.last.actions.shape == (1, 40 - 33, 7)
 
 
-def test_it_goes_on_from_what_was_learned_without_it():
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_goes_on_from_what_was_learned_without_it(kind):
     """One player over one algorithm: 20 compiled episodes, 20 of NumPy, 20 compiled ones."""
-    mixed = simulation("river-swim", 60, known_reward=False, compiled=False)
+    mixed = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)
     algorithm, world = mixed.algorithm, mixed.world
     player = compiled_player(mixed.problem.mdp, algorithm, mixed.optimal_value, certify=False)
     regret = [player.play(world.streams, 20).regret]
@@ -150,15 +159,16 @@ def test_it_goes_on_from_what_was_learned_without_it():
         regret.append(mixed.evaluator.regret(algorithm.policy_table(plan))[:, None])
         algorithm.update(world.play(algorithm, plan))
     regret.append(player.play(world.streams, 20).regret)
-    plain = simulation("river-swim", 60, known_reward=False, compiled=False)
+    plain = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)
     np.testing.assert_allclose(np.concatenate(regret, axis=1), plain.run().regret, **SAME)
     for name, learned in plain.algorithm.state().items():
         np.testing.assert_allclose(algorithm.state()[name], learned, **SAME, err_msg=name)
 
 
-def test_an_interrupt_waits_for_the_stretch_and_loses_nothing():
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interrupt_waits_for_the_stretch_and_loses_nothing(kind):
     mdp = tabular(n_states=300, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
-    run = simulation(mdp, 20_000, seeds=[0], preset="practical")
+    run = simulation(mdp, 20_000, seeds=[0], preset="practical", set=kind)
     run.advance(1)  # compiled now
     threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -166,7 +176,7 @@ def test_an_interrupt_waits_for_the_stretch_and_loses_nothing():
     played = run.played
     assert 1 < played < 20_000
     assert run.algorithm.episode == played
-    again = simulation(mdp, 20_000, seeds=[0], preset="practical")
+    again = simulation(mdp, 20_000, seeds=[0], preset="practical", set=kind)
     again.advance(played + 5)
     run.advance(5)
     np.testing.assert_array_equal(run.result().regret, again.result().regret)
@@ -190,7 +200,8 @@ def test_leaving_regret_out_changes_nothing_else():
         ("linear-mdp", {}, "not one-hot"),
         ("linear-mdp", {"columns": 30}, "all its columns"),
         ("river-swim", {"doubling": "keep"}, "doubling"),
-        ("river-swim", {"switch_growth": 1.0}, "rare switching"),
+        ("river-swim", {"set": "normalised", "doubling": "keep"}, "doubling"),
+        ("river-swim", {"set": "normalised", "switch_growth": 1.0}, "rare switching"),
         ("river-swim", {"radius": "log-det"}, "depends on more than the visits"),
         (tabular(n_states=80, n_actions=2, seed=0).mdp, {}, "dense"),
         (factored_world(), {}, "not given as a table"),
@@ -252,36 +263,40 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same():
     assert compiled(space["double"])(3.0) == 6.0
 
 
-def test_blocks_of_a_run_decide_as_the_whole_of_it():
-    chosen = {"preset": "practical", "compiled": None}
-    n = next(n for n in range(100, 5000) if pays_off(n, horizon=24, n_pairs=12))
+@pytest.mark.parametrize(("kind", "cost"), [("normalised", 1), ("tightest", 8)])
+def test_blocks_of_a_run_decide_as_the_whole_of_it(kind, cost):
+    chosen = {"preset": "practical", "set": kind, "compiled": None}
+    n = next(n for n in range(100, 5000) if pays_off(cost * n, horizon=24, n_pairs=12))
     for total, expected in ((n, True), (n - 1, False)):
         blocks = [simulation("river-swim", total, window=w, **chosen) for w in (range(10), range(10, total))]
         assert [block.is_compiled for block in blocks] == [expected, expected]
         assert [block.algorithm.compiled for block in blocks] == [expected, expected]
 
 
-def test_a_stretch_that_fails_leaves_no_trace(monkeypatch):
-    run = simulation("river-swim", 30, preset="practical")
+@pytest.mark.parametrize(("kind", "loops"), [("normalised", "episodes"), ("tightest", "likelihood_episodes")])
+def test_a_stretch_that_fails_leaves_no_trace(kind, loops, monkeypatch):
+    run = simulation("river-swim", 30, preset="practical", set=kind)
     run.advance(5)
 
     def out_of_memory(*arguments):
         raise MemoryError  # after the random numbers of the stretch were drawn
 
     with monkeypatch.context() as failing, pytest.raises(MemoryError):
-        failing.setattr("matrixrl.simulate.compiled.episodes.play_episodes", out_of_memory)
+        failing.setattr(f"matrixrl.simulate.compiled.{loops}.play_episodes", out_of_memory)
         run.advance(5)
     assert run.done == 5
-    np.testing.assert_array_equal(run.run().regret, simulation("river-swim", 30, preset="practical").run().regret)
+    whole = simulation("river-swim", 30, preset="practical", set=kind).run()
+    np.testing.assert_array_equal(run.run().regret, whole.regret)
 
 
-def test_data_of_another_mdp_are_refused_before_the_loops_see_them():
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
     one, other = (tabular(n_states=40, n_actions=2, horizon=20, n_successors=3, seed=seed).mdp for seed in (0, 1))
-    first = simulation(one, 60, window=range(30))
+    first = simulation(one, 60, window=range(30), set=kind)
     first.run()
     with pytest.raises(MatrixRLError, match="it was learned in another problem"):
-        restore_simulation(simulation(other, 60, window=range(30, 60)), save_simulation(first))
-    stranger = simulation(other, 60)
+        restore_simulation(simulation(other, 60, window=range(30, 60), set=kind), save_simulation(first))
+    stranger = simulation(other, 60, set=kind)
     step = np.zeros((2, 1), dtype=int)
     impossible = next(s for s in range(40) if s not in other.transitions.successors().states[0])
     stranger.algorithm.update(Steps.of(step, step, np.zeros((2, 1)), step + impossible))
@@ -292,12 +307,14 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them():
 
 @pytest.mark.slow
 def test_tables_grow_with_the_visits():
+    """75,000 visits are more than one block of the tables."""
     mdp = FiniteMDP(np.ones((1, 1, 1)), np.full((1, 1), 0.5), horizon=50)
-    assert_same_run(mdp, n_episodes=1500, seeds=[0], known_reward=False)  # 75,000 visits: more than one block
+    assert_same_run(mdp, n_episodes=1500, seeds=[0], set="normalised", known_reward=False)
 
 
-def test_a_simulation_can_be_copied():
-    run = simulation("river-swim", 40, preset="practical")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_simulation_can_be_copied(kind):
+    run = simulation("river-swim", 40, preset="practical", set=kind)
     run.advance(15)
     twin = copy.deepcopy(run)
     np.testing.assert_array_equal(twin.run().regret, run.run().regret)
@@ -341,7 +358,7 @@ def test_short_runs_do_not_load_it():
 
 def test_tables_that_would_not_fit_are_refused():
     world = from_gymnasium(make("river-swim"))
-    algorithm = simulation(world).algorithm
+    algorithm = simulation(world, set="normalised").algorithm
     assert why_not_compiled(world, algorithm, 10**6) is None
     assert "by visits could become larger than 1 GB" in (why_not_compiled(world, algorithm, 10**8) or "")
     algorithm.seeds = range(10**8)
@@ -354,7 +371,7 @@ def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():
 
     for kind in (loops.World, loops.Bounds, loops.Learned, loops.Played):
         assert [getattr(loops, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
-    simulation("river-swim", 3).run()
+    simulation("river-swim", 3, set="normalised").run()
     assert loops.play_episodes.signatures
     for function in (loops.play_episodes, loops.refresh_all):
         assert function.signatures

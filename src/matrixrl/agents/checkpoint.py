@@ -250,8 +250,9 @@ def _check_sizes(algorithm: Algorithm, problem: Problem, learned: Arrays, seed: 
     shapes = algorithm.learned_shapes(problem, 1)
     assert shapes is not None
     for name, shape in shapes.items():
-        if learned[name].shape != shape:
-            raise InvalidInput(f"{name} must have shape {shape}; got {learned[name].shape}")
+        found = learned[name].shape
+        if len(found) != len(shape) or any(n not in (None, own) for n, own in zip(shape, found, strict=True)):
+            raise InvalidInput(f"{name} must have shape {shape}; got {found}")
 
 
 def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays) -> None:

@@ -28,8 +28,8 @@ __all__ = [
     "plan_shapes",
 ]
 
-Shapes = dict[str, tuple[int, ...]]
-"""Shapes of arrays by name."""
+Shapes = dict[str, tuple[int | None, ...]]
+"""Shapes of arrays by name; None is any length."""
 
 _CHUNK = 1 << 20  # numbers that are checked together, so that a check takes little memory
 _SLACK = 1e-9  # rounding, relative to the largest number that is involved

@@ -10,9 +10,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.algorithms import UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core.bounds import first_informative, theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.dual import effective_dimension
@@ -170,13 +170,13 @@ def _reward_warning(algorithm: MatrixRLLearner, mdp: FiniteMDP) -> str | None:
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
     """Return d̃ (YW19 section 4) of at most `most` greedily chosen pairs, and of the pairs that were visited."""
     algorithm = simulation.algorithm
-    if not isinstance(algorithm, UCMatrixRL):
+    if not isinstance(algorithm, FiniteMatrixRL):
         return None
     phi = algorithm.features.phi
     n_pairs = phi.n_states * phi.n_actions
     if n_pairs * phi.d**2 > _MOST_WORK:
         return None
-    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(algorithm.ridge)
+    rows = phi.rows(np.arange(n_pairs)) / math.sqrt(algorithm.confidence.regularity.ridge)
     steps = simulation.done * algorithm.task.horizon
     visited = float(algorithm.logdets()[0] / math.log1p(steps)) if steps else 0.0
     return {"chosen": effective_dimension(rows, most=most), "visited": visited}

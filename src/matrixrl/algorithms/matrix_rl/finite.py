@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,22 @@ class UCMatrixRL(FiniteMatrixRL):
     may_count: ClassVar[bool] = True
     """Whether the set `tightest` may start the form that counts next states."""
 
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
+    def form_for(self, problem: Problem) -> Self:
+        """Return itself, or a copy with the set and the ties that `tightest` and `auto` mean for a problem."""
         may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
         settings = self.settings.for_features(problem.features, may_count=may_count)
-        if settings is not self.settings:
-            chosen = copy.copy(self)
-            chosen.settings = settings
+        if settings is self.settings:
+            return self
+        chosen = copy.copy(self)
+        chosen.settings = settings
+        return chosen
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem, on counts or sampled columns where settings or problem ask."""
+        chosen = self.form_for(problem)
+        if chosen is not self:
             return UCMatrixRL.start(chosen, problem, seeds)
+        settings = self.settings
         if settings.is_likelihood and self.is_own:
             rule = f"must be a ball for {type(self).__name__}, a user's subclass of UCMatrixRL"
             fail("set", rule, repr(settings.set), "Use set='normalised'.")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
+from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
 from matrixrl.algorithms.matrix_rl.settings import OF_BALLS
 from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible, plan_shapes
 from matrixrl.checks import fail
@@ -22,7 +23,7 @@ from matrixrl.core.likelihood import (
     log_shared_law_ratio,
 )
 from matrixrl.errors import InvalidInput
-from matrixrl.features import OneHotPsi, indicator_groups
+from matrixrl.features import Features, OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
@@ -55,18 +56,12 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Recognise the groups and start without data."""
         super().begin()
-        phi, psi, chosen = self.features.phi, self.features.psi, self.settings
-        groups = indicator_groups(phi) if isinstance(psi, OneHotPsi) else None
-        if groups is None:
-            rule = (
-                "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
-            )
-            fail("set", rule, repr(chosen.set), "Use set='normalised', or one-hot features.")
+        chosen = self.settings
+        self.groups = self._groups_of(self.features)
         self._refuse_settings_of_balls()
-        self.groups = groups
         self._confidence = LikelihoodConfidence.of(
             self.features,
-            groups,
+            self.groups,
             horizon=self.task.horizon,
             end_state=self.task.end_state,
             delta=chosen.delta,
@@ -76,6 +71,17 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             tuned=chosen.preset == "practical",
         )
         self.forget()
+
+    def _groups_of(self, features: Features | None) -> IntArray:
+        """Return the group of each pair, (A, S)."""
+        one_hot = features is not None and isinstance(features.psi, OneHotPsi)
+        groups = indicator_groups(features.phi) if features is not None and one_hot else None
+        if groups is None:
+            rule = (
+                "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
+            )
+            fail("set", rule, repr(self.settings.set), "Use set='normalised', or one-hot features.")
+        return groups
 
     def _refuse_settings_of_balls(self) -> None:
         """Refuse settings that the likelihood sets do not use, so that none is ignored."""
@@ -311,11 +317,22 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         return self.kept, self._kept_sizes
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
-        """Return the shapes of the plan that is being played; the table of rewards proves the number of pairs."""
-        if self.settings.switch_growth == 0.0:
-            return {}
-        task = problem.finite_task
-        return {**plan_shapes(n_replicas, task.horizon, task.n_states), "kept_empty": (n_replicas,)}
+        """Return the shapes of the counts, which are lists of any length, and of the plan that is being played."""
+        chosen, task, groups = self.settings, problem.finite_task, self._groups_of(problem.features)
+        n_rows, shared = int(groups.max()) + 1, int(groups.max()) + 1 < groups.size
+        joint = LIKELIHOOD_SETS[str(chosen.set)].targeted and not chosen.known_reward
+        lists = {"next": True, "pair": shared, "joint": joint}
+        shapes: Shapes = {f"{name}_{part}": (None,) for name in lists if lists[name] for part in ("codes", "times")}
+        if joint:
+            shapes["levels"] = RewardLevels(n_replicas).values.shape
+        if not chosen.known_reward:
+            shapes["reward_sums"] = (n_replicas, n_rows)
+            watched = (n_replicas, groups.size), (n_replicas, groups.size), (n_replicas,)
+            shapes |= dict(zip(WATCHED, watched, strict=True)) if shared else {}
+        if chosen.switch_growth > 0.0:
+            shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
+            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas, n_rows)}
+        return shapes
 
     def n_steps(self) -> FloatArray | None:
         """Return the number of steps, (B,), whose data were not forgotten."""

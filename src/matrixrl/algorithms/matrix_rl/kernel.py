@@ -102,7 +102,7 @@ class KindStarter(Startable):
         chosen = self.forms[problem.kind](**self._settings)
         if self._n_episodes is not None:
             chosen.announce(self._n_episodes)
-        return chosen
+        return chosen.form_for(problem)
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return the started form."""

@@ -64,9 +64,9 @@ class KLBall:
 
     def bound(self, x: FloatArray) -> FloatArray:
         """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,)."""
-        log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
         y = x + self._to_top
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # of rows whose mean counts as the top: y = 0, and no ratio is a number
+            log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
             bound = self._mean - y * np.expm1(log_ratio - self._epsilon)
         return np.where(y > 0.0, np.minimum(bound, self._top), self._top)  # y = 0: all mass is at the top
 

@@ -34,7 +34,7 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
     """
     psi, phi = world.features.psi, world.features.phi
     context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
-    settings = {"radius": radius, "delta": DELTA}
+    settings = {"set": "normalised", "radius": radius, "delta": DELTA}
     simulation = Simulation(world.mdp, n_episodes=episodes, seeds=range(runs), settings=settings)
     inside = {kind: np.ones(runs, dtype=bool) for kind in SETS}
     for _ in range(episodes):
@@ -99,7 +99,9 @@ def _measure_potential(size: Size) -> dict[str, Any]:
         "RiverSwim (6, 24)": ("river-swim", {"n_states": 6}),
         "LinearMDP": ("linear-mdp", {}),
     }.items():
-        simulation = Simulation(name, n_episodes=episodes, seeds=[0, 1], env_settings=settings)
+        simulation = Simulation(
+            name, n_episodes=episodes, seeds=[0, 1], env_settings=settings, settings={"set": "normalised"}
+        )
         algorithm: Any = simulation.algorithm
         phi, horizon, played = algorithm.features.phi, algorithm.task.horizon, np.zeros(2)
         for _ in range(episodes):

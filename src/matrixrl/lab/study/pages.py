@@ -21,7 +21,8 @@ _HEADING = "The theorems, seen"
 _INTRODUCTION = (
     "Every claim of Yang and Wang 2019 that can be measured, measured: the claim, the experiment, the numbers, and "
     "whether they bear it out. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is "
-    "about all problems."
+    "about all problems. The presets guaranteed and practical have the normalised ball here, because the claims are "
+    "about balls."
 )
 
 

@@ -160,7 +160,7 @@ def test_presets_of_the_library():
     assert MatrixRLSettings.resolve({}).preset == "guaranteed"
     assert MatrixRLSettings.resolve({}).set == "tightest"
     tuned = MatrixRLSettings.resolve({"preset": "practical"})
-    assert (tuned.set, tuned.exploration) == ("tightest", 0.1)
+    assert (tuned.set, tuned.exploration) == ("tightest", 0.3)
     assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball, docs/presets.md
     assert MatrixRLSettings.resolve({"preset": "practical", "exploration": 0.05}).exploration == 0.05
     assert ContinuousSettings.resolve({"preset": "practical"}) == ContinuousSettings()

@@ -196,7 +196,7 @@ def test_an_environment_without_a_table_needs_rewards_and_then_works():
         ({"set": "normalized"}, "Did you mean 'normalised'"),
         ({"radius": "theorm"}, "Did you mean 'theorem'"),
         ({"preset": "practicle"}, "Did you mean 'practical'"),
-        ({"explore": 1.0}, "Did you mean 'exploration'"),
+        ({"exploratio": 1.0}, "Did you mean 'exploration'"),
         ({"exploration": -1.0}, "exploration must be finite and in [0, 1e+06]"),
         ({"exploration": float("nan")}, "exploration must be finite"),
         ({"delta": 0.0}, "delta must be finite and in (0, 1)"),

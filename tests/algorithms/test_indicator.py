@@ -307,8 +307,8 @@ def test_what_the_sets_have_of_their_own_is_refused(settings, said):
 def test_practical_scales_them_and_proves_nothing_but_its_certificates(kind):
     tuned = MatrixRL("river-swim", preset="practical", set=kind, seed=0)
     assert isinstance(tuned.algorithm, IndicatorMatrixRL)
-    assert tuned.algorithm.confidence.exploration == 0.1
-    assert "exploration" in tuned.guarantee
+    assert tuned.algorithm.confidence.exploration == 0.3
+    assert "tuned" in tuned.guarantee
     assert tuned.algorithm.regret_bound(1000) is None
     assert tuned.certificate().guarantee is True
 

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from commands import forked
+
 BASE = [sys.executable, "-m", "matrixrl"]
 
 
@@ -54,16 +56,16 @@ def test_table_csv_and_picture(tmp_path):
     assert sorted(p.name for p in out.iterdir()) == ["episodes.csv", "regret.png", "result.json"]
     assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
     before = (out / "result.json").read_bytes()
-    again = run(*args)
+    again = forked(*args)
     assert again.returncode == 2
     assert "--overwrite" in again.stderr
     assert (out / "result.json").read_bytes() == before
-    assert run(*args, "--overwrite").returncode == 0
+    assert forked(*args, "--overwrite").returncode == 0
 
 
 @pytest.mark.parametrize("topic", [None, "envs", "agents", "sets", "radii", "presets"])
 def test_list(topic):
-    done = run("list", *([topic] if topic else []))
+    done = forked("list", *([topic] if topic else []))
     assert done.returncode == 0
     words = {
         "envs": "matrixrl/RiverSwim-v0",
@@ -97,7 +99,22 @@ def test_list(topic):
     ],
 )
 def test_mistakes_end_in_one_line(args, words):
-    done = run(*args)
+    assert_one_line(forked(*args), words)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["run", "river-swin"], "Did you mean 'river-swim'"),
+        (["run", "own:Env"], "environment 'own:Env' would import and run code"),
+    ],
+    ids=str,
+)
+def test_mistakes_end_in_one_line_of_a_command_that_is_started(args, words):
+    assert_one_line(run(*args), words)
+
+
+def assert_one_line(done, words):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -132,7 +149,7 @@ def test_ctrl_c_ends_cleanly_with_what_was_played(tmp_path):
 
 def test_version_and_help():
     assert run("--version").stdout.startswith("matrixrl 0.")
-    assert "river-swim" in run("run", "--help").stdout
+    assert "river-swim" in forked("run", "--help").stdout
 
 
 @pytest.mark.slow
@@ -147,13 +164,13 @@ def test_a_control_task_ends_with_a_table_a_picture_and_a_video(tmp_path):
     assert (out / "returns.png").read_bytes().startswith(b"\x89PNG")
     assert len((out / "episodes.csv").read_text().splitlines()) == 4
     assert (video / "mountain-car-episode-0.mp4").stat().st_size > 1000
-    again = run(*args)
+    again = forked(*args)
     assert again.returncode == 2
     assert "--overwrite" in again.stderr
 
 
 def test_a_control_task_in_json():
-    done = run("run", "gym:CartPole-v1", "-n", "2", "--seeds", "2", "--json")
+    done = forked("run", "gym:CartPole-v1", "-n", "2", "--seeds", "2", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert len(summary["returns"]) == 2
@@ -165,7 +182,7 @@ def test_a_control_task_in_json():
 @pytest.mark.parametrize(("env", "agent"), [("gym:FrozenLake-v1", "matrix-rl"), ("cart-pole", "random")])
 def test_whatever_renders_can_be_recorded(tmp_path, env, agent):
     words = ["run", env, "--agent", agent, "--set", "horizon=5", "-n", "2", "-k", "1", "--record", str(tmp_path / "v")]
-    done = run(*words)
+    done = forked(*words)
     assert done.returncode == 0, done.stderr
     (video,) = (tmp_path / "v").iterdir()
     assert video.stat().st_size > 1000
@@ -173,7 +190,7 @@ def test_whatever_renders_can_be_recorded(tmp_path, env, agent):
 
 
 def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
-    done = run("run", "river-swim", "-n", "2", "--record", str(tmp_path / "v"), "--out", str(tmp_path / "o"))
+    done = forked("run", "river-swim", "-n", "2", "--record", str(tmp_path / "v"), "--out", str(tmp_path / "o"))
     assert done.returncode == 2
     assert "--record must be left out for river-swim" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -207,9 +224,4 @@ def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
     ids=str,
 )
 def test_control_mistakes_end_in_one_line(args, message):
-    done = run(*args)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    assert_one_line(forked(*args), message)

@@ -16,6 +16,7 @@ from importlib.metadata import version
 
 import pytest
 
+from commands import forked
 from matrixrl.lab.store.database import sealed
 
 BASE = [sys.executable, "-m", "matrixrl"]
@@ -58,25 +59,25 @@ def test_a_comparison_ends_in_a_table_a_report_and_a_figure(folder):
 
 @pytest.mark.slow
 def test_a_finished_experiment_is_shown(folder):
-    held = json.loads(run("show", str(folder), "--json").stdout)
+    held = json.loads(forked("show", str(folder), "--json").stdout)
     assert held["name"] == "tiny"
     assert [cell["seeds"] for cell in held["cells"]] == [{"done": 2}, {"done": 2}]
     assert held["cells"][0]["regret"]["value"] < held["cells"][1]["regret"]["value"]
-    words = run("show", str(folder)).stdout
+    words = forked("show", str(folder)).stdout
     assert "2 done" in words
     assert held["rows"] in words
 
 
 @pytest.mark.slow
 def test_it_is_not_run_twice_but_may_be_resumed(folder):
-    again = run("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
+    again = forked("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
     assert again.returncode == 2
     assert again.stderr == f"error: {folder} already holds this experiment; continue with matrixrl resume {folder}\n"
-    other = run("compare", "quick", "--out", str(folder))
+    other = forked("compare", "quick", "--out", str(folder))
     assert "holds another experiment" in other.stderr
-    before = json.loads(run("show", str(folder), "--json").stdout)["rows"]
-    assert run("resume", str(folder), "--on", "serial").returncode == 0
-    assert json.loads(run("show", str(folder), "--json").stdout)["rows"] == before
+    before = json.loads(forked("show", str(folder), "--json").stdout)["rows"]
+    assert forked("resume", str(folder), "--on", "serial").returncode == 0
+    assert json.loads(forked("show", str(folder), "--json").stdout)["rows"] == before
 
 
 @pytest.mark.slow
@@ -88,18 +89,18 @@ def test_resuming_with_other_versions_is_said(folder, tmp_path):
         other = json.dumps({**json.loads(then), "numba": "absent"})
         _, value, checksum = sealed("meta", ("versions", other))
         database.execute("UPDATE meta SET value = ?, checksum = ? WHERE key = 'versions'", [value, checksum])
-    done = run("resume", str(copied), "--on", "serial")
+    done = forked("resume", str(copied), "--on", "serial")
     assert done.returncode == 0
     assert done.stderr == f"note: started with numba absent, now {version('numba')}: last digits may differ\n"
 
 
 @pytest.mark.slow
 def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):
-    done = run("export", str(folder), "--out", str(tmp_path / "all.csv"))
+    done = forked("export", str(folder), "--out", str(tmp_path / "all.csv"))
     assert done.stdout == f"wrote 120 episodes to {tmp_path / 'all.csv'}\n"
     with (tmp_path / "all.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 120
-    done = run("report", str(folder), "--out", str(tmp_path / "r.html"), "--figure", str(tmp_path / "f.pdf"))
+    done = forked("report", str(folder), "--out", str(tmp_path / "r.html"), "--figure", str(tmp_path / "f.pdf"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
     assert "<html" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -120,7 +121,7 @@ def test_exports_and_reports_go_where_they_are_told(folder, tmp_path):
     ],
 )
 def test_mistakes_end_in_one_line(words, message, tmp_path):
-    done = run(*words, cwd=tmp_path)
+    done = forked(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: ")
@@ -128,8 +129,8 @@ def test_mistakes_end_in_one_line(words, message, tmp_path):
 
 
 def test_an_executor_that_does_not_exist_leaves_no_store(tmp_path):
-    run("compare", "quick", "--on", "cloud", "--out", "s", cwd=tmp_path)
-    run("compare", "quick", "--workers", "0", "--out", "s", cwd=tmp_path)
+    forked("compare", "quick", "--on", "cloud", "--out", "s", cwd=tmp_path)
+    forked("compare", "quick", "--workers", "0", "--out", "s", cwd=tmp_path)
     assert not (tmp_path / "s").exists()
 
 
@@ -138,17 +139,17 @@ def test_the_spec_chooses_the_executor_and_the_option_wins(tmp_path):
     """A spec for Ray with an address where no cluster listens is refused, unless --on says otherwise."""
     (tmp_path / "ray.toml").write_text('executor = "ray"\n' + SPEC.replace("episodes = 30", "episodes = 3"))
     (tmp_path / "serial.toml").write_text('executor = "serial"\n' + SPEC.replace("episodes = 30", "episodes = 3"))
-    unreachable = run("compare", "ray.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
+    unreachable = forked("compare", "ray.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
     assert "no Ray cluster answers at 127.0.0.1:9" in unreachable.stderr
-    misplaced = run("compare", "serial.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
+    misplaced = forked("compare", "serial.toml", "--address", "127.0.0.1:9", "--out", "r", cwd=tmp_path)
     assert "--address must be left out for serial" in misplaced.stderr
     assert not (tmp_path / "r").exists()
-    done = run("compare", "ray.toml", "--on", "serial", "--out", "r", cwd=tmp_path)
+    done = forked("compare", "ray.toml", "--on", "serial", "--out", "r", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "(serial)" in done.stdout
-    resumed = run("resume", "r", "--address", "127.0.0.1:9", cwd=tmp_path)
+    resumed = forked("resume", "r", "--address", "127.0.0.1:9", cwd=tmp_path)
     assert "no Ray cluster answers at 127.0.0.1:9" in resumed.stderr, "the store keeps what its spec says"
-    plain = run("compare", "serial.toml", "--out", "s", cwd=tmp_path)
+    plain = forked("compare", "serial.toml", "--out", "s", cwd=tmp_path)
     assert "(serial)" in plain.stdout
 
 
@@ -192,7 +193,7 @@ def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
         while time.monotonic() < deadline:
             time.sleep(0.5)
             if (tmp_path / "s" / "results.sqlite").exists():
-                held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
+                held = json.loads(forked("show", "s", "--json", cwd=tmp_path).stdout)
                 if any(cell["episodes"] for cell in held["cells"]):
                     break
         os.killpg(process.pid, signal.SIGINT)
@@ -203,5 +204,5 @@ def test_ctrl_c_keeps_what_was_stored_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert said == "stopped; continue with: matrixrl resume s\n"
     assert errors == ""
-    held = json.loads(run("show", "s", "--json", cwd=tmp_path).stdout)
+    held = json.loads(forked("show", "s", "--json", cwd=tmp_path).stdout)
     assert any(cell["episodes"] for cell in held["cells"])

@@ -70,7 +70,7 @@ def test_toml_and_yaml_of_one_spec_have_one_hash(tmp_path):
 
 def test_settings_are_resolved_so_that_later_defaults_change_nothing(tmp_path):
     cell = work_out(read_spec(written(tmp_path, GOOD))).cells[0]
-    assert cell.settings["exploration"] == 0.1
+    assert cell.settings["exploration"] == 0.3
     assert cell.settings["set"] == "value-targeted"  # what the default means for these features
     assert cell.settings["ties"] == "random"
     assert cell.settings["n_episodes"] == 10

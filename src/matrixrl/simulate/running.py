@@ -144,7 +144,7 @@ def run_seeds(
 
     >>> result = run_seeds("river-swim", n_episodes=20, seeds=4, preset="practical")
     >>> result.regret.shape, result.settings["exploration"]
-    ((4, 20), 0.1)
+    ((4, 20), 0.3)
     """
     runs = SeedRuns(
         env,

@@ -118,7 +118,104 @@ class TestRecommend:
         assert river(seed=0).regret_certificate().upper == 0.0
 
 
+def told(agent, first, steps, n_episodes):
+    """Report episodes that earn 1 in each of so many steps, all in one state."""
+    for _ in range(n_episodes):
+        episode = agent.begin_episode()
+        for h in range(steps):
+            state = first if h == 0 else 1
+            episode.observe(state, episode.act(state), 1.0, 1)
+        episode.end()
+
+
+class TestReturnsThatSayNothing:
+    """State 0 pays nothing and state 1 pays 1, and nothing leads from one to the other; episodes start in 0."""
+
+    def agent(self, **start):
+        law = np.zeros((2, 1, 2))
+        law[0, 0, 0] = law[1, 0, 1] = 1.0
+        return MatrixRL(FiniteMDP(law, np.array([[0.0], [1.0]]), 5, **start), seed=0)
+
+    @pytest.mark.parametrize(("first", "words"), [(1, "did not begin"), (0, "did not begin in the state")])
+    def test_other_first_states_and_jumps_do_not_count(self, first, words):
+        agent = self.agent()
+        if first == 0:  # a jump from 0 to 1 without a transition
+            for _ in range(60):
+                episode = agent.begin_episode()
+                episode.observe(0, 0, 0.0, 0)
+                for _ in range(4):
+                    episode.observe(1, 0, 1.0, 1)
+                episode.end()
+        else:
+            told(agent, 1, 5, 60)
+        chosen = agent.recommend()
+        assert chosen.certificate.lower == pytest.approx(0.0, abs=1e-9)
+        assert words in agent.regret_certificate().guarantee
+
+    def test_episodes_that_were_ended_early(self):
+        mdp = FiniteMDP(np.ones((1, 2, 1)), np.array([[0.0, -1.0]]), 10, reward_range=(-1.0, 0.0))
+        agent = MatrixRL(mdp, seed=0)
+        for _ in range(30):
+            episode = agent.begin_episode()
+            episode.observe(0, 1, -1.0, 0)
+            episode.end()
+        assert agent.regret_certificate().guarantee == "an episode was ended before its last step"
+
+    def test_a_random_start_that_is_lost_with_the_environment(self, tmp_path):
+        agent = self.agent(start=np.array([0.5, 0.5]))
+        agent.learn(33)
+        assert agent.regret_certificate().guarantee is True
+        agent.save(tmp_path / "a.npz")
+        loaded = MatrixRL.load(tmp_path / "a.npz")
+        assert "did not begin where" in loaded.regret_certificate().guarantee
+        told(loaded, 1, 5, 3)
+        loaded.save(tmp_path / "b.npz")
+        assert MatrixRL.load(tmp_path / "b.npz").n_episodes == 36
+
+    def test_an_episode_that_is_abandoned_after_its_random_first_state(self):
+        agent = self.agent(start=np.array([0.5, 0.5]))
+        agent.learn(5)
+        agent.begin_episode().abandon()
+        assert agent.regret_certificate().guarantee is True
+        episode = agent.begin_episode()
+        episode.act(0)
+        episode.abandon()
+        assert "random first state" in agent.regret_certificate().guarantee
+
+    def test_a_contradiction_is_remembered(self, tmp_path):
+        """Given rewards of one half, and every step pays 1: returns exceed the upper bound."""
+        agent = MatrixRL(Task(np.full((2, 1), 0.5), 5), seed=0)
+        told(agent, 1, 5, 60)
+        agent.recommend()
+        agent.save(tmp_path / "a.npz")
+        for one in (agent, MatrixRL.load(tmp_path / "a.npz")):
+            for shown in (one.certificate(), one.recommend().certificate, one.regret_certificate()):
+                assert "contradict" in shown.guarantee
+            assert one.regret_certificate().upper >= 0.0
+
+    def test_learning_does_not_stop_on_a_gap_that_is_not_certified(self):
+        mdp = tabular(n_states=3, n_actions=2, horizon=3, seed=0).mdp
+        phi = np.ones((3, 2, 1))
+        agent = MatrixRL(mdp, phi=phi, seed=0)
+        assert agent.learn(30, until_gap=3.0).n_episodes == 30
+        assert agent.recommend().certificate.guarantee is not True
+
+
 class TestExploring:
+    def test_a_new_purpose_makes_a_new_plan(self):
+        agent = river(seed=0, switch_growth=50.0)
+        agent.learn(30)
+        plans = int(agent.algorithm.n_plans[0])
+        agent.learn(2, explore_for="certificate")
+        assert agent.algorithm.n_plans[0] > plans
+
+    def test_a_file_saved_meanwhile_has_the_agent_s_own_setting(self, tmp_path):
+        agent = river(seed=0)
+        agent.learn(3, explore_for="certificate", callback=lambda _: agent.save(tmp_path / "a.npz"))
+        loaded = MatrixRL.load(tmp_path / "a.npz")
+        assert (loaded.settings.explore_for, loaded.algorithm.purpose) == ("regret", "regret")
+        assert "3 episodes" in loaded.guarantee
+
     def test_a_tuned_agent_certifies_sooner(self):
         mdp = tabular(n_states=5, n_actions=3, n_successors=2, horizon=6, seed=3).mdp
         needed = {}
@@ -193,7 +290,8 @@ class TestExploring:
         ({"origin": None}, "arrays"),
         ({"origin": 5}, "origin"),
         ({"start": 3}, "start"),
-        ({"same_start": 1}, "same_start"),
+        ({"doubts": 1}, "doubts"),
+        ({"contradiction": False}, "contradiction"),
         ({"more": 1}, "entries"),
     ],
     ids=str,

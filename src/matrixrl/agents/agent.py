@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
 from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, optional_flag, shown
 from matrixrl.envs import open_problem, refuse_env_settings
@@ -299,16 +297,14 @@ class Agent(Certifying):
     @contextmanager
     def _exploring_for(self, purpose: str | None) -> Iterator[None]:
         """Play to earn or to certify until the end of the block, as `learn` says."""
-        before = self.settings
+        before = self._algorithm.purpose
         if purpose is not None:
-            if not isinstance(self._algorithm, FiniteMatrixRL):
-                rule = f"must be left out for {self._algorithm.name} on this problem"
-                fail("explore_for", rule, shown(purpose), "Use MatrixRL with numbered states and without columns.")
-            self._algorithm.settings = replace(before, explore_for=purpose)
+            self._algorithm.explore_for(purpose)
         try:
             yield
         finally:
-            self._algorithm.settings = before
+            if purpose is not None:
+                self._algorithm.explore_for(before)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
@@ -388,7 +384,7 @@ class Agent(Certifying):
             self._log.append(record)
             if self._algorithm.certifies and self.problem.kind == "finite":
                 self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
-            self._certifying += getattr(self.settings, "explore_for", "regret") == "certificate"
+            self._certifying += self._algorithm.purpose == "certificate"
             self._abandon(episode)
             if before is not None and self.problem.task.reward_range != before:
                 self._certified.forget()

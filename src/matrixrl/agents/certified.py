@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, start_of
-from matrixrl.checks import flag, integer
+from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, is_chain, start_of
+from matrixrl.checks import integer
 from matrixrl.errors import InvalidInput
+from matrixrl.printable import printable
 from matrixrl.problems import Problem
 from matrixrl.records import IntArray, Steps
 
-__all__ = ["CertifiedPolicy", "CertifiedSoFar"]
+__all__ = ["CONTRADICTION", "CertifiedPolicy", "CertifiedSoFar"]
 
-_ENTRIES = {"least_upper", "lower", "basis", "start", "origin", "first", "same_start"}
+_ENTRIES = {"least_upper", "lower", "basis", "start", "origin", "episodes_start", "doubts", "contradiction"}
+CONTRADICTION = "the bounds contradict each other: the assumptions are false (or a δ event)"
+"""Words for an upper bound that is below a lower bound."""
 _BEST = "best"
 
 
@@ -50,9 +53,10 @@ class CertifiedSoFar:
         self.least_upper: float | None = None
         self.best: CertifiedPolicy | None = None
         self._start: int | None = None
-        self._first: int | None = None
-        self.same_start = True
-        """Whether all episodes began in the same state, or at the start of the problem."""
+        self._episodes_start: int | None = None
+        self._doubts: str | None = None  # why the returns of all episodes say nothing about one start
+        self.contradiction: str | None = None
+        """Words, if bounds contradicted each other at some time."""
 
     def observe(self, number: int, table: IntArray, steps: Steps) -> None:
         """Take note of a finished episode.
@@ -62,11 +66,27 @@ class CertifiedSoFar:
             table: (H, S) Policy that it was begun with.
             steps: (1, k) Its steps.
         """
-        if self._problem.mdp is None:
-            first = int(steps.states[0, 0])
-            self._first = first if self._first is None else self._first
-            self.same_start = self.same_start and first == self._first
+        start = start_of(self._problem, int(steps.states[0, 0]))
+        if self._doubts is None and self._episodes_start not in (None, start):
+            self._doubts = "episodes began in different states"
+        if self._doubts is None and not is_chain(steps):
+            self._doubts = "a step did not begin in the state in which the one before it ended"
+        length = steps.actions.shape[1]
+        if self._doubts is None and length < self._problem.task.horizon and not steps.ended[0, -1]:
+            self._doubts = "an episode was ended before its last step"
+        self._episodes_start = start
         self.returns.observe(number, table, steps)
+
+    def doubts(self) -> str | None:
+        """Return why the returns of all episodes say nothing about V* of the last certificate, or None if they do."""
+        if self._doubts is None and self._episodes_start not in (None, self._start):
+            return "episodes did not begin where the bound on V* is for"
+        return self._doubts
+
+    def contradict(self, *, upper: float, lower: float) -> None:
+        """Note it if an upper bound is below a lower bound by more than rounding; it is never taken back."""
+        if upper < lower - 1e-9 * (1.0 + abs(upper) + abs(lower)):
+            self.contradiction = CONTRADICTION
 
     def note(self, first_state: int | None, upper: float, policy: CertifiedPolicy | None) -> None:
         """Take note of a certificate.
@@ -82,11 +102,17 @@ class CertifiedSoFar:
             self._start = start
         self.least_upper = upper if self.least_upper is None else min(self.least_upper, upper)
         self._offer(policy)
+        self._compare()
 
     def note_returns(self) -> None:
         """Take the best policy by its returns, if its bound is larger than the one at hand."""
         found = None if self._start is None else self.returns.best(self._start)
         self._offer(None if found is None else CertifiedPolicy(*found, "returns"))
+        self._compare()
+
+    def _compare(self) -> None:
+        if self.least_upper is not None and self.best is not None:
+            self.contradict(upper=self.least_upper, lower=self.best.lower)
 
     def _offer(self, policy: CertifiedPolicy | None) -> None:
         if policy is not None and (self.best is None or policy.lower > self.best.lower):
@@ -95,11 +121,6 @@ class CertifiedSoFar:
     def forget(self) -> None:
         """Forget the bounds; they were for another first state or another range of rewards."""
         self.least_upper, self.best = None, None
-
-    @property
-    def gap(self) -> float:
-        """Distance of the least upper and the largest lower bound; infinite before the first certificate."""
-        return np.inf if self.least_upper is None or self.best is None else self.least_upper - self.best.lower
 
     def header(self) -> dict[str, Any]:
         """Return the numbers as plain data, for saving."""
@@ -110,8 +131,9 @@ class CertifiedSoFar:
             "basis": None if best is None else best.basis,
             "start": self._start,
             "origin": self.returns.origin,
-            "first": self._first,
-            "same_start": self.same_start,
+            "episodes_start": self._episodes_start,
+            "doubts": self._doubts,
+            "contradiction": self.contradiction,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -131,11 +153,16 @@ class CertifiedSoFar:
             self._check_value(value)
         if (lower is None) != (basis is None) or basis not in (None, "model", "returns"):
             raise InvalidInput("the basis of a certified bound must be model or returns")
-        for name in ("start", "first"):
+        for name in ("start", "episodes_start"):
             if header[name] is not None:
                 last = self._problem.finite_task.n_states - 1
                 integer(name, header[name], low=-1, high=last, remedy="It is damaged.")
-        self._first, self.same_start = header["first"], flag("same_start", header["same_start"])
+        for name in ("doubts", "contradiction"):
+            if header[name] is not None and not isinstance(header[name], str):
+                raise InvalidInput(f"{name} must be words")
+        self._episodes_start = header["episodes_start"]
+        self._doubts = None if header["doubts"] is None else printable(header["doubts"])
+        self.contradiction = None if header["contradiction"] is None else printable(header["contradiction"])
         if (_BEST in arrays) != (lower is not None):
             raise InvalidInput("a certified bound must have its policy")
         self.returns.restore(header["origin"], {n: a for n, a in arrays.items() if n != _BEST}, n_episodes)

@@ -88,13 +88,11 @@ class Certifying:
         returns = np.array(self._log.returns)
         deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), delta)
         n, earned = len(returns), float(returns.sum())
-        words = shown.guarantee
-        if words is True and not self._certified.same_start:
-            words = "episodes began in different states, and the bound on V* is for the last one"
-        if words is True and low > 0.0 and any(length < task.horizon for length in self._log.lengths):
-            words = "an episode was ended before its last step, and every step pays"
         upper = min(n * shown.upper - earned + deviation, n * largest)
-        return RegretCertificate(upper, n, earned, deviation, min(2.0 * delta, 1.0), words)
+        self._certified.contradict(upper=upper, lower=0.0)
+        words: Literal[True] | str = self._certified.doubts() or self._certificate_words(shown.guarantee is not True)
+        words = shown.guarantee if shown.guarantee is not True else words
+        return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words)
 
     def _certificate_of(self, plan: Any) -> Certificate:
         first = self._first_states()
@@ -103,24 +101,25 @@ class Certifying:
         if self.problem.kind == "finite":
             policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
             self._certified.note(None if first is None else int(first[0]), found.upper, policy)
+            if found.optimal_lower is not None:
+                self._certified.contradict(upper=found.upper, lower=found.optimal_lower)
             return self._least(found)
         return found
 
     def _least(self, found: Certificate) -> Certificate:
         """Return a certificate with the least upper bound so far, unless bounds contradict each other."""
-        least = self._certified.least_upper
+        least, contradiction = self._certified.least_upper, self._certified.contradiction
         assert least is not None
-        if least >= found.lower:
-            return replace(found, upper=least)
-        words = "the bounds contradict each other: the assumptions are false (or a δ event)"
+        if contradiction is None:
+            return replace(found, upper=max(least, found.lower))
         wide = replace(found, upper=max(found.upper, found.lower))
-        return replace(wide, guarantee=words) if found.guarantee is True else wide
+        return replace(wide, guarantee=contradiction) if found.guarantee is True else wide
 
     def _certificate_words(self, alarmed: bool) -> Literal[True] | str:
         """Return True if a certificate is proven, else the reason why it is not."""
         words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
         words = self._algorithm.outside_words or words
-        return self._selection or words if words is True else words
+        return self._selection or self._certified.contradiction or words if words is True else words
 
     def _check_certifies(self, call: str) -> None:
         if not self._algorithm.certifies or self.problem.kind != "finite":

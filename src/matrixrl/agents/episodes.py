@@ -114,6 +114,8 @@ class OpenEpisode:
         """
         if self._is_open and self.stage > 0:
             self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
+        elif self._is_open and self._advised is not None and self._agent.problem.has_random_start:
+            self._agent._note_selection("an episode was abandoned after its random first state was seen")
         self._agent._abandon(self)
 
     def _advice(self, state: Any, *, explore: bool) -> int:

@@ -15,7 +15,7 @@ from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
 from matrixrl.records import IntArray, Steps
 
-__all__ = ["FrozenReturns", "checked_policy", "start_of"]
+__all__ = ["FrozenReturns", "checked_policy", "is_chain", "start_of"]
 
 _RANDOM_START = -1  # the random start of a problem whose P is known, in place of a first state
 _MOST_FROZEN = 63  # policies are frozen at episodes 1, 2, 4, …
@@ -42,8 +42,7 @@ class FrozenReturns:
     @property
     def counts(self) -> bool:
         """Whether returns are counted."""
-        lost = self._origin == _RANDOM_START and self._problem.mdp is None  # loaded without its environment
-        return self._delta > 0.0 and self._problem.reward_outside != "widen" and not lost
+        return self._delta > 0.0 and self._problem.reward_outside != "widen"
 
     def observe(self, number: int, table: IntArray, steps: Steps) -> None:
         """Count what an episode earned for every frozen policy.
@@ -61,7 +60,7 @@ class FrozenReturns:
             self._frozen[number.bit_length() - 1] = table
             if len(self._frozen) > _LIVE:
                 del self._frozen[min(self._frozen)]
-        if first == self._origin:
+        if first == self._origin and is_chain(steps):
             levels = [return_level(self._followed(kept, steps)) for kept in self._frozen.values()]
             self._levels.add(np.array([list(self._frozen)]), np.array([levels]))
 
@@ -108,9 +107,11 @@ class FrozenReturns:
             InvalidInput: The returns cannot be those of the problem after so many episodes.
         """
         expected = {"frozen", "codes", "times"} if origin is not None else set()
-        if set(arrays) != expected or (origin is None) != (n_episodes == 0 or not self.counts):
+        if set(arrays) != expected or (origin is not None and (n_episodes == 0 or not self.counts)):
             raise InvalidInput(f"the returns of frozen policies must have the arrays {sorted(expected)}")
         if origin is None:
+            if n_episodes > 0:
+                self._drop()  # they were dropped before
             return
         last = self._problem.finite_task.n_states - 1
         self._origin = integer("origin", origin, low=_RANDOM_START, high=last, remedy="It is damaged.")
@@ -121,25 +122,34 @@ class FrozenReturns:
         self._levels.restore(arrays["codes"], arrays["times"])
         since = n_episodes + 1 - 2.0 ** np.arange(_MOST_FROZEN)
         counted = self._levels.totals()[0]
-        expected_counts = np.where(np.isin(np.arange(_MOST_FROZEN), numbers), since, counted)
-        if (counted > np.maximum(since, 0.0)).any() or (
-            self._origin == _RANDOM_START and (counted != expected_counts).any()
-        ):
+        if (counted > np.maximum(since, 0.0)).any():
             raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
         self._frozen = dict(zip(numbers, tables, strict=True))
+        if self._origin == _RANDOM_START and self._problem.mdp is None:  # loaded without its environment
+            self._drop()
+
+    def _drop(self) -> None:
+        """Count no returns from now on."""
+        self._delta, self._origin, self._frozen = 0.0, None, {}
+        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
 
 
 def start_of(problem: Problem, first_state: int | None) -> int:
-    """Return where the episodes of a problem start: a state, or -1 for a random start that is known.
+    """Return where an episode starts: its first state, or -1 if that was drawn from a random start that is known.
 
     Args:
         problem: The problem.
-        first_state: First state of an episode, for a problem whose P is not known.
+        first_state: First state of the episode; None for the start of the problem.
     """
-    if problem.mdp is None and first_state is not None:
-        return first_state
     possible = np.flatnonzero(problem.finite_task.start)
-    return int(possible[0]) if len(possible) == 1 else _RANDOM_START
+    if problem.has_random_start and (first_state is None or first_state in possible):
+        return _RANDOM_START
+    return int(possible[0]) if first_state is None else first_state
+
+
+def is_chain(steps: Steps) -> bool:
+    """Return whether every step of an episode (1, k) begins in the state in which the one before it ended."""
+    return bool((steps.states[0, 1:] == steps.next_states[0, :-1]).all())
 
 
 def checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntArray:

@@ -390,6 +390,16 @@ class Algorithm(Startable):
         return self.advice()
 
     @property
+    def purpose(self) -> str:
+        """What episodes are played for: `regret` or `certificate`."""
+        return "regret"
+
+    def explore_for(self, purpose: str) -> None:
+        """Play the next episodes to earn (`regret`) or to certify a policy (`certificate`)."""
+        rule = f"must be left out for {self.name} on this problem"
+        fail("explore_for", rule, repr(purpose), "Use MatrixRL with numbered states and without columns.")
+
+    @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
         return 0.0

@@ -254,10 +254,10 @@ def pessimistic_plan(
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> Plan:
-    """Return the policy with the largest certified lower bound, and that bound as its values.
+    """Return the policy that is greedy in the lower bounds on Q, and those bounds as its values.
 
-    Lower bounds hold for any policy, so the greatest one at each stage and state is attained by the policy that is
-    greedy in them (docs/proofs.md, section 11).
+    Where bounds grow with the values, as those of likelihood sets do, no policy has a larger lower bound
+    (docs/proofs.md, section 11).
 
     Args:
         belief: Bounds on next values and rewards.

@@ -100,6 +100,13 @@ class Problem:
         fail("problem", rule, received, remedy)
 
     @property
+    def has_random_start(self) -> bool:
+        """Whether first states are drawn from a law that is known, with more than one possible state."""
+        if self.mdp is None or self.kind != "finite":
+            return False
+        return int(np.count_nonzero(self.finite_task.start)) > 1
+
+    @property
     def dimensions(self) -> tuple[int, int]:
         """Number of features d and d_psi; zeros where the problem has none of its own."""
         if isinstance(self.task, FunctionalTask):

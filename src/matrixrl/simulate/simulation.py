@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.agents.certified import CONTRADICTION
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
@@ -29,6 +30,7 @@ from matrixrl.threads import limited_threads
 __all__ = ["Simulation", "checked_seeds", "listed_seeds", "plays_in_batches"]
 
 _NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
+_ROUNDING = 1e-9  # relative, of bounds that are compared
 _PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
 
 
@@ -413,11 +415,14 @@ class Simulation:
             bounds = Bounds(*self._compiled.certify_advice(), np.zeros(len(self.seeds), dtype=np.int64))
         else:
             bounds = algorithm.certify(algorithm.advice())
-        bounds = bounds._replace(upper=np.maximum(np.minimum(bounds.upper, self.least_upper), bounds.lower))
+        least = np.minimum(bounds.upper, self.least_upper)
+        crossed = least < bounds.lower - _ROUNDING * (1.0 + np.abs(bounds.lower))
+        bounds = bounds._replace(upper=np.maximum(least, bounds.lower))
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])
             words = algorithm.outside_words or algorithm.certificate_guarantee(alarmed)
+            words = CONTRADICTION if words is True and crossed[b] else words
             found.append(bounds.certificate(b, algorithm.delta, words))
         return found
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
+from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
+from matrixrl.checks import choice
 from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_plan, pessimistic_values
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
@@ -41,6 +43,7 @@ class FiniteMatrixRL(RewardWatch):
         """Start without data and without a plan."""
         super().begin()
         self.revision = 0
+        self._purpose: str = self.settings.explore_for
         self._compiled: bool | None = None
 
     @abstractmethod
@@ -52,7 +55,7 @@ class FiniteMatrixRL(RewardWatch):
         due = self.due()
         if due.any():
             rankings = random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due))
-            certifies = self.settings.explore_for == "certificate"
+            certifies = self._purpose == "certificate"
             fresh = self._certifying_plan(rankings) if certifies else self.plan_with(rankings)
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
@@ -107,8 +110,23 @@ class FiniteMatrixRL(RewardWatch):
         policy[curious, stages] = apart.argmax(axis=1)
         return replace(best, policy=policy)
 
+    @property
+    def purpose(self) -> str:
+        """What episodes are played for: `regret` or `certificate`."""
+        return self._purpose
+
+    def explore_for(self, purpose: str) -> None:
+        """Play the next episodes to earn (`regret`) or to certify a policy (`certificate`); a new plan is due."""
+        chosen = choice("explore_for", purpose, EXPLORE_FOR)
+        if chosen != self._purpose:
+            self._purpose = chosen
+            self._kept_sizes = np.full(self.n_replicas, -np.inf)
+
     def safest_plan(self) -> Plan:
-        """Return the plan whose policy has the largest certified lower bound; ties by the estimate."""
+        """Return the plan that is greedy in the lower bounds on Q; ties by the estimate.
+
+        With likelihood sets no policy has a larger certified lower bound (docs/proofs.md, section 11).
+        """
         proven, small = self.beliefs("proven", "ties")
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
         preference = self._preference(small)

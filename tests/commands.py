@@ -67,7 +67,7 @@ def _play(order: dict) -> int:
         return 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001  # the fork must report whatever ended it
+    except BaseException:  # noqa: BLE001  # as the interpreter does at the end of a process
         traceback.print_exc()
         return 1
     finally:

@@ -363,12 +363,16 @@ def test_learned_nonsense_is_refused(saved, tmp_path, member, array):
         MatrixRL.load(tmp_path / "odd")
 
 
-def test_negative_counts_are_refused(tmp_path):
-    agent = MatrixRL(make("river-swim", n_states=4), seed=0)
+@pytest.mark.parametrize(
+    ("kind", "name", "said"), [("normalised", "counts", "negative"), ("tightest", "next_times", "one positive count")]
+)
+def test_negative_counts_are_refused(kind, name, said, tmp_path):
+    agent = MatrixRL(make("river-swim", n_states=4), seed=0, set=kind)
     agent.learn(2)
     agent.save(tmp_path / "good")
-    rewrite(tmp_path / "good", tmp_path / "odd", {"learned_counts.npy": npy(np.full((1, 8), -1.0))})
-    with pytest.raises(CheckpointError, match="negative"):
+    counts = agent.algorithm.learned()[name]
+    rewrite(tmp_path / "good", tmp_path / "odd", {f"learned_{name}.npy": npy(np.full_like(counts, -1.0))})
+    with pytest.raises(CheckpointError, match=said):
         MatrixRL.load(tmp_path / "odd")
 
 

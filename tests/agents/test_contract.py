@@ -334,7 +334,7 @@ def test_certificates_where_there_are_some(name):
         return
     with pytest.raises(InvalidInput, match=f"certify must be left out for {name}, which has no certificates"):
         agent.learn(1, certify=True)
-    with pytest.raises(InvalidInput, match=f"certify must be left out for {name}"):
+    with pytest.raises(InvalidInput, match=f"until_gap must be left out for {name}, which has no certificates; got 1"):
         agent.learn(1, until_gap=1.0)
     with pytest.raises(ProtocolError, match=f"{name} has no certificates; matrix-rl"):
         agent.certificate()

@@ -14,6 +14,7 @@ from matrixrl import CheckpointError
 
 CASES = [
     Case("matrix-rl", "river-swim", {"switch_growth": 0.5, "known_reward": False}),
+    Case("matrix-rl", "river-swim", {"set": "normalised", "switch_growth": 0.5, "known_reward": False}),
     Case("kernel-matrix-rl", "mountain-car"),
     Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
     Case("q-learning", "frozen-lake"),

@@ -45,11 +45,13 @@ def test_tensor_product_is_the_kronecker_product(rng):
     np.testing.assert_allclose(phi.table[2, 1], np.kron(f[2], g[1]), atol=EXACT)
 
 
-def test_tensor_product_with_one_hot_is_tabular():
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
+def test_tensor_product_with_one_hot_is_tabular(kind):
     """One-hot features and their tensor product give the same run."""
     env = make("river-swim", n_states=4, horizon=8)
-    plain = MatrixRL(env, seed=3, preset="practical").learn(30)
-    product = MatrixRL(env, phi=tensor_product(np.eye(4), np.eye(2)), seed=3, preset="practical").learn(30)
+    chosen = {"seed": 3, "preset": "practical", "set": kind}
+    plain = MatrixRL(env, **chosen).learn(30)
+    product = MatrixRL(env, phi=tensor_product(np.eye(4), np.eye(2)), **chosen).learn(30)
     np.testing.assert_allclose(plain.regret, product.regret, atol=1e-9)
 
 

@@ -102,20 +102,25 @@ def test_with_an_alarm_the_plan_is_left_to_numpy_and_is_the_same():
     np.testing.assert_array_equal(plans[0].values, plans[1].values)
 
 
-def test_ends_are_known_to_it():
+@pytest.mark.parametrize("kind", ["normalised", "tightest"])
+def test_ends_are_known_to_it(kind):
     mdp = from_gymnasium(make("gym:FrozenLake-v1"))
     assert mdp.task.end_state is not None
+    chosen = {"mdp": mdp, "preset": "practical", "set": kind}
     plans = [
-        learner_with_data(mdp.features, np.random.default_rng(2), compiled, mdp=mdp, preset="practical").plan()
+        learner_with_data(mdp.features, np.random.default_rng(2), compiled, **chosen).plan()
         for compiled in (True, False)
     ]
     np.testing.assert_allclose(plans[0].values, plans[1].values, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(plans[0].policy, plans[1].policy)
 
 
-@pytest.mark.parametrize("world", ["river-swim", "linear-mdp"])
-def test_an_agent_learns_the_same_with_it(world):
-    agents = [MatrixRL(make(world), seed=3, preset="practical", compiled=compiled) for compiled in (True, False)]
+@pytest.mark.parametrize(
+    ("world", "kind"), [("river-swim", "normalised"), ("river-swim", "tightest"), ("linear-mdp", "tightest")]
+)
+def test_an_agent_learns_the_same_with_it(world, kind):
+    chosen = {"seed": 3, "preset": "practical", "set": kind}
+    agents = [MatrixRL(make(world), compiled=compiled, **chosen) for compiled in (True, False)]
     found, wanted = (agent.learn(30) for agent in agents)
     np.testing.assert_allclose(found.regret, wanted.regret, rtol=0, atol=1e-11)
     np.testing.assert_array_equal(found.returns, wanted.returns)

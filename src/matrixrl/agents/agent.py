@@ -275,12 +275,13 @@ class Agent(Certifying):
             function("callback", callback, of=1, remedy="Give a function of an Episode, or leave it out.")
         flag("certify", certify)
         flag("progress", progress)
+        for name, given in (("certify", certify or None), ("until_gap", until_gap)):
+            if given is not None and not self._algorithm.certifies:
+                rule = f"must be left out for {self._algorithm.name}, which has no certificates"
+                fail(name, rule, given, "Use MatrixRL.")
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             self._check_certifies("until_gap")
-        if certify and not self._algorithm.certifies:
-            rule = f"must be left out for {self._algorithm.name}, which has no certificates"
-            fail("certify", rule, True, "Use MatrixRL.")
         with self._exploring_for(explore_for):
             play_episodes(
                 self,

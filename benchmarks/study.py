@@ -55,7 +55,7 @@ def regret(seeds: int) -> None:
                 cells.append(f"{found.final_regret.mean():,.1f}")
             row(cells)
         print()
-        head(["preset", "known rewards", "unknown rewards", "unknown, noisy"])
+        head(["preset with set=normalised", "known rewards", "unknown rewards", "unknown, noisy"])
         for preset in ("guaranteed", "practical"):
             cells = [preset]
             for known, noisy in ((True, False), (False, False), (False, True)):
@@ -65,6 +65,8 @@ def regret(seeds: int) -> None:
                     seeds=seeds,
                     env_settings={**settings, "noisy_rewards": noisy},
                     preset=preset,
+                    set="normalised",
+                    ties="random",
                     known_reward=known,
                 )
                 cells.append(f"{found.final_regret.mean():,.1f} ± {found.final_regret.std(ddof=1):,.1f}")
@@ -81,7 +83,15 @@ def ties(seeds: int) -> None:
     for label, (env, settings, n) in tasks.items():
         for known in (True, False):
             found = [
-                run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, known_reward=known, ties=how)
+                run_seeds(
+                    env,
+                    n_episodes=n,
+                    seeds=seeds,
+                    env_settings=settings,
+                    known_reward=known,
+                    set="normalised",
+                    ties=how,
+                )
                 for how in ("random", "estimate")
             ]
             plain, better = (run.final_regret for run in found)
@@ -106,7 +116,16 @@ def certificates(seeds: int) -> None:
     head(["problem", "V*", *[f"gap at N={n:,}" for n in (100, 1_000, 10_000)], "truth inside"])
     for label, (env, settings, _) in list(TASKS.items())[:3]:
         for preset in ("guaranteed", "practical"):
-            found = run_seeds(env, n_episodes=10_000, seeds=seeds, env_settings=settings, preset=preset, certify=True)
+            found = run_seeds(
+                env,
+                n_episodes=10_000,
+                seeds=seeds,
+                env_settings=settings,
+                preset=preset,
+                set="normalised",
+                ties="random",
+                certify=True,
+            )
             lower, upper = found.certified[:, :, 0], found.certified[:, :, 1]
             value = found.optimal_value - found.regret
             held = ((lower <= value + 1e-9) & (found.optimal_value <= upper + 1e-9)).all(axis=1).mean()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,11 +26,13 @@ class CommandServer:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, *args: str, cwd: Path | str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run ``matrixrl`` with some arguments, and return its exit code and what it wrote."""
+    def run(
+        self, *args: str, cwd: Path | str | None = None, path: Sequence[Path | str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command; arguments as in `forked`."""
         with tempfile.TemporaryDirectory() as folder:
             streams = [f"{folder}/{name}" for name in ("stdout", "stderr")]
-            order = {"args": args, "cwd": str(cwd or Path.cwd()), "streams": streams}
+            order = {"args": args, "cwd": str(cwd or Path.cwd()), "path": [*map(str, path)], "streams": streams}
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
             code = int(self._process.stdout.readline())
@@ -48,9 +51,17 @@ def _server() -> CommandServer:
     return server
 
 
-def forked(*args: str, cwd: Path | str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run ``matrixrl`` with some arguments, and return its exit code and what it wrote."""
-    return _server().run(*args, cwd=cwd)
+def forked(
+    *args: str, cwd: Path | str | None = None, path: Sequence[Path | str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run ``matrixrl`` with some arguments, and return its exit code and what it wrote.
+
+    Args:
+        args: Arguments of the command.
+        cwd: Its current directory, which is not on the import path by itself; that of this process by default.
+        path: Directories on the import path.
+    """
+    return _server().run(*args, cwd=cwd, path=path)
 
 
 def _play(order: dict) -> int:
@@ -58,6 +69,7 @@ def _play(order: dict) -> int:
     from matrixrl.__main__ import main
 
     os.chdir(order["cwd"])
+    sys.path[:0] = order["path"]
     for number, path in enumerate(order["streams"], start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -76,6 +88,7 @@ def _play(order: dict) -> int:
 
 
 def _serve() -> None:
+    sys.path.pop(0)  # the directory of this file, which an installed script does not have
     import matrixrl.cli.main  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w")

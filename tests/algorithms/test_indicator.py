@@ -56,7 +56,7 @@ def test_replicas_are_the_runs_of_their_seeds(form):
 @pytest.mark.parametrize("form", ["known rewards", "learned rewards", "all values"])
 def test_every_episode_is_optimistic_and_every_certificate_holds(form):
     options = FORMS[form] | {"delta": 0.5}
-    result = run_seeds("river-swim", n_episodes=200, seeds=8, certify=True, env_settings=SIZE, **options)
+    result = run_seeds("river-swim", n_episodes=200, seeds=8, certify=True, env_settings=SIZE, compiled=True, **options)
     value = result.optimal_value - result.regret
     wrong = (result.upper < result.optimal_value - 1e-9) | (result.certified[..., 0] > value + 1e-9)
     assert wrong.any(axis=1).mean() <= 0.5

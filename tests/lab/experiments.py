@@ -20,7 +20,7 @@ batch = 2
 
 [[env]]
 name = "river-swim"
-settings = { n_states = 4 }
+settings = { n_states = 4, horizon = 6 }
 
 [[agent]]
 name = "matrix-rl"

@@ -41,11 +41,11 @@ name = "small"
 title = {json.dumps(title)}
 [[env]]
 name = "river-swim"
-settings = {{ n_states = 4 }}
+settings = {{ n_states = 4, horizon = 6 }}
 [[env]]
 name = "river-swim"
 id = "<img src=x onerror='window.hacked = 3'> longer river"
-settings = {{ n_states = 7 }}
+settings = {{ n_states = 7, horizon = 8 }}
 [[agent]]
 name = "matrix-rl"
 [[agent]]
@@ -56,11 +56,12 @@ id = "<a href='javascript:window.hacked = 4'>random</a> %{{x}} &amp; $x$"
     return work_out(read_spec(spec))
 
 
-def play(store: Store, pause: float = 0.0, upto: int | None = None) -> None:
-    """Run a campaign, slowly if there is a pause, to its end or to some episodes."""
+def play(store: Store, pause: float = 0.0, hurry: threading.Event | None = None, upto: int | None = None) -> None:
+    """Run a campaign to its end or to some episodes, with a pause after each block until `hurry` is set."""
+    waiting = hurry or threading.Event()
 
     def tick(campaign):
-        time.sleep(pause)
+        waiting.wait(pause)
         if upto is not None and campaign.stored >= upto:
             raise KeyboardInterrupt
 
@@ -72,17 +73,19 @@ def play(store: Store, pause: float = 0.0, upto: int | None = None) -> None:
 
 @contextmanager
 def playing(folder: Path, made, pause: float):
-    """Run a campaign in a thread."""
+    """Run a campaign in a thread; it pauses after each block until the event is set, or the context ends."""
+    hurry = threading.Event()
 
     def work():
         with Store.create(folder, made) as store:
-            play(store, pause)
+            play(store, pause, hurry)
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        yield
+        yield hurry
     finally:
+        hurry.set()
         thread.join()
 
 
@@ -269,15 +272,17 @@ def test_events_follow_the_store_at_most_once_a_second(tmp_path):
         stream = snapshots(lines)
         assert "holds no results" in next(stream)["problem"]
         seen, times = [], []
-        with playing(folder, experiment(tmp_path), pause=0.1):
+        with playing(folder, experiment(tmp_path), pause=0.3) as hurry:
             for shown in stream:
                 if shown["problem"] is None:
                     seen.append(shown)
                     times.append(time.monotonic())
+                    if len(seen) == 4:
+                        hurry.set()
                     if shown["finished"]:
                         break
         stored = [shown["progress"]["stored"] for shown in seen]
-        assert len(stored) >= 3
+        assert len(stored) >= 4
         assert stored == sorted(set(stored))  # one event for each change, none without
         assert seen[-1]["progress"]["stored"] == seen[-1]["progress"]["total"] == 960
         assert np.diff(times).min() > 0.7  # one second, with a margin for the delivery
@@ -370,7 +375,7 @@ def test_the_page_grows_with_the_campaign(tmp_path, browser):
         page = watched.page
         page.goto(server.url)
         wait_for(page, "document.getElementById('notice').innerText.includes('holds no results')")
-        with playing(folder, experiment(tmp_path, episodes=120), pause=0.12):
+        with playing(folder, experiment(tmp_path, episodes=120), pause=0.3):
             wait_for(page, f"document.querySelectorAll('.chart .scatterlayer').length === 2 && {POINTS}[0] > 10")
             assert page.locator("#notice").is_hidden()
             first = page.evaluate(POINTS)

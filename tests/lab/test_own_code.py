@@ -17,6 +17,7 @@ import own_code
 import pytest
 
 import matrixrl
+from commands import forked
 from matrixrl.algorithms import make_algorithm
 from matrixrl.errors import InvalidInput, MatrixRLError, SpecError, StoreError, UnknownName, UntrustedCode
 from matrixrl.lab import Store, play, read_spec, run_experiment, summarise, work_out
@@ -244,7 +245,7 @@ def test_feature_maps_of_one_agent_are_named_in_its_settings(home, tmp_path):
 
 
 def test_a_spec_is_refused_without_permission_and_no_store_is_made(home, tmp_path):
-    done = run("compare", "own.toml", "--out", str(tmp_path / "s"), cwd=home)
+    done = forked("compare", "own.toml", "--out", str(tmp_path / "s"), cwd=home)
     assert done.returncode == 2
     assert done.stderr.startswith(
         "error: own.toml:8: env 1, name: environment 'own_code:Ring' would import and run code"
@@ -299,7 +300,7 @@ def test_reading_a_store_never_imports_what_it_refers_to(trap):
         ["resume", "s"],
     ]
     for command in words:
-        done = run(*command, cwd=trap, path=[trap])
+        done = forked(*command, cwd=trap, path=[trap])
         assert (done.returncode, "Traceback" in done.stderr) == (2 if command[0] in ("compare", "resume") else 0, False)
         assert not (trap / "imported").exists(), command
     with Store.open_to_read(trap / "s") as store:
@@ -333,7 +334,7 @@ def test_an_agent_that_is_no_algorithm_is_refused_and_not_called(home, tmp_path,
     (tmp_path / "bad.toml").write_text(spec)
     with pytest.raises(SpecError, match=rf"bad\.toml:12: agent 1, .*subclass of .*Algorithm; got '{agent}'"):
         work_out(read_spec(tmp_path / "bad.toml"), trust_code=True)
-    done = run("compare", "bad.toml", "--out", "s", "--trust-code", cwd=tmp_path, path=[home])
+    done = forked("compare", "bad.toml", "--out", "s", "--trust-code", cwd=tmp_path, path=[home])
     assert done.returncode == 2
     assert "Algorithm" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -401,7 +402,7 @@ def test_texts_that_are_no_references_are_unknown_names(text):
 )
 def test_a_module_that_cannot_be_imported_is_named_in_one_line(tmp_path, body, words):
     (tmp_path / "broken.py").write_text(body)
-    done = run("run", "river-swim", "--agent", "broken:Agent", "-n", "2", "--trust-code", cwd=tmp_path)
+    done = forked("run", "river-swim", "--agent", "broken:Agent", "-n", "2", "--trust-code", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("error: agent must name something that can be imported; got 'broken:Agent' (")
     assert words in done.stderr
@@ -416,29 +417,29 @@ def test_an_environment_of_a_registered_module_needs_permission_too(tmp_path):
     shutil.copy(own_code.__file__, tmp_path / "own_code.py")
     spec = SPEC.replace("own_code:Ring", "gym:registers:OwnRing-v0")
     (tmp_path / "gym.toml").write_text(spec.split("[[agent]]")[0] + '[[agent]]\nname = "psrl"\n')
-    refused = run("compare", "gym.toml", "--out", "s", "--on", "serial", cwd=tmp_path)
+    refused = forked("compare", "gym.toml", "--out", "s", "--on", "serial", cwd=tmp_path)
     assert refused.returncode == 2
     assert "environment 'gym:registers:OwnRing-v0' would import and run code" in refused.stderr
     assert not (tmp_path / "s").exists()
-    done = run("compare", "gym.toml", "--out", "s", "--on", "serial", "--trust-code", cwd=tmp_path)
+    done = forked("compare", "gym.toml", "--out", "s", "--on", "serial", "--trust-code", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert run("resume", "s", cwd=tmp_path).returncode == 2
-    assert run("resume", "s", "--trust-code", cwd=tmp_path).returncode == 0
+    assert forked("resume", "s", cwd=tmp_path).returncode == 2
+    assert forked("resume", "s", "--trust-code", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.slow
 def test_run_and_inspect_take_own_code(home, tmp_path):
     words = ["run", "own_code:Ring", "--set", "n_states=5", "--agent", "own_code:Counter", "--agent-set", "bonus=0.3"]
-    refused = run(*words, "-n", "5", cwd=home)
+    refused = forked(*words, "-n", "5", cwd=home)
     assert refused.returncode == 2
     assert "would import and run code" in refused.stderr
-    done = run(*words, "-n", "5", "-k", "2", "--trust-code", "--out", str(tmp_path / "o"), cwd=home)
+    done = forked(*words, "-n", "5", "-k", "2", "--trust-code", "--out", str(tmp_path / "o"), cwd=home)
     assert done.returncode == 0, done.stderr
     assert "own_code:Counter" in done.stdout
-    made = run("run", "own_code:make_ring", "--set", "n_states=3", "-n", "3", "--trust-code", cwd=home)
+    made = forked("run", "own_code:make_ring", "--set", "n_states=3", "-n", "3", "--trust-code", cwd=home)
     assert made.returncode == 0, made.stderr
     assert "S=3" in made.stdout
-    seen = run("inspect", "own_code:Ring", "--agent-set", "radius=own_code:Slow", "--trust-code", cwd=home)
+    seen = forked("inspect", "own_code:Ring", "--agent-set", "radius=own_code:Slow", "--trust-code", cwd=home)
     assert seen.returncode == 0, seen.stderr
 
 

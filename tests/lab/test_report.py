@@ -293,7 +293,7 @@ def test_the_table_names_the_best_and_says_what_is_proven(shown, whole):
     assert shown.page.locator("#env-1 tr.best th").get_attribute("data-value") == environments[0].best
     assert rows.locator("td:nth-child(2)").all_text_contents() == ["proven", "tuned", "no proof", "no proof"]
     reasons = shown.page.locator("#env-1 .proofs").text_content()
-    assert "the confidence set was tuned" in reasons
+    assert "the radius of the confidence set has no δ (exploration 0.3)" in reasons
     text = shown.page.locator("body").inner_text()
     assert "24 of 24 runs done" in text
     assert "matrixrl compare whole.toml --out whole" in text

@@ -74,6 +74,9 @@ def test_settings_are_resolved_so_that_later_defaults_change_nothing(tmp_path):
     assert cell.settings["set"] == "value-targeted"  # what the default means for these features
     assert cell.settings["ties"] == "random"
     assert cell.settings["n_episodes"] == 10
+    kernel = GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace("practical", "guaranteed")
+    cell = work_out(read_spec(written(tmp_path, kernel))).cells[0]
+    assert (cell.settings["set"], cell.settings["ties"]) == ("normalised", "estimate")
 
 
 def test_the_hash_sees_what_changes_rows_and_nothing_else(tmp_path):

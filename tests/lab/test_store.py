@@ -318,7 +318,12 @@ def test_a_reader_cannot_write_and_asks_for_known_series_only(tmp_path, rng):
 def test_rows_are_those_of_a_plain_run(tmp_path):
     finished(tmp_path / "s", SMALL)
     expected = run_seeds(
-        "river-swim", n_episodes=60, seeds=3, env_settings={"n_states": 4}, preset="practical", agent="matrix-rl"
+        "river-swim",
+        n_episodes=60,
+        seeds=3,
+        env_settings={"n_states": 4, "horizon": 6},
+        preset="practical",
+        agent="matrix-rl",
     )
     with Store.open_to_read(tmp_path / "s") as store:
         assert np.allclose(store.read(0, "regret"), expected.regret, atol=1e-9)

@@ -23,7 +23,7 @@ OF_THE_AGENT = [{}, {"preset": "practical"}, {"known_reward": False}]
     ("name", "settings"),
     [
         *[(name, {**more, "set": "normalised"}) for name in WORLDS for more in OF_THE_AGENT],
-        *[("tabular", {**more, "set": "tightest"}) for more in OF_THE_AGENT],
+        *[("tabular", {**more, "set": "tightest", "compiled": True}) for more in OF_THE_AGENT],
     ],
     ids=str,
 )

@@ -93,11 +93,13 @@ def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
 
 
 @pytest.mark.parametrize(
-    "env", ["four-rooms", "deep-sea", "gym:FrozenLake-v1", pytest.param("gym:Taxi-v4", marks=pytest.mark.slow)]
+    ("env", "horizon"), [("four-rooms", 36), ("deep-sea", 10), ("gym:FrozenLake-v1", 100), ("gym:Taxi-v4", 40)]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_environment_is_the_same_run(env, kind):
-    assert_same_run(from_gymnasium(make(env)), n_episodes=15, preset="practical", set=kind, known_reward=False)
+def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
+    world = from_gymnasium(make(env) if env == "deep-sea" else make(env, horizon=horizon))
+    assert world.horizon == horizon
+    assert_same_run(world, n_episodes=15, preset="practical", set=kind, known_reward=False)
 
 
 @pytest.mark.slow

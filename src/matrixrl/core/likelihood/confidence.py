@@ -146,7 +146,7 @@ class LikelihoodConfidence:
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven, else the reason why it is not."""
         if self.tuned:
-            return f"the confidence set was tuned: its radius has no δ (exploration {self.exploration:g})"
+            return f"tuned: the radius of the confidence set has no δ (exploration {self.exploration:g})"
         if self.exploration < 1.0:
             return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
         return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 PROOF: Literal["proof"] = "proof"
+AVERAGE: Literal["average"] = "average"
 TUNED: Literal["tuned"] = "tuned"
 
 
@@ -17,7 +18,8 @@ class Contestant:
         name: short and unique.
         side: "ours", or which of the peers' environments it runs in.
         agent: the algorithm's name on its side.
-        guarantee: "proof" where the bonus or radius is at least that of a proof, else "tuned".
+        guarantee: "proof" where the bonus or radius is at least that of a proof, "average" where that proof is about
+            the average reward of a chain without restarts, else "tuned".
         settings: for the algorithm.
         knows_reward: whether it is told the rewards; no peer is.
         grows: whether an episode costs more the later it comes.
@@ -25,9 +27,9 @@ class Contestant:
     """
 
     name: str
-    side: Literal["ours", "rlberry", "scool"]
+    side: Literal["ours", "rlberry", "scool", "statisticalrl"]
     agent: str
-    guarantee: Literal["proof", "tuned"]
+    guarantee: Literal["proof", "average", "tuned"]
     settings: dict[str, Any] = field(default_factory=dict)
     knows_reward: bool = False
     grows: bool = False
@@ -99,3 +101,32 @@ PEERS = [
     Contestant("rlberry-scool UCBVI, own simulator and log", "scool", "ucbvi", TUNED, {"as_shipped": True}),
     Contestant("rlberry-scool LSVI-UCB", "scool", "lsvi-ucb", TUNED, grows=True),
 ]
+
+
+def _statisticalrl() -> list[Contestant]:
+    # What the learner is shown (views.py) decides which proof applies; UCRL3 as shipped leaves its own (README.md).
+    shown = {"restart": "restarts known", "jump": "restarts as transitions", "stage": "stage in the state"}
+    proofs: dict[str, Literal["proof", "average", "tuned"]] = {"restart": AVERAGE, "jump": TUNED, "stage": PROOF}
+    learners = [
+        ("UCRL2", "ucrl2", True),
+        ("UCRL2B", "ucrl2b", True),
+        ("KL-UCRL", "kl-ucrl", True),
+        ("UCRL3 by its bounds", "ucrl3-by-its-bounds", True),
+        ("UCRL3 as shipped", "ucrl3", False),
+        ("PSRL", "psrl", False),
+        ("IMED-RL", "imed-rl", False),
+    ]
+    return [
+        Contestant(
+            f"{name}, {shown[view]}",
+            "statisticalrl",
+            agent,
+            proofs[view] if proven else TUNED,
+            {"view": view},
+        )
+        for view in shown
+        for name, agent, proven in learners
+    ]
+
+
+AVERAGE_REWARD = _statisticalrl()

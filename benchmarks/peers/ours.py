@@ -1,4 +1,4 @@
-"""Runs one agent of matrixrl; the same order in, the same answer out, as peer.py.
+"""Runs one agent of matrixrl; it takes the same orders and gives the same answers as the runners of the peers.
 
 All seeds of an order are played side by side. States and actions are kept, and the race computes the regret from them;
 the regret that the library would measure is left out of the clock, because the peers measure none.
@@ -9,20 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from runner import peak_mb
 
 from matrixrl.problems import FiniteMDP
 from matrixrl.simulate import Simulation
 from worlds import WORLDS
-
-
-def peak_mb() -> float:
-    """Return the most memory that this process held; not ru_maxrss, which starts with that of the parent."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
 
 
 def make(order: dict[str, Any], world: FiniteMDP, n_episodes: int, seeds: list[int], exact: bool) -> Simulation:

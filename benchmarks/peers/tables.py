@@ -82,7 +82,7 @@ def summarise(turns: list[dict[str, Any]]) -> Line:
     )
 
 
-def _number(value: float, digits: int = 3) -> str:
+def number_text(value: float, digits: int = 3) -> str:
     if math.isnan(value):
         return ""
     if value == 0.0:
@@ -91,11 +91,11 @@ def _number(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(places, 4)}f}"
 
 
-def _shown_regret(line: Line) -> str:
+def regret_text(line: Line) -> str:
     if math.isnan(line.regret):
         return f"({line.done:,} episodes in the limit)"
-    spread = "" if math.isnan(line.error) else f" ± {_number(line.error, 2)}"
-    return f"{_number(line.regret)}{spread} ({line.seeds})"
+    spread = "" if math.isnan(line.error) else f" ± {number_text(line.error, 2)}"
+    return f"{number_text(line.regret)}{spread} ({line.seeds})"
 
 
 def world_table(world: str, lines: list[Line], n_episodes: int) -> str:
@@ -110,12 +110,19 @@ def world_table(world: str, lines: list[Line], n_episodes: int) -> str:
         if line.failed:
             rows.append(f"| {who} | {line.contestant.guarantee} | did not run | | | |")
             continue
-        pace = _number(line.alone)
+        pace = number_text(line.alone)
         if line.contestant.grows and not math.isnan(line.growth):
             pace = f"≈ {pace} (n^{line.growth:.1f}, {line.done} episodes measured)"
         elif pace and line.done < n_episodes:
             pace += f" ({line.done} episodes measured)"
-        cells = [who, line.contestant.guarantee, pace, _number(line.batch), f"{line.memory:,.0f}", _shown_regret(line)]
+        cells = [
+            who,
+            line.contestant.guarantee,
+            pace,
+            number_text(line.batch),
+            f"{line.memory:,.0f}",
+            regret_text(line),
+        ]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -134,12 +141,12 @@ def _versus(ours: Line, peers: list[Line]) -> list[str]:
     best = min(judged, key=lambda line: line.regret) if judged else None
     regret = ""
     if best is not None and not math.isnan(ours.regret):
-        regret = f"{_number(ours.regret)} : {_number(best.regret)} ({best.contestant.name})"
+        regret = f"{number_text(ours.regret)} : {number_text(best.regret)} ({best.contestant.name})"
     return [
-        f"{fastest.contestant.name}, {_number(fastest.alone)} s",
-        _number(fastest.alone / ours.alone),
-        _number(fastest.alone / ours.batch),
-        _number(fastest.memory / ours.memory, 2),
+        f"{fastest.contestant.name}, {number_text(fastest.alone)} s",
+        number_text(fastest.alone / ours.alone),
+        number_text(fastest.alone / ours.batch),
+        number_text(fastest.memory / ours.memory, 2),
         regret,
     ]
 
@@ -180,7 +187,7 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
             if turn["mode"] == "check" and turn.get("exact"):
                 judged = np.mean([run["regret"] for run in turn["runs"]])
                 checks.append(
-                    f"{WORLDS[world].label} {_number(float(judged))} : {_number(float(np.mean(turn['exact'])))}"
+                    f"{WORLDS[world].label} {number_text(float(judged))} : {number_text(float(np.mean(turn['exact'])))}"
                 )
     lengths = {turn["world"]: turn["order"]["n_episodes"] for turn in found}
 

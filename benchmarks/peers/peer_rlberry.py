@@ -1,86 +1,50 @@
-"""Runs one agent of rlberry or rlberry-scool inside their environment; knows nothing of matrixrl.
-
-It reads one JSON object from standard input and writes one to standard output:
-side, agent, settings, tables (npz), n_episodes, seeds, limit (processor seconds), keep (npz for what was played).
-"""
+"""Runs one agent of rlberry or rlberry-scool inside their environment; `runner.read_order` says what it is given."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-import time
 import warnings
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 from rlberry.spaces import Box, Discrete
+from runner import Simulator, play_seeds, read_order
 
 warnings.filterwarnings("ignore")
 
 
-class OutOfTime(Exception):
-    """Raised when an episode should start after the limit; whatever was played until then counts."""
-
-
-class Table(gym.Env):
-    """A finite MDP from plain tables, which notes what is played and when each episode began.
-
-    Next states are found by bisection in the distribution function: a simulator that costs as little as it can, so
-    that the race is between the algorithms.
-    """
+class Table(Simulator, gym.Env):
+    """The simulator as an environment of rlberry."""
 
     reward_range = (0.0, 1.0)
 
     def __init__(self, tables, n_episodes: int, places: np.ndarray | None, inner=None) -> None:
+        super().__init__(tables, n_episodes)
         self.inner = inner  # the library's own simulator, if that is to be raced as well
-        self.law = np.cumsum(tables["P"], axis=2)
-        self.law[:, :, -1] = 1.0
-        self.reward, self.horizon = tables["R"], int(tables["H"])
-        self.start = np.cumsum(tables["start"])
         n_states, n_actions = self.reward.shape
         self.places = places
         self.observation_space = Discrete(n_states)
         if places is not None:
             self.observation_space = Box(0.0, 1.0, shape=(places.shape[1],), dtype=np.float64)
         self.action_space = Discrete(n_actions)
-        self.states = np.zeros((n_episodes, self.horizon), dtype=np.int32)
-        self.actions = np.zeros((n_episodes, self.horizon), dtype=np.int32)
-        self.stamps = np.zeros(n_episodes + 1)
-        self.begin(0, math.inf)
-
-    def begin(self, seed: int, deadline: float) -> None:
-        """Start a new run; no episode begins after `deadline` on the processor's clock."""
-        self.rng, self.deadline = np.random.default_rng(seed), deadline
-        self.episode, self.step_number, self.state = -1, 0, 0
 
     def reset(self, *, seed=None, options=None):
         del seed, options
-        now = time.process_time()
-        self.episode += 1
-        self.stamps[self.episode] = now
-        if now > self.deadline:
-            raise OutOfTime
-        self.step_number = 0
         if self.inner is not None:
+            self.record_start()
             self.state = int(self.inner.reset()[0])
             return self.state, {}
-        self.draws = self.rng.random(self.horizon + 1)
-        self.state = int(self.start.searchsorted(self.draws[-1], side="right"))
+        self.begin_episode()
         return self._seen(), {}
 
     def step(self, action):
-        state, at = self.state, self.step_number
-        self.states[self.episode, at], self.actions[self.episode, at] = state, action
         if self.inner is not None:
-            self.step_number = at + 1
+            self.record_action(action)
             answer = self.inner.step(action)
             self.state = int(answer[0])
             return answer
-        self.state = int(self.law[state, action].searchsorted(self.draws[at], side="right"))
-        self.step_number = at + 1
-        return self._seen(), float(self.reward[state, action]), False, False, {}
+        reward = self.play(action)
+        return self._seen(), reward, False, False, {}
 
     def _seen(self):
         return self.state if self.places is None else self.places[self.state]
@@ -180,17 +144,9 @@ def maker(side: str, agent: str, settings_asked: dict, table: Table, tables, n_e
     return make
 
 
-def peak_mb() -> float:
-    """Return the most memory that this process held; not ru_maxrss, which starts with that of the parent."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
-
-
 def main() -> None:
-    order = json.load(sys.stdin)
-    with np.load(order["tables"]) as stored:
-        tables = dict(stored)
-    n_episodes, limit = order["n_episodes"], order["limit"]
+    order, tables = read_order()
+    n_episodes = order["n_episodes"]
     n_states = tables["R"].shape[0]
     places = np.linspace(0.0, 1.0, n_states)[:, None] if order["agent"].startswith("rs-") else None
     shipped = order["settings"].get("as_shipped")
@@ -202,26 +158,12 @@ def main() -> None:
         table.begin(0, math.inf)
         warm.fit(2)
         del warm
-    began, runs, kept = time.process_time(), [], {}
-    for seed in order["seeds"]:
-        spent = time.process_time() - began
-        if runs and spent + max(run["seconds"] for run in runs) > limit:
-            break
-        table.begin(seed, math.inf)  # building an agent resets the table
+
+    def prepare(seed: int):
         agent = make(seed)
-        table.begin(seed, began + limit)
-        try:
-            agent.fit(n_episodes)
-            table.stamps[n_episodes] = time.process_time()
-            done = n_episodes
-        except OutOfTime:
-            done = table.episode
-        marks = table.stamps[: done + 1]
-        total, half = float(marks[-1] - marks[0]), float(marks[done // 2] - marks[0])
-        runs.append({"seed": seed, "done": done, "seconds": total, "half": half})
-        kept |= {f"states{seed}": table.states[:done].copy(), f"actions{seed}": table.actions[:done].copy()}
-    np.savez(order["keep"], **kept)
-    json.dump({"runs": runs, "peak_mb": peak_mb()}, sys.stdout)
+        return lambda: agent.fit(n_episodes)
+
+    play_seeds(order, table, prepare)
 
 
 if __name__ == "__main__":

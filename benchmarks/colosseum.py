@@ -29,6 +29,7 @@ from scipy import sparse
 
 from colosseum_report import draw, summary
 from matrixrl import FiniteMDP, run_seeds, solve
+from matrixrl.algorithms import make_algorithm
 from matrixrl.records import FloatArray
 from sparse_psrl import SparsePSRL
 
@@ -103,12 +104,15 @@ def first_within(regret: FloatArray, optimum: float) -> int | None:
 def asked(path: Path, name: str) -> dict[str, Any]:
     """Return what determines the runs of an agent: stored with them, and compared before they are used again."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    return {"mdp": path.stem, "data": digest, "agent": name, "settings": AGENTS[name], "n_episodes": N_EPISODES}
+    settings = dict(AGENTS[name])
+    made = make_algorithm(settings.pop("agent", "matrix-rl"), settings)
+    resolved = made.settings.as_dict()  # values of the preset too: a preset may change
+    return {"mdp": path.stem, "data": digest, "agent": name, "settings": resolved, "n_episodes": N_EPISODES}
 
 
-def play(mdp: FiniteMDP, settings: dict[str, Any], seeds: Sequence[int], n_episodes: int) -> dict[str, dict[str, Any]]:
+def play(mdp: FiniteMDP, name: str, seeds: Sequence[int], n_episodes: int) -> dict[str, dict[str, Any]]:
     """Play one agent on one MDP and return the numbers of the report for each seed."""
-    settings = dict(settings)
+    settings = dict(AGENTS[name])
     options: dict[str, Any] = {"n_episodes": n_episodes, "seeds": seeds}
     if settings.get("agent") == "psrl":
         del settings["agent"]
@@ -144,7 +148,7 @@ def complete(file: Path, mdp: FiniteMDP, question: dict[str, Any], seeds: Sequen
         "uniform_value": uniform_value(mdp),
     }
     if missing:
-        runs |= play(mdp, question["settings"], missing, question["n_episodes"])
+        runs |= play(mdp, question["agent"], missing, question["n_episodes"])
         keep(file, {**result, "runs": runs})
     return {**result, "runs": {str(seed): runs[str(seed)] for seed in seeds}}, len(missing)
 

@@ -107,7 +107,7 @@ def test_seeds_are_added_and_not_played_again(table, tmp_path, monkeypatch):
             del run["ms"]
     assert written == together == result["runs"]
     assert set(written["5"]["share"]) == {"20", "120"}
-    other = {**question, "settings": {**question["settings"], "delta": 0.1}}
+    other = {**question, "settings": {**question["settings"], "scale": 0.002}}
     assert colosseum.complete(grown, mdp, other, [3])[1] == 1
 
 

@@ -50,9 +50,9 @@ def short(mdp: str) -> str:
 
 
 def by_mdp(results: Results) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the results by MDP, smallest number of pairs first, and by agent."""
+    """Return the results by MDP, smallest number of states first, and by agent."""
     rows: dict[str, dict[str, dict[str, Any]]] = {}
-    for result in sorted(results, key=lambda r: (r["sizes"][0] * r["sizes"][1], r["asked"]["mdp"])):
+    for result in sorted(results, key=lambda r: (r["sizes"][0], r["asked"]["mdp"])):
         rows.setdefault(result["asked"]["mdp"], {})[result["asked"]["agent"]] = result
     return rows
 
@@ -120,9 +120,14 @@ def _shares(rows: dict[str, dict[str, dict[str, Any]]], agents: Sequence[str], n
             cells.append(f"**{text}**" if is_rival(name) and values.get(name) == least else text)
         sizes = ", ".join(str(size) for size in first["sizes"])
         lines.append(line([short(mdp), sizes, str(len(first["runs"])), *cells]))
-    means = [[mean_share(row[name], n) for row in rows.values() if name in row] for name in agents]
-    lines.append(line(["mean", "", "", *(share_text(float(np.mean(m))) for m in means)]))
-    lines.append(line(["geometric mean", "", "", *(share_text(float(np.exp(np.mean(np.log(m))))) for m in means)]))
+    complete = [all(name in row for row in rows.values()) for name in agents]
+    kinds = {"mean": np.mean, "geometric mean": lambda shares: np.exp(np.mean(np.log(shares)))}
+    for kind, average in kinds.items():
+        found = [
+            share_text(float(average([mean_share(row[name], n) for row in rows.values()]))) if whole else "–"
+            for name, whole in zip(agents, complete, strict=True)
+        ]
+        lines.append(line([kind, "", "", *found]))
     return lines
 
 
@@ -198,6 +203,7 @@ def draw(results: Results, path: Path) -> None:
     axes.axvline(1.0, color="#666666", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     axes.text(1.0, -0.6, "uniform play ", ha="right", va="bottom", fontsize=8, color="#444444")
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), [f"{short(mdp)}  (S={_states(row)})" for mdp, row in rows.items()], fontsize=8.5)
     axes.tick_params(axis="y", length=0)

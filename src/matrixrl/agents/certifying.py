@@ -26,9 +26,7 @@ class Certifying:
     _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first_state: Any
-    _selection: (
-        str | None
-    )  # why nothing is proven any more: a selection that depends on what was observed, and the like
+    _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
 
     @property

@@ -106,7 +106,7 @@ class Algorithm(Startable):
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
-        overlap_is_proven: Whether `guarantee` also holds for episodes that were planned before earlier ones were learned
+        overlap_is_proven: Whether `guarantee` also holds for episodes that are planned before earlier ones were learned
             from.
         settings: Its settings.
         problem: The problem it was started on.

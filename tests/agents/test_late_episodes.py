@@ -164,6 +164,22 @@ def test_an_episode_whose_turn_fails_is_learned_from_later(tmp_path):
     assert opened[2].record.index == 2
 
 
+def test_a_range_that_is_widened_re_scales_the_plans_of_episodes_that_wait():
+    """The record of an episode shows what its plan expected, in the environment's unit."""
+    agents = []
+    for order in ((0, 1, 2), (2, 1, 0)):
+        agent = MatrixRL(
+            Task(np.zeros((4, 2)), 3), known_reward=False, seed=0, set="normalised", reward_outside="widen"
+        )
+        opened = [agent.begin_episode() for _ in range(3)]
+        for i in order:
+            opened[i].observe(0, 0, 5.0 - i, 1)
+            opened[i].end()
+        agents.append(agent)
+    np.testing.assert_allclose(agents[0].history.upper, [3.0, 3.0, 3.0])
+    assert_same_agent(agents[1], agents[0])
+
+
 def test_overlapping_episodes_are_covered_by_the_proofs_of_matrix_rl_alone():
     """Theorems of other papers are about episodes that are played one after the other."""
     for kind, options in ((QLearningAgent, {"n_episodes": 9}), (UCBVIAgent, {"n_episodes": 9}), (MatrixRL, {})):

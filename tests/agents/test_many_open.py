@@ -19,6 +19,8 @@ SETTINGS = [
     {"set": "normalised", "ties": "estimate"},
     {"set": "sandwich"},
     {"known_reward": False},
+    {"set": "normalised", "ties": "estimate", "known_reward": False},
+    {"set": "normalised", "ties": "estimate", "known_reward": False, "preset": "practical"},
     {"compiled": True},
     {"compiled": True, "set": "normalised", "ties": "estimate"},
 ]
@@ -53,6 +55,21 @@ def test_ties_are_still_broken_at_random():
     agent = MatrixRL(world(), seed=0, known_reward=False)
     taken = np.bincount([agent.begin_episode().act(0) for _ in range(1000)], minlength=3)
     assert (np.abs(taken - 1000 / 3) < 5 * np.sqrt(1000 * 2 / 9)).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"set": "normalised", "ties": "estimate"}], ids=str)
+def test_a_model_that_did_not_change_is_backed_up_twice_at_most(settings):
+    """For the first plan, and for the second, which keeps Q for all others."""
+    agent, calls = MatrixRL(world(), seed=0, **settings), []
+    beliefs = agent.algorithm.beliefs
+    agent.algorithm.beliefs = lambda *levels: calls.append(levels) or beliefs(*levels)
+    for n_episodes in (1, 2, 3):
+        for _ in range(50):
+            agent.begin_episode()
+        assert len(calls) == 2 * n_episodes
+        episode = agent.open_episodes[0]
+        episode.observe(0, 0, 0.0, 1)
+        episode.end()
 
 
 @pytest.mark.parametrize("change", ["learn", "widen", "purpose", "restart", "load"])

@@ -14,7 +14,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics, TransformReward
 
 from agents.helpers import RaiseOnce, assert_same_agent
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make
-from matrixrl.agents import PSRLAgent
+from matrixrl.agents import PSRLAgent, RandomPlayAgent
 
 HORIZON = 5
 MODES = list(AutoresetMode)
@@ -198,6 +198,39 @@ def test_vectors_as_states_and_every_algorithm():
     assert psrl.learn(5, env=SyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=6)] * 2)).n_episodes == 5
 
 
+class Float(gym.Env):
+    """Vectors as observations: the step count, and a random number."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 9.0, (2,), np.float64), gym.spaces.Discrete(2)
+
+    def __init__(self):
+        self.told, self.place = [], np.zeros(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place[:] = 0.0, self.np_random.random()
+        return self.place.copy(), {}
+
+    def step(self, action):
+        before = self.place.tolist()
+        self.place[:] = self.place[0] + 1.0, self.np_random.random()
+        self.told.append((before, self.place.tolist()))
+        return self.place.copy(), 0.0, bool(self.place[1] < 0.2), self.place[0] >= HORIZON, {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_vectors_are_those_of_the_sub_environments(mode):
+    """With ``copy=False`` the vector environment writes all observations to one array."""
+    env = SyncVectorEnv([Float] * 3, autoreset_mode=mode, copy=False)
+    agent = RandomPlayAgent(Float(), horizon=HORIZON, reward_range=(0, 1), seed=0)
+    seen = updates(agent)
+    agent.learn(20, env=env)
+    pairs = [(state, following) for steps in seen for state, _, _, following in steps]
+    played = [pair for one in env.envs for pair in one.told]
+    assert len(pairs) > 40
+    assert all(pair in played for pair in pairs)
+
+
 def test_a_callback_that_stops_lets_begun_episodes_finish():
     agent, shown = MatrixRL(Walk(), **OPTIONS), []
 
@@ -230,6 +263,17 @@ def test_an_interrupt_keeps_what_was_learned_and_the_proof():
     assert (agent.open_episodes, agent.n_waiting, agent.guarantee) == ((), 0, True)
     agent.learn(4, env=env)
     assert agent.n_episodes == learned + 4
+
+
+def test_an_interrupt_forgets_the_episodes_that_wait():
+    """The first sub-environment is still in its first episode when the second one has finished some."""
+    env = SyncVectorEnv([partial(Walk, None, 0.0), partial(Walk, None, 1.0)])
+    agent = MatrixRL(Walk(), **OPTIONS)
+    RaiseOnce(env.envs[0], "step", HORIZON)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(100, env=env)
+    assert (agent.n_episodes, agent.n_waiting, agent.open_episodes, agent.guarantee) == (0, 0, (), True)
+    assert agent.learn(3).n_episodes == 3
 
 
 def test_an_error_withdraws_the_proof():

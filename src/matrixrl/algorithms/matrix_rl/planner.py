@@ -98,11 +98,6 @@ class FiniteMatrixRL(RewardWatch):
         scores += TIE * preference
         return ScoredPlan(plan, scores, has_preference=True)
 
-    def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
-        """Take back what `planning_memory` returned; the data may be others than at the last plan."""
-        super().restore_planning_memory(memory)
-        self._planned = self._scored = None
-
     def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
         """Return the replicas that draw a ranking, and the rankings of the others."""
         return np.flatnonzero(due), lowest_first(self.task.n_actions, self.n_replicas)

@@ -144,8 +144,9 @@ class LikelihoodBelief(ValueBounds):
         if top is not None:
             at_top[seen.ids] = top
         states = seen.outcomes // n_levels
-        firsts, lasts, radii, at_top = (x.reshape(self.batch, self.n_groups) for x in (firsts, lasts, radii, at_top))
-        return firsts, lasts, seen.shares, states, extras, radii, at_top
+        shape = (self.batch, self.n_groups)
+        ends = firsts.reshape(shape), lasts.reshape(shape)
+        return *ends, seen.shares, states, extras, radii.reshape(shape), at_top.reshape(shape)
 
     def _no_lists(self) -> tuple[Any, ...]:
         none = np.zeros((self.batch, 0), dtype=np.int64)

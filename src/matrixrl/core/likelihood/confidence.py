@@ -206,8 +206,8 @@ class LikelihoodConfidence:
         law = None
         if not self.known_reward:
             assert reward_sums is not None
-            log_events = None if is_tuned else self.log_events(parts.rewards, shares=shares)
-            sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
+            of_rewards = None if is_tuned else self.log_events(parts.rewards, shares=shares)
+            sides = reward_bounds(counts.totals(), reward_sums, of_rewards, scale)
             most, least = (side[:, self.groups] for side in sides)
             if targeted is not None and joint is not None:
                 law = JointLaw(*joint, targeted, top)

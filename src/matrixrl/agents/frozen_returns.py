@@ -65,18 +65,18 @@ class FrozenReturns:
             if len(self._frozen) > _LIVE:
                 del self._frozen[min(self._frozen)]
         if start == self._origin and is_chain:
-            levels = [return_level(share) for share in self._followed(steps)]
+            if self._stacked is None:
+                self._stacked = np.stack(list(self._frozen.values()))
+            levels = [return_level(share) for share in self._followed(self._stacked, steps)]
             self._uncounted.extend(zip(self._frozen, levels, strict=True))
             if len(self._uncounted) > _MOST_UNCOUNTED:
                 self._counted()
 
-    def _followed(self, steps: Steps) -> list[float]:
-        """Return, for each frozen policy, the reward up to the first other action, as a share of the largest return."""
+    def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
+        """Return, for each table (j, H, S), the reward up to the first other action, as a share of the largest return."""
         task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
-        if self._stacked is None:
-            self._stacked = np.stack(list(self._frozen.values()))
         n_steps, low = len(actions), task.reward_range[0]
-        same = self._stacked[:, np.arange(n_steps), states] == actions
+        same = tables[:, np.arange(n_steps), states] == actions
         lengths = np.where(same.all(axis=1), n_steps, same.argmin(axis=1)).tolist()
         unit = np.clip((steps.rewards[0] - low) / task.unit, 0.0, 1.0)
         # The end state pays 0 in each of the steps that are left.

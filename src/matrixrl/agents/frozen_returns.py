@@ -73,7 +73,7 @@ class FrozenReturns:
                 self._counted()
 
     def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
-        """Return, for each table (j, H, S), the reward up to the first other action, as a share of the largest return."""
+        """Return the reward up to the first action that is not that of each table (j, H, S), as a share of the most."""
         task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
         n_steps, low = len(actions), task.reward_range[0]
         same = tables[:, np.arange(n_steps), states] == actions

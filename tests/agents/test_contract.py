@@ -180,7 +180,7 @@ def test_predict_and_policy_change_nothing(case):
     answers = [agent.predict(obs, h) for obs, h in asked]
     assert answers == [agent.predict(obs, h) for obs, h in asked]
     if agent.problem.kind == "finite":
-        assert answers == [agent.policy.action(obs, h) for obs, h in asked]
+        assert answers == [agent.policy.act(obs, h) for obs, h in asked]
         assert agent.policy.table.shape == (agent.problem.task.horizon, agent.problem.task.n_states)
         assert f"plan of {case.agent} from 3 episodes" in agent.policy.description
     (episode,) = agent.open_episodes

@@ -68,8 +68,10 @@ def policy_bounds(
         weights = np.stack([_weights(policy, h, frame.n_actions) for policy in (first, second)])  # (2, B, A, S)
         common = weights.min(axis=0)
         alone = weights - common
-        following = (lower[:, :, h + 1], upper[:, :, h + 1]) if h < horizon - 1 else None
-        low, high = _next_values(belief.restricted(weights.max(axis=0) > 0.0), following, weights.shape[1:])
+        low, high = np.zeros((2, 3, *common.shape))
+        if h < horizon - 1:
+            used = belief.restricted(weights.max(axis=0) > 0.0)
+            low, high = (_next_values(used, side[:, :, h + 1], sign) for side, sign in ((lower, -1.0), (upper, 1.0)))
         low[:_DIFFERENCE] += belief.reward_bound(sign=-1.0)
         high[:_DIFFERENCE] += belief.reward_bound(sign=1.0)
         if ceiling is not None:
@@ -98,17 +100,17 @@ def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> Float
     return np.asarray(taken, dtype=np.float64)
 
 
-def _next_values(
-    belief: ValueBounds, following: tuple[FloatArray, FloatArray] | None, shape: tuple[int, ...]
-) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds (3, B, A, S) on expected next values; zeros after the last stage."""
-    if following is None:
-        return np.zeros((3, *shape)), np.zeros((3, *shape))
-    low, high = following
-    return (
-        np.stack([belief.bound(values, sign=-1.0) for values in low]),
-        np.stack([belief.bound(values, sign=1.0) for values in high]),
-    )
+def _next_values(belief: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
+    """Return bounds on the expected next values of all pairs: (3, B, S) → (3, B, A, S)."""
+    found = [
+        np.clip(
+            belief.bound(one, sign=sign),
+            one.min(axis=1)[:, None, None],  # P V is an average of V, also where the set does not use it
+            one.max(axis=1)[:, None, None],
+        )
+        for one in values
+    ]
+    return np.stack(found)
 
 
 def _mean(weights: FloatArray, q: FloatArray) -> FloatArray:

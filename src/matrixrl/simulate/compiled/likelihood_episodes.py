@@ -36,7 +36,7 @@ from matrixrl.simulate.compiled.episodes import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "4cd9cba83d2a3906"
+LOOPS_DIGEST = "b297dd119a29e7a5"
 """Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)

@@ -273,7 +273,7 @@ def test_an_end_state_is_worth_the_same_under_all_policies():
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"known_reward": False}, {"set": "normalised"}], ids=str)
 def test_the_truth_is_inside_as_often_as_promised(settings):
-    """12 runs at δ = 0.5, looked at three times, with policies that the data chose (chance alone fails 1 in 4,096)."""
+    """12 runs at δ = 0.5, looked at three times, with policies that the data chose (chance alone fails 1 in 300)."""
     misses = 0
     for seed in range(12):
         mdp = tabular(n_states=S, n_actions=A, horizon=H, seed=seed).mdp
@@ -291,4 +291,4 @@ def test_the_truth_is_inside_as_often_as_promised(settings):
             difference = np.subtract(*both)[0] @ mdp.task.start
             missed |= not shown.lower - ALGEBRA <= difference <= shown.upper + ALGEBRA
         misses += missed
-    assert binom.sf(misses - 1, 12, 0.5) > 1e-4
+    assert binom.sf(misses - 1, 12, 0.5) > 4e-3

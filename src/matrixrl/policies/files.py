@@ -69,7 +69,9 @@ def write_numpy(path: str, entries: Mapping[str, Any], table: IntArray) -> None:
     Raises:
         CheckpointError: The file cannot be written.
     """
-    write_archive(path, FORMAT, {"digest": digest_of(entries, table), **entries}, {"table": table}, version=VERSION)
+    header = {"digest": digest_of(entries, table), **entries}
+    small = table.astype(np.min_scalar_type(int(table.max())))
+    write_archive(path, FORMAT, header, {"table": small}, version=VERSION)
 
 
 def write_csv(path: str, actions: IntArray, first_state: int) -> None:

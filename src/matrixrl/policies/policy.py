@@ -121,7 +121,7 @@ class Policy:
         remedy = "Give a state of observation_space."
         s = indices("obs", obs, size=self.n_observed, first=self.first_state, remedy=remedy)
         try:
-            actions = self.table[h, s - self.first_state].astype(np.int64) + self.first_action
+            actions = self.table[h, s - self.first_state] + self.first_action
         except IndexError:
             received = f"shapes {np.shape(h)} and {np.shape(s)}"
             fail("stage", "must be one number, or broadcast against obs", received, "Give one stage for each state.")
@@ -190,7 +190,8 @@ class Policy:
     def to_numpy(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as an npz file of any name; `load` and ``numpy.load(path, allow_pickle=False)`` read it.
 
-        It holds the array ``table`` (H, S) and the array ``header``, the bytes of a JSON text.
+        It holds the array ``table`` (H, S), in the smallest unsigned type, and the array ``header``, the bytes of a
+        JSON text.
         """
         write_numpy(file_path("path", path), self.entries(), self.table)
 
@@ -199,8 +200,8 @@ class Policy:
 
         Stages count from 0. States that are never observed are left out. The file has no certificate and is not loaded.
         """
-        states = self.table[:, : self.n_observed].astype(np.int64) + self.first_action
-        write_csv(file_path("path", path), states, self.first_state)
+        actions = self.table[:, : self.n_observed] + self.first_action
+        write_csv(file_path("path", path), actions, self.first_state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -244,7 +245,7 @@ class Policy:
 
 
 def _checked_table(value: Any, n_actions: int) -> IntArray:
-    """Return a read-only copy of a table (H, S) of actions, in the smallest type that holds them."""
+    """Return a read-only copy of a table (H, S) of actions, as int64, so that sums with it do not overflow."""
     remedy = "Give table[h, s], the action at stage h in state s, counted from 0."
     try:
         given: NDArray[Any] = np.asarray(value)
@@ -255,7 +256,7 @@ def _checked_table(value: Any, n_actions: int) -> IntArray:
         fail("table", "must be whole numbers of shape (H, S)", received, remedy)
     if given.min() < 0 or given.max() >= n_actions:
         fail("table", f"must hold actions 0 … {n_actions - 1}", f"{given.min()} … {given.max()}", remedy)
-    table = np.array(given, dtype=np.min_scalar_type(n_actions - 1), order="C")
+    table = np.array(given, dtype=np.int64, order="C")
     table.flags.writeable = False
     return table
 

@@ -91,7 +91,7 @@ def _of_policy(name: str, given: Policy, sizes: Numbering) -> IntArray:
         if mine != theirs:
             rule = f"must be a policy of this problem, whose {what} is {mine}"
             fail(name, rule, f"a policy whose {what} is {theirs}", "Compare policies of the same problem.")
-    return given.table.astype(np.int64)
+    return given.table
 
 
 def _of_function(name: str, given: Callable[..., Any], sizes: Numbering) -> IntArray:

@@ -20,6 +20,7 @@ from matrixrl import (
 )
 from matrixrl.agents.certified import CertifiedPolicy
 from matrixrl.problems import low_rank, tabular
+from tolerances import ALGEBRA
 from worlds import Hidden
 
 S, A, H = 4, 3, 5
@@ -78,8 +79,9 @@ class TestGreedy:
         def next_values(values):
             return np.where(n > 0.0, (counts @ values) / np.maximum(n, 1.0), values.min())
 
-        table, _ = best_policy(reward, next_values)
+        table, values = best_policy(reward, next_values)
         np.testing.assert_array_equal(agent.greedy().table, table)
+        np.testing.assert_allclose(agent.algorithm.estimated_plan().values[0, 0], values, rtol=ALGEBRA)
 
     @pytest.mark.parametrize("known", [True, False])
     def test_with_a_ball_it_is_best_in_the_ridge_estimate(self, known):
@@ -90,8 +92,9 @@ class TestGreedy:
         n = counts.sum(axis=2)
         law = counts / (1.0 + n)[:, :, None]
         law += (1.0 - law.sum(axis=2, keepdims=True)) / S
-        table, _ = best_policy(mdp.task.reward if known else paid / (1.0 + n), lambda values: law @ values)
+        table, values = best_policy(mdp.task.reward if known else paid / (1.0 + n), lambda values: law @ values)
         np.testing.assert_array_equal(agent.greedy().table, table)
+        np.testing.assert_allclose(agent.algorithm.estimated_plan().values[0, 0], values, rtol=ALGEBRA)
 
     @pytest.mark.parametrize("name", ["psrl", "ucbvi", "ucrl2", "epsilon-greedy"])
     def test_baselines_with_counts_have_it_too(self, name):
@@ -100,7 +103,8 @@ class TestGreedy:
         counts, paid = played(agent, mdp)
         n = counts.sum(axis=2)
         law = np.where(n[:, :, None] > 0.0, counts / np.maximum(n, 1.0)[:, :, None], 1.0 / S)
-        table, _ = best_policy(paid / np.maximum(n, 1.0), lambda values: law @ values)
+        table, values = best_policy(paid / np.maximum(n, 1.0), lambda values: law @ values)
+        np.testing.assert_allclose(agent.algorithm.estimated_plan().values[0, 0], values, rtol=ALGEBRA)
         chosen = agent.greedy()
         np.testing.assert_array_equal(chosen.table, table)
         assert chosen.certificate is None
@@ -274,6 +278,23 @@ class TestCompare:
         assert "contradict" in shown.guarantee
         assert shown.lower <= shown.upper
         assert all(low <= high for low, high in (shown.policy, shown.incumbent))
+
+    def test_returns_that_contradict_the_difference_prove_nothing(self):
+        """The model says that the policy earns more than the incumbent; both are then certified to earn the same."""
+        agent = river(200)
+        right = np.ones((8, 3), dtype=int)
+        other = right.copy()
+        other[-1] = 0
+        before = agent.compare(right, other)
+        assert before.lower > 0.1
+        assert before.guarantee is True
+        low = before.policy[0]
+        agent._certified.note(None, low + 0.05, CertifiedPolicy(low + 0.01, other, "returns"))
+        shown = agent.compare(right, other)
+        assert shown.policy == (low, low + 0.05)
+        assert shown.incumbent == (low + 0.01, low + 0.05)
+        assert "contradict" in shown.guarantee
+        assert shown.lower < shown.upper
 
     def test_groups_that_do_not_share_a_law_raise_the_alarm(self):
         law = np.zeros((2, 2, 2))

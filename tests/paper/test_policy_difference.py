@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from matrixrl import FiniteMDP, MatrixRL
 from matrixrl.algorithms import UCMatrixRL
-from matrixrl.core import pessimistic_values, policy_bounds
+from matrixrl.core import optimistic_plan, pessimistic_values, policy_bounds
 from matrixrl.problems import Problem, tabular
 from tolerances import ALGEBRA, EXACT
 from worlds import model_radii, random_steps
@@ -239,6 +239,23 @@ def test_what_an_algorithm_returns_holds_for_the_models_of_its_set(name):
             for part, truth in enumerate((first, second, first - second)):
                 for bounds, value in ((found, truth @ mdp.task.start), (at_first, truth[2])):
                     assert bounds.lower[part, 0] - ALGEBRA <= value <= bounds.upper[part, 0] + ALGEBRA
+
+
+def test_the_ceiling_may_make_separate_bounds_the_tighter_ones():
+    """The optimistic Q cuts the value of the first policy, and its difference does not follow by itself."""
+    narrower = 0
+    for seed in range(6):
+        algorithm, rng = learned("value-targeted", seed, episodes=200), np.random.default_rng(seed)
+        belief, frame = algorithm.beliefs("proven")[0], algorithm.frame
+        ceiling = np.empty((1, H, A, S))
+        optimistic_plan(belief, frame, np.zeros((1, A)), q_out=ceiling)
+        for _ in range(10):
+            bounds = policy_bounds(belief, *policies(rng), frame, ceiling=ceiling)
+            separate = bounds.lower[0] - bounds.upper[1], bounds.upper[0] - bounds.lower[1]
+            assert (bounds.lower[2] >= separate[0]).all()
+            assert (bounds.upper[2] <= separate[1]).all()
+            narrower += int((bounds.upper[2, :, :-1] == separate[1][:, :-1]).sum())
+    assert narrower > 0
 
 
 def test_the_ceiling_only_makes_bounds_tighter():

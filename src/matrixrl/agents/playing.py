@@ -49,7 +49,7 @@ def play_episodes(
             if callback is not None and callback(episode) is False:
                 return
             if until_gap is not None and agent.n_episodes >= next_look:
-                shown_bounds = agent.recommend().certificate
+                _, shown_bounds = agent._safest()
                 if shown_bounds.guarantee is True and shown_bounds.gap <= until_gap:
                     return
                 next_look = max(agent.n_episodes + 1, int(agent.n_episodes * _LOOK_GROWTH))

@@ -244,7 +244,7 @@ def test_restarts_forget_at_the_same_place_with_episodes_that_overlap(kind, coun
 
 def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():
     """UCRL-VTR regresses the values of its own plan, also if newer plans were made while the episode was open."""
-    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0)
+    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0, late_episodes="learn")
     plans = recorded_plans(agent)
     agent.learn(2)
     early = agent.begin_episode()

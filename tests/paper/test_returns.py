@@ -94,7 +94,7 @@ class TestFrozenPolicies:
                     if following == 2:
                         chance *= all(s == 2 for s in path[h:])  # one path for each way to the end
                         break
-                share = returns._followed(frozen, _steps(steps)) if chance else 0.0
+                share = returns._followed(frozen[None], _steps(steps))[0] if chance else 0.0
                 if table is played:
                     mean += chance * share
                 else:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
+from matrixrl.agents.order import EpisodeOrder
 from matrixrl.algorithms import Algorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
@@ -22,10 +23,10 @@ class Certifying:
 
     _algorithm: Algorithm
     _log: HistoryLog
-    _open: list[Any]
+    _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first_state: Any
-    _selection: str | None  # why the data may be a selection that depends on what was observed
+    _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
 
     @property
@@ -45,7 +46,8 @@ class Certifying:
         tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
         V* is the least one that was certified so far.
         """
-        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
+        played = self._order.open[0]._plan if self._order.n_open == 1 else self._advised_plan()
+        return self._certificate_of(played)
 
     def regret_certificate(self) -> RegretCertificate:
         """Return an upper bound on the regret of all episodes so far, from what they earned.

@@ -107,6 +107,8 @@ class Algorithm(Startable):
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
+        overlap_is_proven: Whether `guarantee` also holds for episodes that are planned before earlier ones were learned
+            from.
         settings: Its settings.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -123,6 +125,7 @@ class Algorithm(Startable):
     learned_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
+    overlap_is_proven: ClassVar[bool] = False
 
     outside: OutsideRewards
     settings: Any = None

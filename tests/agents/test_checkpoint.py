@@ -135,7 +135,7 @@ def with_header(source, target, **changes):
 def test_truncated_files(saved, tmp_path, keep):
     data = saved.read_bytes()
     (tmp_path / "cut").write_bytes(data[: int(len(data) * keep)])
-    with pytest.raises(CheckpointError, match=r"truncated|not a matrixrl checkpoint"):
+    with pytest.raises(CheckpointError, match=r"truncated|not a matrixrl file"):
         MatrixRL.load(tmp_path / "cut")
 
 
@@ -171,8 +171,8 @@ def test_foreign_files(tmp_path):
     (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
     for name, words in [
         ("foreign.npz", "no header"),
-        ("text", "not a matrixrl checkpoint"),
-        ("pickle", "not a matrixrl checkpoint"),
+        ("text", "not a matrixrl file"),
+        ("pickle", "not a matrixrl file"),
         ("nothing", "is not a file"),
         (".", "is not a file"),
     ]:

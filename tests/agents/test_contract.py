@@ -28,6 +28,7 @@ from tolerances import ALGEBRA
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 CERTIFYING = ("matrix-rl", "kernel-matrix-rl")
+WITH_MODEL = (*CERTIFYING, "epsilon-greedy", "psrl", "ucbvi", "ucrl2")
 
 
 def test_every_algorithm_has_an_agent_and_every_agent_is_here():
@@ -182,6 +183,24 @@ def assert_same_records(one, other):
         np.testing.assert_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
+def check_deployment(case, agent):
+    """Give out the greedy policy and compare it with itself, or say why not."""
+    if case.agent not in WITH_MODEL:
+        with pytest.raises(ProtocolError, match="has no estimated model"):
+            agent.greedy()
+        return
+    chosen = agent.greedy()
+    assert chosen.table.shape == agent.policy.table.shape
+    assert (chosen.certificate is not None) == agent.algorithm.certifies == (case.agent in CERTIFYING)
+    if case.agent not in CERTIFYING or "columns" in case.settings:
+        with pytest.raises(ProtocolError, match=r"needs certificates|without sampled columns"):
+            agent.compare(chosen, chosen)
+        return
+    shown = agent.compare(chosen, chosen)
+    assert (shown.lower, shown.upper) == (0.0, 0.0)
+    assert shown.guarantee == chosen.certificate.guarantee
+
+
 @every_case
 def test_predict_and_policy_change_nothing(case):
     agent = case.build()
@@ -193,9 +212,10 @@ def test_predict_and_policy_change_nothing(case):
     answers = [agent.predict(obs, h) for obs, h in asked]
     assert answers == [agent.predict(obs, h) for obs, h in asked]
     if agent.problem.kind == "finite":
-        assert answers == [agent.policy.action(obs, h) for obs, h in asked]
+        assert answers == [agent.policy.act(obs, h) for obs, h in asked]
         assert agent.policy.table.shape == (agent.problem.task.horizon, agent.problem.task.n_states)
-        assert f"plan of {case.agent} from 3 episodes" in agent.policy.description
+        assert f"{case.agent} on {agent.problem.name}, 3 episodes" in agent.policy.description
+        check_deployment(case, agent)
     (episode,) = agent.open_episodes
     assert agent.predict(asked[0][0], episode=episode) == answers[0]
     if case.agent in CERTIFYING and agent.algorithm.certifies:

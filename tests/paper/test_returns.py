@@ -199,7 +199,7 @@ class TestSafestPolicy:
             agent = MatrixRL(mdp, seed=seed)
             agent.learn(100)
             chosen = agent.recommend()
-            truth = evaluate(mdp, chosen.policy.table.astype(int))[0] @ mdp.task.start
+            truth = evaluate(mdp, chosen.table.astype(int))[0] @ mdp.task.start
             assert chosen.certificate.lower <= truth + 1e-9
             assert solve(mdp).start_value <= chosen.certificate.upper + 1e-9
             assert chosen.certificate.lower >= agent.certificate().lower

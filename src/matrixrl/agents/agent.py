@@ -11,6 +11,7 @@ import numpy as np
 
 from matrixrl.agents.certified import CertifiedSoFar
 from matrixrl.agents.checkpoint import load_agent, save_agent
+from matrixrl.agents.deploying import Deploying
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.opening import Opening
 from matrixrl.agents.order import LATE_EPISODES, EpisodeOrder
@@ -36,7 +37,7 @@ from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Episode, FloatArray, History, HistoryLog, Policy
+from matrixrl.records import Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed
 
 __all__ = ["Agent"]
@@ -44,7 +45,7 @@ __all__ = ["Agent"]
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 
-class Agent(Opening):
+class Agent(Opening, Deploying):
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
@@ -220,13 +221,6 @@ class Agent(Opening):
         state = np.asarray(self.problem.state("obs", obs))
         action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
         return int(action[0]) + self.problem.first_action
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that `predict` follows, as a table of a problem with numbered states."""
-        table = self._algorithm.policy_table(self._advised_plan())[0]
-        words = f"plan of {self._algorithm.name} from {self.n_episodes} episodes, as `predict` follows it"
-        return Policy(table, words, self.problem.first_state, self.problem.first_action)
 
     def learn(
         self,

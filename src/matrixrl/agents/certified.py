@@ -118,6 +118,23 @@ class CertifiedSoFar:
         self._offer(None if found is None else CertifiedPolicy(*found, "returns"))
         self._compare()
 
+    def tighten(
+        self, first_state: int | None, table: IntArray | None, interval: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Return an interval of the value of a policy, cut to what was certified so far for the same start.
+
+        Args:
+            first_state: First state that the interval is for; None if it is for the start of the problem.
+            table: (H, S) The policy, if it is deterministic.
+            interval: Lower and upper bound on its value, in the environment's unit.
+        """
+        lower, upper = interval
+        if self.least_upper is None or start_of(self._problem, first_state) != self._start:
+            return interval
+        if self.best is not None and table is not None and np.array_equal(self.best.table, table):
+            lower = max(lower, self.best.lower)
+        return lower, min(upper, self.least_upper)
+
     def _compare(self) -> None:
         if self.least_upper is not None and self.best is not None:
             self.contradict(upper=self.least_upper, lower=self.best.lower)

@@ -51,7 +51,7 @@ class Audience:
             return False
         if self._until_gap is None or self._agent.n_episodes < self._next_look:
             return True
-        found = self._agent.recommend().certificate
+        _, found = self._agent._safest()
         self._next_look = max(self._agent.n_episodes + 1, int(self._agent.n_episodes * _LOOK_GROWTH))
         return not (found.guarantee is True and found.gap <= self._until_gap)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
+from matrixrl.core.policy_bounds import PolicyIntervals
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
@@ -391,6 +392,26 @@ class Algorithm(Startable):
     def safest_plan(self) -> Any:
         """Return the plan whose policy has the largest certified lower bound; what the data advise by default."""
         return self.advice()
+
+    def estimated_plan(self) -> Any:
+        """Return the plan that is greedy in the estimated model, without any bonus; ties to the lowest action."""
+        raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that predict follows")
+
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+    ) -> PolicyIntervals:
+        """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
+
+        Args:
+            first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
+            second: Likewise, of the other policy.
+            first_states: (B,) Where episodes start; as the problem says by default.
+        """
+        del first, second, first_states
+        raise ProtocolError(
+            f"{self.name} cannot bound given policies on this problem; matrix-rl and kernel-matrix-rl can, on numbered "
+            "states and without sampled columns"
+        )
 
     @property
     def purpose(self) -> str:

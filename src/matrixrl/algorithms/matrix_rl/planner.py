@@ -15,7 +15,16 @@ from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
-from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_plan, pessimistic_values
+from matrixrl.core import (
+    Level,
+    PolicyIntervals,
+    ValueBounds,
+    optimal_plan,
+    optimistic_plan,
+    pessimistic_plan,
+    pessimistic_values,
+    policy_bounds,
+)
 from matrixrl.core.backup import ScoredPlan
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
@@ -166,6 +175,15 @@ class FiniteMatrixRL(RewardWatch):
         preference = self._preference(small)
         return pessimistic_plan(proven, self.frame, rankings, compiled=self.compiles(), preference=preference)
 
+    def estimated_plan(self) -> Plan:
+        """Return the plan that is greedy in the estimated model, the centre of the set; ties to the lowest action.
+
+        With likelihood sets a pair that was never tried is worth its reward and the smallest next value; a learned
+        reward is 0 there.
+        """
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        return pessimistic_plan(self.beliefs("estimate")[0], self.frame, rankings, compiled=self.compiles())
+
     def _preference(self, belief: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
         frame = self.frame
@@ -202,6 +220,19 @@ class FiniteMatrixRL(RewardWatch):
         lower = start_values(low_values, self.task, first_states)
         alarms = best.empty + self.contradictions()
         return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), alarms, optimal_lower)
+
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+    ) -> PolicyIntervals:
+        """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
+        belief, frame = self.beliefs("proven")[0], self.frame
+        ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        best = self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=ceiling)
+        sides = []
+        for values in policy_bounds(belief, first, second, frame, ceiling=ceiling):
+            unit = np.stack([start_values(one, self.task, first_states) for one in values])
+            sides.append(np.concatenate([self.task.to_own_unit(unit[:2]), self.task.unit * unit[2:]]))
+        return PolicyIntervals(sides[0], sides[1], best.empty + self.contradictions())
 
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.

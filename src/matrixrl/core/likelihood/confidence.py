@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from matrixrl.core.confidence import TIE_EXPLORATION, Clock, Level
+from matrixrl.core.confidence import FACTORS, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
 from matrixrl.core.likelihood.reward import reward_bounds
@@ -185,9 +185,7 @@ class LikelihoodConfidence:
             empty: (B,) Number of groups whose pairs cannot share a law.
         """
         seen, n = counts.seen, counts.seen.totals
-        scale = 1.0 if level == "proven" else self.exploration**2
-        if level == "ties":
-            scale *= TIE_EXPLORATION**2
+        scale = FACTORS[level] ** 2 * (1.0 if level == "proven" else self.exploration**2)
         parts = self.parts
         of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
         lower = upper = scale * of_all / n

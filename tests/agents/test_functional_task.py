@@ -276,7 +276,7 @@ def test_open_episodes_with_whole_numbers_as_states_are_saved(tmp_path):
         return FunctionalTask(
             phi=lambda s: phi[s],
             psi=lambda s: psi[s],
-            sampler=lambda rng, m: (rng.permutation(6)[:m], np.full(m, 6.0 / m)),
+            sampler=lambda rng, m: (np.arange(m) % 6 if m % 6 == 0 else rng.integers(6, size=m), np.full(m, 6.0 / m)),
             n_actions=2,
             horizon=3,
             reward=lambda s: np.tile(s[:, None] / 5.0, (1, 2)),

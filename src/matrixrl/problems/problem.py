@@ -145,6 +145,12 @@ class Problem:
         remedy, first = "Choose from action_space.", self.first_action
         return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
 
+    @property
+    def allowed_by_action(self) -> BoolArray | None:
+        """(A, S) declared actions of numbered states; None if all are allowed."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else np.ascontiguousarray(allowed.T)
+
     def allowed_at(self, state: Any) -> BoolArray | None:
         """Return which actions (A,) are declared as allowed in a state; None if all are."""
         allowed = self.task.allowed if isinstance(self.task, Task) else None

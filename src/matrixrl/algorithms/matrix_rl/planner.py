@@ -104,8 +104,9 @@ class FiniteMatrixRL(RewardWatch):
             return best
         safe = pessimistic_plan(belief, frame, rankings, compiled=self.compiles(), q_out=low)
         stages = (self.n_plans[curious] // 2) % frame.horizon
-        possible = high[curious, stages] >= safe.values[curious, stages][:, None, :]
-        apart = np.where(possible, high[curious, stages] - low[curious, stages], -1.0)
+        above, below = high[curious, stages], low[curious, stages]
+        possible = above >= safe.values[curious, stages][:, None, :]  # never of an action that is not allowed
+        apart = np.subtract(above, below, where=possible, out=np.full(above.shape, -1.0))
         policy = best.policy.copy()
         policy[curious, stages] = apart.argmax(axis=1)
         return replace(best, policy=policy)
@@ -150,6 +151,11 @@ class FiniteMatrixRL(RewardWatch):
         return optimistic_plan(
             belief, self.frame, rankings, compiled=self.compiles(), preference=preference, q_out=q_out
         )
+
+    def fill_in_q(self, q: FloatArray) -> None:
+        """Fill in the optimistic Q (B, H, A, S) of the data at hand."""
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=q)
 
     def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).

@@ -58,6 +58,10 @@ class Agent(Certifying):
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
+        allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
+            the numbers of its allowed actions or A booleans. By default those that the problem declares or the
+            environment tells (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
+            an environment tells.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
@@ -87,6 +91,7 @@ class Agent(Certifying):
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
         reward_outside: str = "error",
+        allowed: Any = None,
         seed: int | None = None,
         compiled: bool | None = None,
         trust_code: bool = False,
@@ -109,6 +114,7 @@ class Agent(Certifying):
             known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
             reward_outside=reward_outside,
+            allowed=allowed,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled)
@@ -135,6 +141,8 @@ class Agent(Certifying):
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
         self._certifying = 0
         """Number of episodes that were played to certify a policy."""
+        self._narrowed = 0
+        """Number of answers among fewer actions than the problem allows."""
         self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
@@ -169,7 +177,10 @@ class Agent(Certifying):
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        words = self._algorithm.outside_words or self._algorithm.guarantee
+        words = self._algorithm.claim
+        if words is True and self._narrowed:
+            answers = f"{self._narrowed} answer{'s were' if self._narrowed > 1 else ' was'} chosen among fewer actions"
+            return f"{answers} than declared: the regret bound is about policies that may choose from all of them"
         if words is True and self._certifying:
             return f"{self._certifying} episodes were played to certify a policy, not to earn"
         return self._selection or words if words is True else words
@@ -191,9 +202,9 @@ class Agent(Certifying):
         self._advice = None  # a new epoch may have forgotten the data
         return episode
 
-    def act(self, obs: Any) -> int:
-        """Return the action to play now in the only open episode."""
-        return self._only("act").act(obs)
+    def act(self, obs: Any, *, allowed: Any = None) -> int:
+        """Return the action to play now in the only open episode; see `OpenEpisode.act`."""
+        return self._only("act").act(obs, allowed=allowed)
 
     def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Add one step to the only open episode; see `OpenEpisode.observe`."""
@@ -393,6 +404,10 @@ class Agent(Certifying):
                     other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None
         return record
+
+    def _note_narrowed(self) -> None:
+        """Take note of an answer among fewer actions than the problem allows."""
+        self._narrowed += 1
 
     def _note_selection(self, what: str) -> None:
         """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.agents.heeding import ToldByEnvironment, check_allowed, choose_among, narrower
+from matrixrl.algorithms import Algorithm
 from matrixrl.checks import flag
 from matrixrl.errors import ProtocolError
-from matrixrl.records import Certificate, Episode, Steps
+from matrixrl.problems.masks import action_list
+from matrixrl.records import BoolArray, Certificate, Episode, Steps
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -17,11 +20,21 @@ __all__ = ["OpenEpisode"]
 
 
 class _Advised(NamedTuple):
-    """The last answer of an episode: stage, state as plain numbers, and the action, counted from 0."""
+    """The last answer of an episode.
+
+    Attributes:
+        stage: Stage of the question.
+        state: State of the question, as plain numbers.
+        action: Answer, counted from 0.
+        planned: Action of the plan, which is the answer unless it was not allowed just then.
+        among: Actions that the answer was chosen from, counted from 0; None for all that are allowed in the state.
+    """
 
     stage: int
     state: Any
     action: int
+    planned: int
+    among: tuple[int, ...] | None = None
 
 
 class OpenEpisode:
@@ -54,6 +67,11 @@ class OpenEpisode:
         return f"<OpenEpisode of {self._agent.name}, stage {self.stage}, {state}>"
 
     @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that advises."""
+        return self._agent.algorithm
+
+    @property
     def stage(self) -> int:
         """Number of steps that were observed."""
         return len(self._actions)
@@ -68,10 +86,37 @@ class OpenEpisode:
         """Whether no further step can be observed."""
         return self._terminated or self.stage >= self._agent.problem.task.horizon
 
-    def act(self, obs: Any) -> int:
-        """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer."""
+    def act(self, obs: Any, *, allowed: Any = None) -> int:
+        """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
+
+        Args:
+            obs: Observation.
+            allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
+                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed anew from the
+                data at hand if the plan does not keep it. The regret bound is then withdrawn, as it is about policies
+                that may choose from all actions; certificates hold for any data and stay.
+        """
         self._check_unfinished("act")
-        return self._advice(self._agent.problem.state("obs", obs), explore=True) + self._agent.problem.first_action
+        agent = self._agent
+        state = agent.problem.state("obs", obs)
+        among = None if allowed is None else narrower(agent.algorithm, state, allowed)
+        action = self._answer(state, among)
+        if among is not None:
+            agent._note_narrowed()
+        return action + agent.problem.first_action
+
+    def act_as_told(self, obs: Any, info: Any, told: ToldByEnvironment) -> int:
+        """Return the action to play now in an environment that may tell what is allowed.
+
+        Args:
+            obs: Observation.
+            info: What `reset` or `step` returned with it.
+            told: Reader of masks.
+        """
+        self._check_unfinished("act")
+        problem = self._agent.problem
+        state = problem.state("obs", obs)
+        return self._answer(state, told.among(state, info)) + problem.first_action
 
     def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Add one step; the action need not be the one that was advised.
@@ -87,12 +132,13 @@ class OpenEpisode:
         problem = self._agent.problem
         state = problem.state("obs", obs)
         chosen = problem.action("action", action)
+        check_allowed(self._agent.algorithm, state, chosen)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
         if ended:
             following = problem.state_after_end(following)
-        self._off_plan |= chosen != self._advice(state, explore=False)
+        self._off_plan |= chosen != self._planned(state, explore=False).planned
         self._states.append(state)
         self._actions.append(chosen)
         self._rewards.append(earned)
@@ -118,17 +164,30 @@ class OpenEpisode:
             self._agent._note_selection("an episode was abandoned after its random first state was seen")
         self._agent._abandon(self)
 
-    def _advice(self, state: Any, *, explore: bool) -> int:
-        """Return the action of the plan at the current stage; the last answer is kept."""
+    def _answer(self, state: Any, among: BoolArray | None) -> int:
+        """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
+        kept = self._planned(state, explore=True)
+        if among is None:
+            return kept.planned
+        asked = tuple(action_list(among))
+        if kept.among != asked:
+            algorithm, action = self._agent.algorithm, kept.planned
+            if not among[action]:
+                action = choose_among(algorithm, self._plan, self.stage, state, among)
+            self._advised = kept = kept._replace(action=action, among=asked)
+        return kept.action
+
+    def _planned(self, state: Any, *, explore: bool) -> _Advised:
+        """Return the answer with the action of the plan at the current stage; the last answer is kept."""
         kept = self._advised
         if kept is None or (kept.stage, kept.state) != (self.stage, np.asarray(state).tolist()):
             algorithm = self._agent.algorithm
-            action = algorithm.act(self._plan, self.stage, np.asarray(state)[None], explore=explore)
-            kept = self._keep_advice(state, int(action[0]))
-        return kept.action
+            planned = int(algorithm.act(self._plan, self.stage, np.asarray(state)[None], explore=explore)[0])
+            kept = self._keep_advice(state, planned, planned, None)
+        return kept
 
-    def _keep_advice(self, state: Any, action: int) -> _Advised:
-        self._advised = _Advised(self.stage, np.asarray(state).tolist(), action)
+    def _keep_advice(self, state: Any, action: int, planned: int, among: tuple[int, ...] | None) -> _Advised:
+        self._advised = _Advised(self.stage, np.asarray(state).tolist(), action, planned, among)
         return self._advised
 
     def _check_open(self, call: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.heeding import check_allowed
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem
@@ -25,11 +26,13 @@ _FLAGS = {"terminated", "off_plan", "advised"}
 
 def episode_header(episode: OpenEpisode) -> dict[str, Any]:
     """Return the flags of an open episode, and its last answer if no step followed: the same question gets it again."""
-    advised = episode._advised
+    advised, kept = episode._advised, None
+    if advised is not None and advised.stage == episode.stage:
+        kept = [advised.state, advised.action, advised.planned, None if advised.among is None else [*advised.among]]
     return {
         "terminated": episode._terminated,
         "off_plan": episode._off_plan,
-        "advised": None if advised is None or advised.stage != episode.stage else [advised.state, advised.action],
+        "advised": kept,
     }
 
 
@@ -62,12 +65,26 @@ def restore_episode(agent: Agent, saved: Any, own: Arrays, plan: Arrays) -> Open
     elif episode._terminated or episode._off_plan:
         raise InvalidInput("an open episode without steps can neither be terminated nor have left its plan")
     if saved["advised"] is not None:
-        if not isinstance(saved["advised"], list) or len(saved["advised"]) != 2 or episode.is_finished:
-            raise InvalidInput("advised must be a state and an action of an episode that is not finished")
-        state, action = saved["advised"]
-        chosen = index("action", action, size=problem.task.n_actions, remedy="It is damaged.")
-        episode._keep_advice(problem.inner_state("state", state), chosen)
+        _restore_advice(episode, saved["advised"], problem)
     return episode
+
+
+def _restore_advice(episode: OpenEpisode, advised: Any, problem: Problem) -> None:
+    """Take back the last answer of an episode."""
+    if not isinstance(advised, list) or len(advised) != 4 or episode.is_finished:
+        raise InvalidInput("advised must be a state and actions of an episode that is not finished")
+    state = problem.inner_state("state", advised[0])
+    size, asked = problem.task.n_actions, advised[3]
+    action, planned = (index("action", a, size=size, remedy="It is damaged.") for a in advised[1:3])
+    among = None
+    if asked is not None:
+        if not isinstance(asked, list) or len(set(asked)) != len(asked) or action not in asked:
+            raise InvalidInput("an answer must be one of the actions that it was chosen from")
+        among = tuple(index("action", a, size=size, remedy="It is damaged.") for a in asked)
+        check_allowed(episode.algorithm, state, action)
+    if action != planned and (among is None or planned in among):
+        raise InvalidInput("an answer must be the action of the plan, unless that was not allowed")
+    episode._keep_advice(state, action, planned, among)
 
 
 def _add_steps(episode: OpenEpisode, own: Arrays, problem: Problem) -> None:
@@ -88,6 +105,7 @@ def _add_steps(episode: OpenEpisode, own: Arrays, problem: Problem) -> None:
     for state, action, reward, following in zip(states, actions, rewards, next_states, strict=True):
         episode._states.append(problem.inner_state("state", state))
         episode._actions.append(problem.action("action", action + problem.first_action))
+        check_allowed(episode.algorithm, episode._states[-1], episode._actions[-1])
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
     if episode._terminated and problem.kind != "continuous":

@@ -286,14 +286,17 @@ class Algorithm(Startable):
         return self.outside.words(self.problem)
 
     @property
-    def caveat(self) -> str | None:
-        """Why a regret bound does not hold as it is, in words, where data or the environment said so; else None."""
-        return self.outside_words
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.guarantee
 
-    @property
-    def certificate_caveat(self) -> str | None:
-        """Why certificates do not hold as they are, in words, likewise."""
-        return self.outside_words
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.certificate_guarantee(alarmed)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
+        return self.problem.allowed_at(state)
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import random_rankings
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features
+from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Task
 from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
@@ -31,6 +31,7 @@ class FiniteAlgorithm(Algorithm):
     """
 
     _told: ToldMasks | None = None
+    _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 
     @property
@@ -64,6 +65,13 @@ class FiniteAlgorithm(Algorithm):
         """Number of allowed pairs of a state and an action, those of the end state included."""
         return self.task.n_pairs if self._told is None else int(np.count_nonzero(self._told.allowed))
 
+    @property
+    def part(self) -> AllowedPart:
+        """φ of the allowed pairs, whose constants proofs need; φ itself if all are allowed."""
+        if self._part is None:
+            self._part = allowed_part(self.features.phi, self.allowed)
+        return self._part
+
     def begin(self) -> None:
         """Prepare what follows from the task; subclasses allocate what they learn after calling this."""
         self.use_task()
@@ -82,6 +90,13 @@ class FiniteAlgorithm(Algorithm):
         table = self.task.allowed if self._told is None else self._told.allowed
         allowed = None if table is None or table.all() else np.ascontiguousarray(table.T)
         self._frame = replace(self._frame, allowed=allowed)
+        self._part = None
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, declared or told; None if all are."""
+        if not isinstance(self.problem.task, Task) or self._frame.allowed is None:
+            return None
+        return self._frame.allowed[:, int(state)]
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
@@ -105,14 +120,15 @@ class FiniteAlgorithm(Algorithm):
             self.use_masks()
 
     @property
-    def caveat(self) -> str | None:
-        """Why a regret bound does not hold as it is, in words: rewards outside their range, or masks that were told."""
-        return super().caveat or (None if self._told is None else self._told.regret_words())
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or masks that the environment told withdrew it."""
+        words = super().claim
+        return words if words is not True or self._told is None else self._told.regret_words()
 
-    @property
-    def certificate_caveat(self) -> str | None:
-        """Why certificates do not hold as they are, in words, likewise."""
-        return super().certificate_caveat or (None if self._told is None else self._told.certificate_words())
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or masks that are not known yet withdrew it."""
+        words = super().certificate_claim(alarmed)
+        return words if words is not True or self._told is None else self._told.certificate_words() or True
 
     def mark(self) -> tuple[Any, ...]:
         """Return everything that planning, acting and masks change, to go back to."""

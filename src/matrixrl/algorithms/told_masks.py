@@ -42,21 +42,19 @@ class ToldMasks:
         known[state], allowed[state] = True, mask
         return ToldMasks(known, allowed)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the mask of every state is known."""
-        return bool(self.known.all())
-
     def regret_words(self) -> str:
         """Return why no regret bound is proven."""
-        return "the environment told which actions are allowed while it was played; a proof needs them before (allowed=…)"
+        return "the environment told allowed actions while it was played; a proof needs them declared (allowed=…)"
 
     def certificate_words(self) -> str | None:
         """Return why a certificate is not proven, or None if it is."""
         missing = int(np.count_nonzero(~self.known))
         if not missing:
             return None
-        return f"the environment has not told yet which actions are allowed in {missing} states; declare it (allowed=…)"
+        plural = "s" * (missing > 1)
+        return (
+            f"the allowed actions of {missing} state{plural} were not told yet; a proof needs them declared (allowed=…)"
+        )
 
     def array(self) -> NDArray[np.int8]:
         """Return the masks as numbers (S, A), for saving: 1 and 0, or -1 where a mask was not told."""

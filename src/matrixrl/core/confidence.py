@@ -106,7 +106,7 @@ class Confidence:
         known_reward: bool,
         horizon: int,
         c_core: float | None = None,
-        allowed: AllowedPart | None = None,
+        part: AllowedPart | None = None,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ.
 
@@ -120,9 +120,9 @@ class Confidence:
             known_reward: Whether rewards are known.
             horizon: Number of steps H of an episode.
             c_core: Constant C_M; by default a bound on it is computed from the features.
-            allowed: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
+            part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
         """
-        part = allowed_part(features.phi, None) if allowed is None else allowed
+        part = allowed_part(features.phi, None) if part is None else part
         constants = regularity(part.features(features), c_core=c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,

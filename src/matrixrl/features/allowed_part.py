@@ -33,6 +33,12 @@ class AllowedPart:
     used: IntArray | None
     n_pairs: int
 
+    def mask(self) -> BoolArray:
+        """Return whether each of the P pairs is allowed."""
+        allowed = np.zeros(self.n_pairs, dtype=np.bool_)
+        allowed[slice(None) if self.pairs is None else self.pairs] = True
+        return allowed
+
     def features(self, features: Features) -> Features:
         """Return φ of the allowed pairs with ψ of some features."""
         return features if self.pairs is None else Features(self.phi, features.psi, same_states=False)

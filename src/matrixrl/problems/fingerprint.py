@@ -20,7 +20,8 @@ def fingerprint(problem: Task | FunctionalTask | ContinuousTask | FiniteMDP) -> 
     """Return numbers that tell a problem from others.
 
     Horizon, range of rewards, end state and start count for every kind; rewards and allowed actions of a finite task,
-    transitions and noise of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of vectors.
+    transitions and noise of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of
+    vectors.
     """
     if isinstance(problem, FiniteMDP):
         return np.concatenate([_of_task(problem.task), _of_transitions(problem)])

@@ -60,7 +60,7 @@ def read_allowed(
         table = np.vstack([table, np.ones((1, n_actions), dtype=np.bool_)])
     if table.shape != (n_states, n_actions):
         fail("allowed", f"must have shape (S, A) = {(n_states, n_actions)}", f"shape {table.shape}", _TABLE)
-    nothing = ~table.any(axis=1)
+    nothing: BoolArray = ~np.any(table, axis=1)
     if end_state is not None:
         nothing[end_state] = False
     if nothing.any():

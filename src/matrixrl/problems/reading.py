@@ -18,7 +18,7 @@ from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.problems.continuous import read_continuous
 from matrixrl.problems.declared_masks import Sizes, declared_mask, restricted
 from matrixrl.problems.env import MDPEnv
-from matrixrl.problems.finite import FiniteMDP, Task, checked_range
+from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.masks import filled_rewards
@@ -283,7 +283,7 @@ def _task_without_table(
     sizes = Sizes(shape[0] + 1, shape[1], shape[0], int(states.start), int(actions.start))
     mask = declared_mask(env, allowed, sizes)
     if mask is not None:
-        reward = filled_rewards(reward, mask[:-1], 0.0 if reward_range is None else checked_range(reward_range)[0], None)
+        reward = filled_rewards(reward, mask[:-1], 0.0, None)
     known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
     return Task(
         reward=np.vstack([known, np.zeros((1, shape[1]))]),

@@ -64,6 +64,7 @@ class UCMatrixRL(FiniteMatrixRL):
 
     data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
+    _confidence: Confidence | None = None
     may_count: ClassVar[bool] = True
     """Whether the set `tightest` may start the form that counts next states."""
 
@@ -146,15 +147,13 @@ class UCMatrixRL(FiniteMatrixRL):
         """Set, radius and shares of δ, for the actions that are allowed."""
         if self._confidence is None:
             ridge = None if self._told is None else self.ridge  # that of the data
-            self._confidence = self.settings.confidence(
-                self.features, self.task.horizon, allowed=self.allowed, ridge=ridge
-            )
+            self._confidence = self.settings.confidence(self.features, self.task.horizon, part=self.part, ridge=ridge)
         return self._confidence
 
     def use_masks(self) -> None:
         """Plan with the actions that are allowed; the constants of their features follow when they are needed."""
         super().use_masks()
-        self._confidence: Confidence | None = None
+        self._confidence = None
 
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""

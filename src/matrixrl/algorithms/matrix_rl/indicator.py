@@ -46,6 +46,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         excess: (B, K) `dirichlet_excess` of each group.
     """
 
+    _confidence: LikelihoodConfidence | None = None
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
@@ -72,7 +73,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             known_reward=chosen.known_reward,
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
             tuned=chosen.preset == "practical",
-            allowed=self.allowed,
+            part=self.part,
         )
 
     def _groups_of(self, problem: Problem) -> IntArray:
@@ -106,7 +107,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def use_masks(self) -> None:
         """Plan with the actions that are allowed; the number of their groups follows when it is needed."""
         super().use_masks()
-        self._confidence: LikelihoodConfidence | None = None
+        self._confidence = None
 
     @property
     def returns_delta(self) -> float:

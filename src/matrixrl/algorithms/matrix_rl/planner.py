@@ -46,6 +46,11 @@ class FiniteMatrixRL(RewardWatch):
         self._purpose: str = self.settings.explore_for
         self._compiled: bool | None = None
 
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; a new plan is due."""
+        super().use_masks()
+        self._kept_sizes = np.full(self.n_replicas, -np.inf)
+
     @abstractmethod
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the data at hand, at each of some choices of the radius."""

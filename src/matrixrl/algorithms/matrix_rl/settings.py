@@ -13,7 +13,7 @@ from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.core.sets import Sandwich
-from matrixrl.features import Features, allowed_part, is_indicator
+from matrixrl.features import AllowedPart, Features, allowed_part, is_indicator
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -161,9 +161,7 @@ class MatrixRLSettings(Settings):
         """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
         return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
 
-    def for_features(
-        self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None
-    ) -> Self:
+    def for_features(self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None) -> Self:
         """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
 
         The smallest proven set is `value-targeted` for indicator features, and `normalised` for others. With counts,
@@ -218,17 +216,17 @@ class MatrixRLSettings(Settings):
         return ridge
 
     def confidence(
-        self, features: Features, horizon: int, *, allowed: BoolArray | None = None, ridge: float | None = None
+        self, features: Features, horizon: int, *, part: AllowedPart | None = None, ridge: float | None = None
     ) -> Confidence:
         """Return the confidence of these settings for some features.
 
         Args:
             features: Features φ and ψ.
             horizon: Number of steps H of an episode.
-            allowed: (A, S) Allowed actions of each state; None if all are.
+            part: φ of the allowed pairs; φ of all pairs by default.
             ridge: λ, if it is not to follow from the settings and the features.
         """
-        part = allowed_part(features.phi, allowed)
+        part = allowed_part(features.phi, None) if part is None else part
         return Confidence.of(
             features,
             self.make_set(),
@@ -239,5 +237,5 @@ class MatrixRLSettings(Settings):
             known_reward=self.known_reward,
             horizon=horizon,
             c_core=self.c_core,
-            allowed=part,
+            part=part,
         )

@@ -14,7 +14,7 @@ from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta
 from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
-from matrixrl.features import Blocks, Features, Phi, allowed_part
+from matrixrl.features import AllowedPart, Blocks, Features, Phi, allowed_part
 from matrixrl.linalg import OutcomeCounts, SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -81,7 +81,7 @@ class LikelihoodConfidence:
         known_reward: bool,
         targeted: bool,
         tuned: bool = False,
-        allowed: BoolArray | None = None,
+        part: AllowedPart | None = None,
     ) -> LikelihoodConfidence:
         """Return the confidence region for indicator features.
 
@@ -95,12 +95,12 @@ class LikelihoodConfidence:
             known_reward: Whether rewards are known.
             targeted: Whether upper bounds use the smaller of β₁ and β_D.
             tuned: Whether the agent explores without δ and the number of events in its radius.
-            allowed: (A, S) Allowed actions of each state; None if all are.
+            part: φ of the allowed pairs, whose groups alone count; φ of all pairs by default.
         """
-        is_unknown = np.ones(groups.shape, dtype=np.bool_) if allowed is None else allowed.copy()
+        part = allowed_part(features.phi, None) if part is None else part
+        is_unknown = part.mask().reshape(groups.shape)
         if end_state is not None:
             is_unknown[:, end_state] = False
-        part = allowed_part(features.phi, allowed)
         return cls(
             groups=groups,
             n_groups=max(len(np.unique(groups[is_unknown])), 1),

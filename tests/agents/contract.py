@@ -26,8 +26,8 @@ def one_step():
 
 
 def masked(horizon=6):
-    """Return an environment with an end state in which some actions are not allowed."""
-    return MDPEnv(masked_mdp(n_states=5, n_actions=3, horizon=horizon, seed=2, end=True, start=np.full(5, 0.2)))
+    """Return an environment in which some actions are not allowed."""
+    return MDPEnv(masked_mdp(n_states=5, n_actions=3, horizon=horizon, seed=2, start=np.full(5, 0.2)))
 
 
 WORLDS = {

@@ -211,3 +211,29 @@ def test_an_algorithm_of_a_user_that_ignores_the_mask_is_told():
 
     with pytest.raises(InvalidInput, match=r"action must be one of \[0\], allowed in state 0; got 3"):
         run_seeds(world_for(""), agent=Stubborn(), n_episodes=2, seeds=1)
+
+
+def test_constants_of_baselines_count_allowed_pairs():
+    """K pairs of 20 are allowed. UCBVI keeps S·A, as not all events of its proof are events of pairs."""
+    mdp = world_for("")
+    k, log, root = int(mdp.allowed.sum()), np.log, np.sqrt
+    assert k < 20
+    one = {name: started(name, mdp, n_episodes=10) for name in ("q-learning", "ucbvi", "ucrl2", "rlsvi", "lsvi-ucb")}
+    assert one["q-learning"].log == pytest.approx(log(k * 40 / 0.1))
+    assert one["ucbvi"].log == pytest.approx(log(5 * 20 * 40 / 0.1))
+    counts = one["ucrl2"].model.counts
+    counts[:] = 3.0
+    t = counts.sum() + 1.0
+    assert one["ucrl2"].radius()[0, 0] == pytest.approx(root(14 * 5 * log(2 * k / 5 * t / 0.05) / 3))
+    one["ucrl2"].settings = type(one["ucrl2"].settings)(known_reward=False)
+    paid = one["ucrl2"].optimistic_reward()[0, 0, 0]
+    assert paid == pytest.approx(min(1.0, root(7 * log(2 * k * t / 0.05) / 6)))
+    assert one["rlsvi"].sigma() == pytest.approx(root(0.5 * 5 * 4**3 * log(2 * 4 * k)))
+    assert one["lsvi-ucb"].beta() == pytest.approx(k * 4 * root(log(2 * k * 40 / 0.1)))
+    assert started("ucrl-vtr", mdp).core_norm == pytest.approx(root(k))
+    assert started("ucrl-vtr", mdp).reward_norm == pytest.approx(root(k))
+    bandit = world_for("lin-ucb")
+    assert started("lin-ucb", bandit).norm == pytest.approx(root(k))
+    most = int(mdp.allowed.sum(axis=1).max())
+    assert most < 4
+    assert started("kernel-ucb", bandit, n_episodes=10).radius() == pytest.approx(root(2 * log(2 * 10 * most / 0.1)))

@@ -154,6 +154,19 @@ def test_random_play_is_uniform_over_allowed_actions(rng):
     np.testing.assert_array_equal(random_actions(plain, (7, 3), 4, None), same.integers(4, size=(7, 3)))
 
 
+def test_targets_of_q_learning_are_the_best_of_allowed_actions(rng):
+    mdp = world_for("")
+    algorithm = started("q-learning", mdp, seeds=[0, 1])
+    algorithm.q = rng.random(algorithm.q.shape)
+    following = rng.integers(5, size=(2, 4))
+    found = algorithm._next_values(following)
+    for b in range(2):
+        for h in range(3):
+            s = following[b, h]
+            assert found[b, h] == max(algorithm.q[b, h + 1, a, s] for a in np.flatnonzero(mdp.allowed[s]))
+    assert (found[:, 3] == 0.0).all()
+
+
 @pytest.mark.parametrize("name", ["random", "epsilon-greedy"])
 def test_random_actions_reach_every_allowed_action(name):
     mdp = masked_mdp(n_states=4, n_actions=3, horizon=3, seed=1)

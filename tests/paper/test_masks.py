@@ -108,7 +108,8 @@ def twins(phi, allowed, mdp, rng, *, psi=None):
     The masked one has one feature more, which no allowed pair has.
     """
     more = np.concatenate([phi, np.zeros((*allowed.shape, 1))], axis=2)
-    wild = np.where(allowed[:, :, None], more, 40.0 * rng.standard_normal(more.shape))
+    other = 40.0 * rng.standard_normal(more.shape) * (rng.random((*allowed.shape, 1)) < 0.5)  # or none at all
+    wild = np.where(allowed[:, :, None], more, other)
     psi = OneHotPsi(mdp.n_states) if psi is None else psi
     task = mdp.task
     masked = FiniteMDP(
@@ -189,6 +190,26 @@ def test_plans_and_certificates_are_those_of_copies_that_share_data(kind, settin
     assert masked.allowed[np.arange(masked.n_states), safe.policy].all()
     assert ours.regret_bound(100) == pytest.approx(theirs.regret_bound(100))
     assert ours.guarantee == theirs.guarantee
+
+
+@pytest.mark.parametrize("name", ["normalised", "sandwich"])
+def test_no_alarm_is_raised_by_a_pair_that_is_not_allowed(name):
+    """Its features are forty times those of a pair that is well known, which no model of P can explain."""
+    phi = np.zeros((2, 2, 2))
+    phi[0, 0, 0], phi[1, :, 1], phi[0, 1, 0] = 1.0, 1.0, 40.0
+    allowed = np.array([[True, False], [True, True]])
+    table = np.zeros((2, 2, 2))
+    table[0, :, 1], table[1, :, 0] = 1.0, 1.0
+    settings = {"set": name, "radius": "block"}
+    alarms = []
+    for mask in (allowed, None):
+        features = Features(TablePhi(phi), OneHotPsi(2))
+        mdp = FiniteMDP(table, [[0.0, 0.0], [1.0, 0.5]], 3, features=features, allowed=mask)
+        algorithm = UCMatrixRL(**settings).start(Problem.of(mdp), [0])
+        states, actions = np.tile([0, 1], (1, 500)), np.zeros((1, 1000), dtype=int)
+        algorithm.update(Steps.of(states, actions, np.zeros((1, 1000)), 1 - states))
+        alarms.append(int(algorithm.advice().empty[0] + algorithm.certify(algorithm.advice()).empty[0]))
+    assert alarms[0] == 0 < alarms[1]
 
 
 def test_constants_are_those_of_the_rows_of_allowed_pairs(rng):

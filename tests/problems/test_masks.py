@@ -137,6 +137,11 @@ def test_the_mask_is_part_of_the_fingerprint_and_rows_of_other_actions_are_not()
         assert not same_fingerprint(fingerprint(mdp), fingerprint(other))
         assert not same_fingerprint(fingerprint(mdp.task), fingerprint(other.task))
     assert same_fingerprint(fingerprint(mdp), fingerprint(free.restricted(mdp.allowed)))
+    states, actions = np.divmod(np.arange(15), 3)
+    table = mdp.transitions.rows(states, actions).reshape(5, 3, 5)
+    table[~mdp.allowed] = 0.2
+    kept = FiniteMDP(table, mdp.task.reward, 4, reward_range=(-1, 1)).restricted(mdp.allowed)
+    assert same_fingerprint(fingerprint(mdp), fingerprint(kept))
 
 
 def test_a_saved_problem_has_its_mask():

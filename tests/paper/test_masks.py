@@ -1,4 +1,4 @@
-"""Actions that are not allowed (docs/proofs.md, section 12): a mask is as good as not having those pairs at all."""
+"""Actions that are not allowed (docs/proofs.md, section 13): a mask is as good as not having those pairs at all."""
 
 from __future__ import annotations
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm
 from matrixrl.checks import fail
 from matrixrl.core.greedy import best_among
 from matrixrl.problems import Problem
-from matrixrl.problems.masks import action_list, as_mask, chosen_actions
-from matrixrl.problems.wrappers import current_mask
-from matrixrl.records import BoolArray
+from matrixrl.problems.masks import action_list, as_mask, chosen_actions, refuse_forbidden
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-__all__ = ["ToldByEnvironment", "check_allowed", "choose_among", "narrower"]
+__all__ = ["ToldByEnvironment", "check_allowed", "check_policy", "choose_among", "narrower"]
 
 _INFO = "action_mask"
 
@@ -54,6 +50,26 @@ def check_allowed(algorithm: Algorithm, state: Any, action: int) -> None:
         fail("action", rule, action + problem.first_action, "Report an action that is allowed, or change allowed=….")
 
 
+def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) -> None:
+    """Refuse a policy with actions that are not allowed.
+
+    Args:
+        algorithm: The algorithm, which knows what is allowed.
+        name: Name of the policy in the message.
+        table: (H, S) Actions, or (H, A, S) probabilities of actions.
+    """
+    problem = algorithm.problem
+    allowed = algorithm.allowed if isinstance(algorithm, FiniteAlgorithm) else problem.allowed_by_action
+    if allowed is None:
+        return
+    if table.ndim == 2:
+        actions, states = np.asarray(table), np.broadcast_to(np.arange(table.shape[1]), table.shape)
+    else:
+        _, actions, states = np.nonzero(table)
+    firsts = {"first_state": problem.first_state, "first_action": problem.first_action}
+    refuse_forbidden(name, allowed.T, states, actions, **firsts)
+
+
 def _at(problem: Problem, state: Any) -> str:
     return f"state {int(state) + problem.first_state}"
 
@@ -80,16 +96,14 @@ class ToldByEnvironment:
 
     Args:
         algorithm: The algorithm that plays; it takes note of the masks of numbered states.
-        env: The environment.
+        method: Method that returns the mask of the current state, for infos without one; None if there is none.
     """
 
-    def __init__(self, algorithm: Algorithm, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, algorithm: Algorithm, method: Callable[[], Any] | None) -> None:
         self._algorithm, problem = algorithm, algorithm.problem
         self._ignores = problem.ignores_masks
         self._is_known = problem.kind == "finite" and (problem.mdp is not None or problem.allowed_by_action is not None)
-        self._method: Callable[[], Any] | None = None
-        if not self._ignores and not self._is_known:
-            self._method = current_mask(env)
+        self._method = None if self._ignores or self._is_known else method
 
     def among(self, state: Any, info: Any) -> BoolArray | None:
         """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.

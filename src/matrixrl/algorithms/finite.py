@@ -61,6 +61,11 @@ class FiniteAlgorithm(Algorithm):
         return self._frame.allowed
 
     @property
+    def declared_frame(self) -> Frame:
+        """The frame with the actions that were declared as allowed: masks may be told after a plan was made."""
+        return replace(self._frame, allowed=self.problem.allowed_by_action)
+
+    @property
     def n_pairs(self) -> int:
         """Number of allowed pairs of a state and an action, those of the end state included."""
         return self.task.n_pairs if self._told is None else int(np.count_nonzero(self._told.allowed))
@@ -197,7 +202,7 @@ class FiniteAlgorithm(Algorithm):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica that `plan_to_arrays` wrote."""
-        return plan_from_arrays(arrays, self._frame, n_replicas=1)
+        return plan_from_arrays(arrays, self.declared_frame, n_replicas=1)
 
     def to_unit(self, rewards: FloatArray) -> FloatArray:
         """Return rewards in the environment's unit mapped to [0, 1]."""

@@ -13,6 +13,7 @@ from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = [
     "Frame",
+    "ScoredPlan",
     "backward_induction",
     "greedy_plan",
     "optimal_plan",
@@ -46,6 +47,30 @@ class Frame:
     def permits(self, policy: IntArray) -> bool:
         """Return whether a table (…, S) of actions has only allowed ones."""
         return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPlan:
+    """A plan with the numbers that its policy is greedy in, so that ties can be broken otherwise without a new backup.
+
+    Attributes:
+        plan: The plan; its values do not depend on how ties are broken.
+        scores: (B, H, A, S) Q, with the preference that breaks ties before the rankings, if there is one.
+        has_preference: Whether there is one.
+    """
+
+    plan: Plan
+    scores: FloatArray
+    has_preference: bool
+
+    def with_ties(self, rankings: FloatArray) -> Plan:
+        """Return the plan with ties broken by rankings (B, A) of the actions in [0, 1]."""
+        horizon = self.plan.policy.shape[1]
+        tie_break = tie_weights(rankings, horizon, has_preference=self.has_preference)[:, :, None]
+        policy = np.empty_like(self.plan.policy)
+        for h in range(horizon):
+            policy[:, h] = greedy_actions(self.scores[:, h].copy(), tie_break)
+        return replace(self.plan, policy=policy)
 
 
 def backward_induction(

@@ -113,6 +113,24 @@ class ValueBounds(ABC):
             sign: 1 for upper bounds, -1 for lower bounds.
         """
 
+    @abstractmethod
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value of all pairs (B, A, S) that hold for any values, also negative ones.
+
+        Args:
+            values: (B, S) Values of the next stage, such as those of a policy that was chosen by the data.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+
+    @abstractmethod
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+
+    def restricted(self, pairs: BoolArray) -> ValueBounds:
+        """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
+        del pairs
+        return self
+
     @property
     def is_two_sided(self) -> bool:
         """Whether upper bounds on V* need lower bounds on V*, so that both are backed up together."""

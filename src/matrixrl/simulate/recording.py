@@ -13,6 +13,7 @@ from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl.problems import MDPEnv
+from matrixrl.problems.wrappers import current_mask
 
 __all__ = ["make_rendered", "record_episode", "require_recorder"]
 
@@ -82,7 +83,7 @@ def record_episode(
         world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True
     )
     obs, info = recorder.reset(seed=algorithm.seeds[0])
-    told = ToldByEnvironment(algorithm, recorder)
+    told = ToldByEnvironment(algorithm, current_mask(recorder))
     for stage in range(problem.task.horizon):
         state = np.asarray(problem.state("obs", obs))
         action, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, info)

@@ -141,7 +141,7 @@ class UCRL2(TabularBaseline):
         super().check_learned(arrays, episode)
         if arrays["kept_policy"].max() >= self.task.n_actions:
             raise ValueError("kept_policy holds actions that do not exist")
-        if episode > 0 and self._told is None and not self.frame.permits(arrays["kept_policy"]):
+        if episode > 0 and not self.declared_frame.permits(arrays["kept_policy"]):
             impossible("kept_policy", "must hold actions that are allowed")
         check_whole("kept_counts", arrays["kept_counts"])
         if (arrays["kept_counts"] > arrays["counts"]).any():

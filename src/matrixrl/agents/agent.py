@@ -73,6 +73,10 @@ class Agent(Opening, Deploying):
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
+        allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
+            the numbers of its allowed actions or A booleans. By default those that the problem declares or the
+            environment tells (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
+            an environment tells.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
             at once, and `guarantee` says from then on that nothing is proven.
@@ -105,6 +109,7 @@ class Agent(Opening, Deploying):
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
         reward_outside: str = "error",
+        allowed: Any = None,
         late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
@@ -129,6 +134,7 @@ class Agent(Opening, Deploying):
             known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
             reward_outside=reward_outside,
+            allowed=allowed,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled)
@@ -159,6 +165,8 @@ class Agent(Opening, Deploying):
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
         self._certifying = 0
         """Number of episodes that were played to certify a policy."""
+        self._narrowed = 0
+        """Number of answers among fewer actions than the problem allows."""
         self._selection: str | None = None
         self._advice: Any = None  # for `predict`; dropped when data come in
 
@@ -183,7 +191,10 @@ class Agent(Opening, Deploying):
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        words = self._algorithm.outside_words or self._algorithm.guarantee
+        words = self._algorithm.claim
+        if words is True and self._narrowed:
+            answers = f"{self._narrowed} answer{'s were' if self._narrowed > 1 else ' was'} chosen among fewer actions"
+            return f"{answers} than declared: the regret bound is about policies that may choose from all of them"
         if words is True and self._certifying:
             return f"{self._certifying} episodes were played to certify a policy, not to earn"
         if words is True and self._delay and not self._algorithm.overlap_is_proven:

@@ -52,6 +52,7 @@ _ENTRIES: dict[str, Any] = {
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
     "certifying": int,
+    "narrowed": int,
     "certified": dict,
     "refutation": (str, type(None)),
     "problem": dict,
@@ -90,6 +91,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
         "certifying": agent._certifying,
+        "narrowed": agent._narrowed,
         "certified": agent._certified.header(),
         "refutation": algorithm.refutation(),
         "problem": problem_header,
@@ -280,6 +282,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     most = agent.n_episodes
     agent._certifying = integer("certifying", header["certifying"], low=0, high=most, remedy="It is damaged.")
+    agent._narrowed = integer("narrowed", header["narrowed"], low=0, remedy="It is damaged.")
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))

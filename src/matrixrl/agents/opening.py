@@ -33,6 +33,7 @@ class Opening(Certifying):
     _certifying: int
     _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
     _time_outs: int
+    _narrowed: int
 
     @property
     def algorithm(self) -> Algorithm:
@@ -91,9 +92,9 @@ class Opening(Certifying):
         self._advice = None  # a new epoch may have forgotten the data
         return episode
 
-    def act(self, obs: Any, *, now: float | None = None) -> int:
+    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> int:
         """Return the action to play now in the only open episode; see `OpenEpisode.act`."""
-        return self._only("act").act(obs, now=now)
+        return self._only("act").act(obs, allowed=allowed, now=now)
 
     def observe(
         self,
@@ -220,6 +221,10 @@ class Opening(Certifying):
         for episode in left:
             self._order.remove(episode)
             episode._life, episode._plan = "closed", None
+
+    def _note_narrowed(self) -> None:
+        """Take note of an answer among fewer actions than the problem allows."""
+        self._narrowed += 1
 
     def _note_selection(self, what: str) -> None:
         """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""

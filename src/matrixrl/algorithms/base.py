@@ -18,7 +18,7 @@ from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.references import describe
 from matrixrl.seeding import Stream, Streams
 from matrixrl.settings import Settings, describe_settings, plain_value
@@ -288,6 +288,39 @@ class Algorithm(Startable):
     def outside_words(self) -> str | None:
         """Why bounds do not hold as they are, if rewards outside the declared range came; else None."""
         return self.outside.words(self.problem)
+
+    @property
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.guarantee
+
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.certificate_guarantee(alarmed)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
+        return self.problem.allowed_at(state)
+
+    def tell_mask(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""
+        del state, mask
+        rule = f"must be given for {self.name}, which cannot learn masks while it plays"
+        fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
+
+    def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of all actions at a stage: states (B, …) → (B, A).
+
+        It is asked for if the action of the plan is not allowed just now.
+
+        Args:
+            plan: What `plan` or `advice` returned.
+            stage: h, counted from 0.
+            states: One state for each replica.
+            explore: False draws no random number.
+        """
+        del plan, stage, states, explore
+        raise ProtocolError(f"{self.name} has no Q, so it cannot choose among some of the actions")
 
     def _inside(self, steps: Steps) -> Steps:
         """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""

@@ -115,7 +115,7 @@ class LinUCB(LinearBandit):
     def begin(self) -> None:
         """Allocate the regression and bound the norm of θ*."""
         super().begin()
-        self._implied_norm = norm_bound(self.features.phi)
+        self._implied_norm = norm_bound(self.part.phi)
         self.norm = self._implied_norm if self.settings.norm is None else self.settings.norm
 
     @property
@@ -148,7 +148,7 @@ class KernelUCBSettings(BanditSettings):
     radius: str = setting(
         "valko",
         'Radius of the ellipsoid: "valko", which is √(2 ln(2TA/δ)) with T = n_episodes or the number of the episode, '
-        'or "constant", which is `scale` at all times.',
+        'and A the largest number of allowed actions, or "constant", which is `scale` at all times.',
         one_of(("valko", "constant")),
     )
     length_scale: float = setting(0.5, "Length scale ℓ of the RBF kernel, in the unit of the points.", POSITIVE)
@@ -206,5 +206,6 @@ class KernelUCB(LinearBandit):
         if chosen.radius == "constant":
             return np.full(self.n_replicas, chosen.scale)
         rounds = chosen.n_episodes or self.episode + 1
-        eta = math.sqrt(2.0 * math.log(2.0 * rounds * self.task.n_actions / chosen.delta))
+        most = self.task.n_actions if self.allowed is None else int(self.allowed.sum(axis=0).max())
+        eta = math.sqrt(2.0 * math.log(2.0 * rounds * most / chosen.delta))
         return np.full(self.n_replicas, chosen.scale * eta)

@@ -59,6 +59,11 @@ class UCBVI(OptimisticQ, TabularBaseline):
     log_factor = 5.0
 
     @property
+    def n_events(self) -> int:
+        """S·A, also where fewer pairs are allowed: not all events of the proof are events of pairs."""
+        return self.task.n_states * self.task.n_actions
+
+    @property
     def counts_stages(self) -> bool:
         """Whether visits are counted by stage, as Algorithm 4 needs them."""
         return self.settings.bonus == "bernstein"

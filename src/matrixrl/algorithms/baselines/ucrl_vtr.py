@@ -204,9 +204,9 @@ class UCRLVTR(Baseline):
         super().begin()
         task, features, ridge = self.task, self.features, self.settings.ridge
         self.regression = ValueRegression(features, self.n_replicas, ridge=ridge)
-        self.core_norm = regularity(features).core_norm
+        self.core_norm = regularity(self.part.features(features)).core_norm
         self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
-        self.reward_norm = norm_bound(features.phi)
+        self.reward_norm = norm_bound(self.part.phi)
         self.reward_regression = RewardRegression(features.phi, self.n_replicas, ridge)
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:

@@ -149,7 +149,7 @@ class MatrixRLLearner(Algorithm):
                 self._refutation = (None,)
             else:
                 reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
-                self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]
 
     def note_refutation(self, words: str) -> None:

@@ -104,9 +104,9 @@ class _VectorPlay:
 
     def _step(self) -> bool:
         """Take one step in every sub-environment, end finished episodes, and say whether to begin more."""
-        idle, before = self._agent.problem.first_action, self._obs
+        before = self._obs
         actions = [
-            idle if slot is None else slot.act_as_told(obs, info, self._told)
+            self._idle_action(obs, info) if slot is None else slot.act_as_told(obs, info, self._told)
             for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
         ]
         batch = np.array(actions, dtype=self._env.single_action_space.dtype)
@@ -131,6 +131,13 @@ class _VectorPlay:
                 refuse_truncation(episode.stage, self._agent.problem.task.horizon)
         self._reset(to_reset)
         return self._end(finished)
+
+    def _idle_action(self, obs: Any, info: dict[str, Any]) -> int:
+        """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
+        problem = self._agent.problem
+        told = info.get("action_mask")
+        known = self._agent.algorithm.allowed_at(problem.state("obs", obs)) if told is None else told
+        return problem.first_action + (0 if known is None else int(np.argmax(known)))
 
     def _reset(self, chosen: BoolArray) -> None:
         """Reset some sub-environments."""

@@ -6,7 +6,7 @@ conditions: whole numbers of visits that add up, moments that the visited featur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +17,10 @@ from matrixrl.features import FunctionPhi, OneHotPhi, Phi, Psi
 from matrixrl.records import FloatArray
 
 __all__ = [
+    "PROGRESS",
     "Shapes",
+    "check_numbers",
+    "check_progress",
     "check_range",
     "check_regression",
     "check_steps",
@@ -31,6 +34,9 @@ __all__ = [
 Shapes = dict[str, tuple[int | None, ...]]
 """Shapes of arrays by name; None is any length."""
 
+PROGRESS = ("episode", "n_plans", "streams")
+"""Names of the arrays that say how far any algorithm has come."""
+
 _CHUNK = 1 << 20  # numbers that are checked together, so that a check takes little memory
 _SLACK = 1e-9  # rounding, relative to the largest number that is involved
 
@@ -38,6 +44,29 @@ _SLACK = 1e-9  # rounding, relative to the largest number that is involved
 def impossible(name: str, rule: str) -> NoReturn:
     """Refuse an array that no data can have made."""
     raise InvalidInput(f"{name} {rule}")
+
+
+def check_progress(state: Mapping[str, NDArray[Any]], n_replicas: int) -> int:
+    """Return the number of episodes of a saved state, or refuse numbers of episodes and plans that are no counts."""
+    missing = sorted(set(PROGRESS) - set(state))
+    if missing:
+        raise InvalidInput(f"the arrays {missing} are missing")
+    episode, n_plans = state["episode"], state["n_plans"]
+    if episode.shape != () or episode.dtype != np.int64 or episode < 0:
+        impossible("episode", "must be one count")
+    if n_plans.shape != (n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
+        impossible("n_plans", "must be one count for each replica")
+    if episode > 0 and (n_plans < 1).any():
+        impossible("n_plans", "must count the plans of the episodes that were played")
+    return int(episode)
+
+
+def check_numbers(arrays: Mapping[str, NDArray[Any]], may_be_infinite: Sequence[str]) -> None:
+    """Refuse NaN, and infinity in all arrays but those in which it has a meaning."""
+    for name, array in arrays.items():
+        bad = np.isnan(array) if name in may_be_infinite else ~np.isfinite(array)
+        if bad.any():
+            impossible(name, "holds NaN or infinity")
 
 
 def design_shapes(phi: Phi, rows: int) -> Shapes:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clipped, find_outside, wider_range
-from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_progress
+from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_progress, check_same_kind
 from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
@@ -37,6 +37,7 @@ class Algorithm(Configured):
         kinds: Kinds of problems that it can learn.
         stream_names: Random streams that it draws from.
         learned_names: Attributes that hold what was learned, all arrays.
+        list_names: Names of learned arrays that may have any length.
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
@@ -52,6 +53,7 @@ class Algorithm(Configured):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
+    list_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
 
@@ -386,12 +388,7 @@ class Algorithm(Configured):
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned after so many episodes."""
         del episode
-        own = self.learned()
-        if set(arrays) != set(own):
-            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
-        for name, mine in own.items():
-            if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
-                raise InvalidInput(f"{name} must have shape {mine.shape} and type {mine.dtype}")
+        check_same_kind(arrays, self.learned(), self.list_names)
 
     def load_learned(self, arrays: Arrays) -> None:
         """Take back what `learned` returned; the shapes were checked."""

@@ -23,6 +23,7 @@ __all__ = [
     "check_progress",
     "check_range",
     "check_regression",
+    "check_same_kind",
     "check_steps",
     "check_whole",
     "design_shapes",
@@ -67,6 +68,19 @@ def check_numbers(arrays: Mapping[str, NDArray[Any]], may_be_infinite: Sequence[
         bad = np.isnan(array) if name in may_be_infinite else ~np.isfinite(array)
         if bad.any():
             impossible(name, "holds NaN or infinity")
+
+
+def check_same_kind(
+    arrays: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], lists: Sequence[str] = ()
+) -> None:
+    """Refuse arrays other than those of an algorithm, by their names, shapes and types; lists may have any length."""
+    if set(arrays) != set(own):
+        raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
+    for name, mine in own.items():
+        first = int(name in lists)
+        same = arrays[name].ndim == mine.ndim and arrays[name].shape[first:] == mine.shape[first:]
+        if not same or arrays[name].dtype != mine.dtype:
+            impossible(name, f"must have {'rows of ' * first}shape {mine.shape[first:]} and type {mine.dtype}")
 
 
 def design_shapes(phi: Phi, rows: int) -> Shapes:

@@ -21,7 +21,7 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     """Return the reason why nothing is proven if `alarmed` of all `seeds` seeds raised the misspecification alarm."""
     return (
         f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
-        "P, or rewards that are learned (or the event of probability δ happened)"
+        "P, or rewards that are learned, or given rewards are wrong (or the event of probability δ happened)"
     )
 
 
@@ -137,9 +137,10 @@ class RunResult:
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for this run, else the reason why it is not."""
-        if self.alarms.any():
-            return alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
-        return self.settings_guarantee
+        if not self.alarms.any():
+            return self.settings_guarantee
+        words = alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
+        return words if self.settings_guarantee is True else f"{words}; {self.settings_guarantee}"
 
     def mean_certificate(self) -> Certificate | None:
         """Return the mean of the certificates of all K seeds, or None if the agent has no certificates.

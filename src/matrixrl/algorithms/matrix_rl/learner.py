@@ -10,6 +10,7 @@ import numpy as np
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
@@ -69,6 +70,18 @@ class MatrixRLLearner(Algorithm):
         """The plan that is being played."""
         self._kept_sizes: FloatArray = np.full(self.n_replicas, -np.inf)
         self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
+        self.watch_given_rewards()
+
+    def watch_given_rewards(self, *, may_watch: bool = True) -> None:
+        """Start to compare observed rewards with given ones, where a user gave them without a transition table."""
+        self.given = GivenRewards(
+            self.problem,
+            self.n_replicas,
+            delta=self.delta,
+            known_reward=self.settings.known_reward,
+            may_watch=may_watch,
+        )
+        """What observed rewards say about given ones."""
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose data grew by 1 + κ since their last plan: (B,).
@@ -120,7 +133,7 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if self.settings.explore_for == "certificate":
             return "explore_for='certificate': episodes are played to certify a policy, not to earn"
-        claim = self.confidence.guarantee
+        claim = self.given.words() or self.confidence.guarantee
         return self.refutation() or True if claim is True else claim
 
     @property
@@ -157,6 +170,9 @@ class MatrixRLLearner(Algorithm):
 
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
+        refuted = self.given.words()
+        if refuted is not None:
+            return refuted
         what = "P or the rewards" if self.confidence.watches_rewards else "P"
         return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
 
@@ -191,5 +207,5 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if alarmed:
             return MatrixRLLearner.alarm_words(self, "misspecification alarm")
-        claim = self.confidence.certificate_guarantee
+        claim = self.given.words() or self.confidence.certificate_guarantee
         return self.refutation() or True if claim is True else claim

@@ -169,7 +169,7 @@ class Agent(Certifying):
         if any(self._log.alarms):
             first = self._log.alarms.index(True)
             return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        words = self._algorithm.outside_words or self._algorithm.guarantee
+        words = self._algorithm.reward_words or self._algorithm.guarantee
         if words is True and self._certifying:
             return f"{self._certifying} episodes were played to certify a policy, not to earn"
         return self._selection or words if words is True else words

@@ -118,7 +118,7 @@ class Certifying:
     def _certificate_words(self, alarmed: bool) -> Literal[True] | str:
         """Return True if a certificate is proven, else the reason why it is not."""
         words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
-        words = self._algorithm.outside_words or words
+        words = self._algorithm.reward_words or words
         return self._selection or self._certified.contradiction or words if words is True else words
 
     def _check_certifies(self, call: str) -> None:

@@ -175,8 +175,8 @@ class Algorithm(Configured):
         return plan
 
     @property
-    def outside_words(self) -> str | None:
-        """Why bounds do not hold as they are, if rewards outside the declared range came; else None."""
+    def reward_words(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: some were outside the range; else None."""
         return self.outside.words(self.problem)
 
     def _inside(self, steps: Steps) -> Steps:

@@ -21,7 +21,7 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     """Return the reason why nothing is proven if `alarmed` of all `seeds` seeds raised the misspecification alarm."""
     return (
         f"misspecification alarm on {alarmed} of {seeds} seeds: the features cannot represent "
-        "P, or rewards that are learned, or given rewards are wrong (or the event of probability δ happened)"
+        "P, or rewards that are learned (or the event of probability δ happened)"
     )
 
 
@@ -51,6 +51,8 @@ class RunResult:
         settings_guarantee: True if the regret bound is proven for these settings, else the reason why it is not.
         seconds: (K, N) Wall time of each episode in seconds, divided equally among replicas that are played together.
         interrupted: Whether the run was stopped before all episodes were played.
+        withdrawn: Why observed rewards withdraw what is proven, or None: some lie outside the declared range, or they
+            refute given ones.
     """
 
     env: str
@@ -74,6 +76,7 @@ class RunResult:
     settings_guarantee: Literal[True] | str
     seconds: FloatArray
     interrupted: bool = False
+    withdrawn: str | None = None
 
     @property
     def n_episodes(self) -> int:
@@ -137,10 +140,11 @@ class RunResult:
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for this run, else the reason why it is not."""
-        if not self.alarms.any():
-            return self.settings_guarantee
-        words = alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
-        return words if self.settings_guarantee is True else f"{words}; {self.settings_guarantee}"
+        if self.withdrawn is not None:
+            return self.withdrawn
+        if self.alarms.any():
+            return alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
+        return self.settings_guarantee
 
     def mean_certificate(self) -> Certificate | None:
         """Return the mean of the certificates of all K seeds, or None if the agent has no certificates.
@@ -245,6 +249,7 @@ def join_results(results: Sequence[RunResult]) -> RunResult:
         certificate=[certificate for result in results for certificate in result.certificate],
         n_plans=[count for result in results for count in result.n_plans],
         settings_guarantee=next((r.settings_guarantee for r in results if r.settings_guarantee is not True), True),
+        withdrawn=next((r.withdrawn for r in results if r.withdrawn is not None), None),
         alarms=joined("alarms", False),
         interrupted=any(result.interrupted for result in results),
         **{name: joined(name, np.nan) for name in ("regret", "returns", "lengths", "upper", "certified", "seconds")},

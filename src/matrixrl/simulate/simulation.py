@@ -389,7 +389,8 @@ class Simulation:
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
-            settings_guarantee=algorithm.outside_words or algorithm.guarantee,
+            settings_guarantee=algorithm.guarantee,
+            withdrawn=algorithm.reward_words,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )
@@ -421,7 +422,7 @@ class Simulation:
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])
-            words = algorithm.outside_words or algorithm.certificate_guarantee(alarmed)
+            words = algorithm.reward_words or algorithm.certificate_guarantee(alarmed)
             words = CONTRADICTION if words is True and crossed[b] else words
             found.append(bounds.certificate(b, algorithm.delta, words))
         return found

@@ -168,6 +168,11 @@ class MatrixRLLearner(Algorithm):
         """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
         self._refutation = (words,)
 
+    @property
+    def reward_words(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
+        return super().reward_words or self.given.words()
+
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
         refuted = self.given.words()

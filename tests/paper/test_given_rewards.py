@@ -139,7 +139,7 @@ def test_right_rewards_are_refuted_no_more_often_than_promised():
 
 @pytest.mark.parametrize(("given", "paid"), [(0.5, 0.6), (0.1, 0.15), (0.9, 0.6), (1.0, 0.95), (0.0, 0.3), (0.3, 0.0)])
 def test_equal_rewards_are_refuted_when_no_test_could_do_it_much_sooner(given, paid):
-    """A law with mean r has n rewards of at least x in a row with probability up to (r/x)^n, so no test can be surer."""
+    """A law with mean r has n rewards of at least x in a row with probability up to (r/x)^n: no test can be surer."""
     delta, n_pairs = 0.05, 6
     one = watch([given] * n_pairs, runs=1, delta=delta)
     seen = 0

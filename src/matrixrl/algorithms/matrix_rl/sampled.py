@@ -212,7 +212,7 @@ class SampledMatrixRL(MatrixRLLearner):
             upper.append(best.value(*start))
             lower.append(best.lower(played, *start))
             empty.append(best.empty)
-        return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty) + self.given.alarm)
+        return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty))
 
     def _starts(self, first_states: NDArray[Any] | None) -> list[Start]:
         """Return, for each replica, where episodes start: states and their probabilities."""

@@ -321,6 +321,20 @@ def test_a_state_that_no_rewards_lead_to_is_refused(name, saved, tmp_path):
         MatrixRL.load(tmp_path / "a")
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"set": "normalised"}, {"columns": 50, "phi": 2.0 * np.eye(3)[:, None]}], ids=str
+)
+def test_no_form_loads_a_refutation_that_was_taken_out(settings, tmp_path):
+    agent = MatrixRL(Task(np.full((3, 1), 0.5), 4), seed=0, **settings)
+    told(agent, [[1.0] * 4] * 5)
+    agent.save(tmp_path / "a")
+    assert MatrixRL.load(tmp_path / "a").guarantee == agent.guarantee
+    edits = {"learned_given_refuted.npy": npy(np.array([-1]))}
+    (tmp_path / "a").write_bytes(changed((tmp_path / "a").read_bytes(), edits))
+    with pytest.raises(CheckpointError, match="given_refuted must be a pair, as data refute a given reward"):
+        MatrixRL.load(tmp_path / "a")
+
+
 @pytest.mark.parametrize("codes", [[0, 0], [1, 0]])
 def test_pairs_are_listed_once_and_in_order(codes, saved, tmp_path):
     data = array_of(dict(members_of(saved["right"]))["learned_given_data.npy"])

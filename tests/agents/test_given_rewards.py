@@ -321,9 +321,10 @@ def test_a_state_that_no_rewards_lead_to_is_refused(name, saved, tmp_path):
         MatrixRL.load(tmp_path / "a")
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"set": "normalised"}, {"columns": 50, "phi": 2.0 * np.eye(3)[:, None]}], ids=str
-)
+COLUMNS = {"columns": 50, "phi": 2.0 * np.eye(3)[:, None]}
+
+
+@pytest.mark.parametrize("settings", [{}, {"set": "normalised"}, COLUMNS], ids=["likelihood set", "ball", "columns"])
 def test_no_form_loads_a_refutation_that_was_taken_out(settings, tmp_path):
     agent = MatrixRL(Task(np.full((3, 1), 0.5), 4), seed=0, **settings)
     told(agent, [[1.0] * 4] * 5)

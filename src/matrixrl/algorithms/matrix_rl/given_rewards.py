@@ -75,8 +75,9 @@ class GivenRewards:
         new = np.concatenate([np.ones((*unit.shape, 1)), unit[..., None], log_bets(unit, given)], axis=-1)
         np.add.at(self._data, rows, new * steps.weights[..., None])
         found = self._evidence(self._data[rows], given, taken) > self._threshold
-        first = np.take_along_axis(rows[1], found.argmax(axis=1)[:, None], axis=1)[:, 0]
-        self.refuted = np.where(found.any(axis=1) & ~self.alarm, first, self.refuted)
+        if found.any():
+            first = np.take_along_axis(rows[1], found.argmax(axis=1)[:, None], axis=1)[:, 0]
+            self.refuted = np.where(found.any(axis=1) & ~self.alarm, first, self.refuted)
 
     @property
     def _threshold(self) -> float:

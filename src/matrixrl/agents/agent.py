@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
 from matrixrl.agents.certified import CertifiedSoFar
-from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.logged import Logged
 from matrixrl.agents.playing import play_episodes
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
@@ -21,6 +21,7 @@ from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
+from matrixrl.logs import SeenLog
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode, FloatArray, History, HistoryLog, Policy
 from matrixrl.seeding import fresh_seed
@@ -30,7 +31,7 @@ __all__ = ["Agent"]
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 
-class Agent(Certifying):
+class Agent(Logged):
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
@@ -59,6 +60,7 @@ class Agent(Certifying):
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
+        keep_log: Keep all steps that are seen, so that `export` can write them: at least 14 bytes a step, also in files.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
@@ -89,10 +91,12 @@ class Agent(Certifying):
         reward_outside: str = "error",
         seed: int | None = None,
         compiled: bool | None = None,
+        keep_log: bool = True,
         trust_code: bool = False,
         **settings: Any,
     ) -> None:
         flag("trust_code", trust_code)
+        flag("keep_log", keep_log)
         compiled = optional_flag("compiled", compiled)
         refuse_env_settings(problem, settings, setting_names(algorithm))
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
@@ -111,16 +115,19 @@ class Agent(Certifying):
             reward_outside=reward_outside,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
-        self._setup(unstarted.start(known, [chosen]), compiled)
+        self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
 
     @classmethod
     def around(cls, algorithm: Algorithm) -> Self:
-        """Return an agent around an algorithm that was started with one replica; both share what is learned."""
+        """Return an agent around an algorithm that was started with one replica; both share what is learned.
+
+        It keeps no log of the steps that it sees.
+        """
         agent = cls.__new__(cls)
-        agent._setup(algorithm, algorithm.compiled)
+        agent._setup(algorithm, algorithm.compiled, False)
         return agent
 
-    def _setup(self, algorithm: Algorithm, compiled: bool | None) -> None:
+    def _setup(self, algorithm: Algorithm, compiled: bool | None, keep_log: bool) -> None:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
@@ -137,6 +144,8 @@ class Agent(Certifying):
         """Number of episodes that were played to certify a policy."""
         self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
+        self._seen = SeenLog(problem) if keep_log else None
+        self._digests, self._exported = [], []
 
     @property
     def algorithm(self) -> Algorithm:
@@ -162,22 +171,6 @@ class Agent(Certifying):
     def open_episodes(self) -> tuple[OpenEpisode, ...]:
         """The episodes that were begun and neither ended nor abandoned."""
         return tuple(self._open)
-
-    @property
-    def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
-        if any(self._log.alarms):
-            first = self._log.alarms.index(True)
-            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        words = self._algorithm.outside_words or self._algorithm.guarantee
-        if words is True and self._certifying:
-            return f"{self._certifying} episodes were played to certify a policy, not to earn"
-        return self._selection or words if words is True else words
-
-    @property
-    def assumptions(self) -> str:
-        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        return self._algorithm.assumptions
 
     def begin_episode(self) -> OpenEpisode:
         """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
@@ -383,6 +376,8 @@ class Agent(Certifying):
                 self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
             self._algorithm.update(steps, plan)
             self._log.append(record)
+            if self._seen is not None:
+                self._seen.add_played(steps)
             if self._algorithm.certifies and self.problem.kind == "finite":
                 self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
             self._certifying += self._algorithm.purpose == "certificate"
@@ -393,10 +388,6 @@ class Agent(Certifying):
                     other._plan = self._algorithm.rescaled_plan(other._plan, before)
             self._advice = None
         return record
-
-    def _note_selection(self, what: str) -> None:
-        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
-        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _abandon(self, episode: OpenEpisode) -> None:
         episode._is_open = False

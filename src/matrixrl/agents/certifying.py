@@ -25,6 +25,7 @@ class Certifying:
     _open: list[Any]
     _certified: CertifiedSoFar
     _first_state: Any
+    _certifying: int  # number of episodes that were played to certify a policy
     _selection: str | None  # why the data may be a selection that depends on what was observed
     _advice: Any  # for `predict`; dropped when data come in
 
@@ -35,8 +36,21 @@ class Certifying:
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes that were learned from."""
-        return self._algorithm.episode
+        """Number of episodes that were played and learned from."""
+        return self._algorithm.episode - self._algorithm.logged_episodes
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
+        if any(self._log.alarms):
+            first = self._log.alarms.index(True)
+            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
+        words = self._algorithm.outside_words or self._algorithm.guarantee
+        if words is True and self._certifying:
+            return f"{self._certifying} episodes were played to certify a policy, not to earn"
+        if words is True and self._algorithm.logged_episodes:
+            words = self._algorithm.log_guarantee
+        return self._selection or words if words is True else words
 
     def certificate(self) -> Certificate:
         """Return how far from optimal the policy being played can still be.
@@ -120,6 +134,10 @@ class Certifying:
         words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
         words = self._algorithm.outside_words or words
         return self._selection or self._certified.contradiction or words if words is True else words
+
+    def _note_selection(self, what: str) -> None:
+        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
+        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _check_certifies(self, call: str) -> None:
         if not self._algorithm.certifies or self.problem.kind != "finite":

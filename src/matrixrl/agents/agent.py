@@ -60,7 +60,7 @@ class Agent(Logged):
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
-        keep_log: Keep all steps that are seen, so that `export` can write them: at least 14 bytes a step, also in files.
+        keep_log: Keep all steps that are seen, so that `export` can write them; at least 14 bytes a step, in files too.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.

@@ -46,7 +46,8 @@ class Rows:
     def taken(self, order: IntArray) -> Rows:
         """Return some of the rows, in another order."""
         arrays: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Rows(**{name: None if array is None else array[order] for name, array in arrays.items()})
+        arrays |= {name: array[order] for name, array in arrays.items() if array is not None}
+        return Rows(**arrays)
 
 
 @dataclass(frozen=True)

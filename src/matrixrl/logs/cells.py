@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -90,18 +91,21 @@ def flags(cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> BoolArray:
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b" and cells.ndim == 1:
         return cells.astype(np.bool_)
-    found = np.empty(len(cells), dtype=np.bool_)
-    known: dict[str, bool | None] = {}
-    for row, cell in enumerate(cells):
-        text = str(cell) if isinstance(cell, (str, bool, int, float, np.bool_, np.number)) else ""
-        if text not in known:
-            word = text.strip().lower()
-            known[text] = True if word in _TRUE else False if word in _FALSE else None
-        value = known[text]
-        if value is None:
-            refuse(row, _FLAG, shown(cell), "Write true or false, or 1 or 0, in each cell.")
-        found[row] = value
-    return found
+    texts = [cell if isinstance(cell, str) else _flag_text(cell) for cell in cells]
+    known = {text: _flag(text) for text in set(texts)}
+    if None in known.values():
+        row = next(i for i, text in enumerate(texts) if known[text] is None)
+        refuse(row, _FLAG, shown(cells[row]), "Write true or false, or 1 or 0, in each cell.")
+    return np.fromiter(map(known.__getitem__, texts), dtype=np.bool_, count=len(texts))
+
+
+def _flag_text(cell: object) -> str:
+    return str(cell) if isinstance(cell, (bool, int, float, np.bool_, np.number)) else ""
+
+
+def _flag(text: str) -> bool | None:
+    word = text.strip().lower()
+    return True if word in _TRUE else False if word in _FALSE else None
 
 
 class Labels:
@@ -125,7 +129,7 @@ class Labels:
 
     def add(self, cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> None:
         """Take the labels of some more rows."""
-        seen = self._seen
+        seen, before = self._seen, len(self._seen)
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf" and cells.ndim == 1:
             distinct, first, places = np.unique(cells, return_index=True, return_inverse=True, equal_nan=True)
             order = np.argsort(first)
@@ -133,9 +137,9 @@ class Labels:
                 seen.setdefault(value, len(seen))
             self._pieces.append(np.array([seen[value] for value in distinct.tolist()], dtype=np.int64)[places])
         else:
-            texts = [cell if isinstance(cell, str) else None if is_missing(cell) else str(cell) for cell in cells]
+            texts = [cell if isinstance(cell, str) else "" if is_missing(cell) else str(cell) for cell in cells]
             self._pieces.append(np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int64))
-        for value, code in seen.items():
+        for value, code in islice(seen.items(), before, None):
             if is_missing(value):
                 row = int(np.argmax(self._pieces[-1] == code))
                 refuse(row, "must not be empty", shown(value), "Give every row the number or name of its episode.")

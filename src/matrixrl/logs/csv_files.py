@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 
 from matrixrl.checks import fail, shown
 from matrixrl.logs.cells import CellKind, Labels
 from matrixrl.logs.source import Source, converted
+from matrixrl.records import IntArray
 
 __all__ = ["CsvFile"]
 
@@ -34,12 +37,13 @@ class CsvFile(Source):
     def __init__(self, path: Path) -> None:
         self.name = path.name
         self._path = path
-        self._lines: list[int] = []
+        self._lines: list[IntArray] = []
         with self._opened() as file:
-            heading = file.readline(_LONGEST)
+            self._check_lines(file)
+            heading = file.readline()
             self._separator = max(_SEPARATORS, key=heading.count)
             file.seek(0)
-            self.columns = next(self._rows(file), [])
+            self.columns = next(self._parts(file, 1), [[]])[0]
         if not any(column.strip() for column in self.columns):
             rule = "must have a header with the names of its columns in the first line"
             fail(self.name, rule, "an empty line" if heading else "an empty file", "Write the names into line 1.")
@@ -55,24 +59,43 @@ class CsvFile(Source):
             remedy = "Save the file as UTF-8."
             fail(self.name, "must be text in UTF-8", f"a byte {error.object[error.start]:#04x} that is not", remedy)
 
-    def _rows(self, file: IO[str]) -> Iterator[list[str]]:
-        """Yield the rows that are not blank; `_lines` gets the line of each one."""
-        self._lines = []
-        reader = csv.reader(_limited_lines(file, self._refuse_line), delimiter=self._separator, strict=True)
-        try:
-            for row in reader:
-                if row:
-                    self._lines.append(reader.line_num)
-                    yield row
-        except csv.Error as error:
-            self._refuse_line(reader.line_num, "must be CSV", str(error), "Correct the line; quote cells with quotes.")
+    def _check_lines(self, file: IO[str]) -> None:
+        """Refuse bytes that are not text, and a line that is too long to be one of a log; go back to the beginning."""
+        line = 1
+        while block := file.read(_LONGEST):
+            ends = block.count("\n") or block.count("\r")
+            if not ends and len(block) == _LONGEST:
+                rule = f"must have fewer than {_LONGEST:,} characters"
+                fail(f"{self.name}, line {line}", rule, "a longer line", "Check the file.")
+            line += ends
+        file.seek(0)
 
-    def _refuse_line(self, line: int, rule: str, received: object, remedy: str) -> NoReturn:
-        fail(f"{self.name}, line {line}", rule, received, remedy)
+    def _parts(self, file: IO[str], most: int) -> Iterator[list[list[str]]]:
+        """Yield the rows that are not blank, some at a time; `_lines` gets the lines of each part."""
+        self._lines = []
+        reader = csv.reader(file, delimiter=self._separator, strict=True)
+        while True:
+            before = reader.line_num
+            try:
+                part = list(islice(reader, most))
+            except csv.Error as error:
+                rule, remedy = "must be CSV", "Correct the line; cells that hold quotes or separators are quoted."
+                fail(f"{self.name}, line {reader.line_num}", rule, str(error), remedy)
+            if not part:
+                return
+            lines = np.arange(before + 1, before + 1 + len(part))
+            if reader.line_num != lines[-1]:  # some cells have more than one line
+                lines = before + np.cumsum([1 + sum(cell.count("\n") for cell in row) for row in part])
+            if not all(part):
+                filled = [i for i, row in enumerate(part) if row]
+                part, lines = [part[i] for i in filled], lines[filled]
+            self._lines.append(lines)
+            if part:
+                yield part
 
     def place(self, row: int) -> str:
         """Return the line of a row in words."""
-        return f"line {self._lines[row + 1]}"  # the first row is the header
+        return f"line {np.concatenate(self._lines)[row + 1]}"  # the first row is the header
 
     def read(self, kinds: Mapping[str, CellKind]) -> dict[str, Any]:
         """Return some columns, converted piece by piece, so that the text of the file is never all in memory."""
@@ -80,42 +103,29 @@ class CsvFile(Source):
         pieces: dict[str, list[Any]] = {column: [] for column in kinds}
         labels = {column: Labels() for column, kind in kinds.items() if kind == "label"}
         with self._opened() as file:
-            rows = self._rows(file)
-            next(rows)
-            first = 0
-            while part := self._some(rows, first):
+            first = -1  # the header
+            for part in self._parts(file, _ROWS):
+                self._check_width(part, first)
+                rows = part[1:] if first < 0 else part
+                first = max(first, 0)
                 for column, kind in kinds.items():
-                    cells, refuse = [row[places[column]] for row in part], self.refuser(column, first)
+                    cells, refuse = list(map(itemgetter(places[column]), rows)), self.refuser(column, first)
                     if kind == "label":
                         labels[column].add(cells, refuse)
                     else:
                         pieces[column].append(converted(cells, kind, refuse))
-                first += len(part)
+                first += len(rows)
         empty = {"number": np.zeros(0), "flag": np.zeros(0, dtype=np.bool_)}
         return {
             column: labels[column] if kind == "label" else np.concatenate([empty[kind], *pieces[column]])
             for column, kind in kinds.items()
         }
 
-    def _some(self, rows: Iterator[list[str]], first: int) -> list[list[str]]:
-        """Return some more rows, all as long as the header."""
-        part: list[list[str]] = []
+    def _check_width(self, part: list[list[str]], first: int) -> None:
+        """Refuse the first row that is not as long as the header."""
         wanted = len(self.columns)
-        for row in rows:
-            if len(row) != wanted:
-                rule = f"must have {wanted} cells, as the header has"
-                self.refuse(first + len(part), None, rule, f"{len(row)}: {shown(row)}", "Correct the line.")
-            part.append(row)
-            if len(part) == _ROWS:
-                break
-        return part
-
-
-def _limited_lines(file: IO[str], refuse: Any) -> Iterator[str]:
-    """Yield the lines of a file, none of which may be too long to be one of a log."""
-    number = 0
-    while line := file.readline(_LONGEST):
-        number += 1
-        if len(line) == _LONGEST:
-            refuse(number, f"must have fewer than {_LONGEST:,} characters", "a longer line", "Check the file.")
-        yield line
+        if set(map(len, part)) == {wanted}:
+            return
+        row = next(i for i, cells in enumerate(part) if len(cells) != wanted)
+        received = f"{len(part[row])}: {shown(part[row])}"
+        self.refuse(first + row, None, f"must have {wanted} cells, as the header has", received, "Correct the line.")

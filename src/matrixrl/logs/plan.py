@@ -52,7 +52,8 @@ class LogPlan:
         lines.append(_line("ignored", ", ".join(map(repr, self.ignored)) or "nothing"))
         late = f"{_count(self.n_late, 'episode')} after the first stage"
         lines.append(_line("begin", late if self.n_late else "all episodes at the first stage"))
-        lines.append(_line("stop", f"{_count(self.n_early, 'episode')} before the last stage, not terminated"))
+        early = f"{_count(self.n_early, 'episode')} before the last stage without being terminated"
+        lines.append(_line("stop", early if self.n_early else "all episodes at the last stage, or terminated"))
         if self.n_left_out:
             places = ", ".join(self.left_out) + ", …" * (self.n_left_out > len(self.left_out))
             lines.append(_line("left out", f"{_count(self.n_left_out, 'row')} without a next state: {places}"))
@@ -68,7 +69,7 @@ class LogPlan:
                 "next_state": "the state of the next row",
             }
             return absent.get(role, "not given: no step was")
-        taken = ", ".join(map(repr, names[:4])) + (", …" if len(names) > 4 else "")
+        taken = "from " + ", ".join(map(repr, names[:4])) + ", …" * (len(names) > 4)
         return f"{taken}, counted from {self.first_step}" if role == "step" else taken
 
 

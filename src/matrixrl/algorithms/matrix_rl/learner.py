@@ -20,7 +20,7 @@ from matrixrl.settings import Settings
 
 __all__ = ["MatrixRLLearner"]
 
-_NUMBERS = 1 << 22  # that are made of the steps of a log at once: 32 MB
+_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
 
 
 class MatrixRLLearner(Algorithm):

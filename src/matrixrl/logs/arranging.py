@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.logs.source import Source
-from matrixrl.logs.step_log import StepLog
+from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -154,8 +154,7 @@ class _Arranger:
             received = f"a row after {self.place(at - 1)}, where its episode was {role}"
             self.refuse(at, "episode", "must belong to an episode that goes on", received, "Give it another episode.")
         differs = np.zeros(len(follows), dtype=np.bool_)
-        unequal = (rows.states[1:] != rows.next_states[:-1]).reshape(len(follows[1:]), -1).any(axis=1)
-        differs[1:] = follows[1:] & rows.has_next[:-1] & unequal
+        differs[1:] = follows[1:] & rows.has_next[:-1] & rows_differ(rows.states[1:], rows.next_states[:-1])
         if differs.any():
             at = int(np.argmax(differs))
             first = self.problem.first_state if self.problem.kind == "finite" else 0

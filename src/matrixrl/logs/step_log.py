@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
-__all__ = ["NAMES", "StepLog"]
+__all__ = ["NAMES", "StepLog", "rows_differ"]
 
 _OF_STEPS = ("states", "actions", "rewards", "next_states", "ended")
 NAMES = (*_OF_STEPS, "firsts", "lengths")
 """Names of the arrays of `StepLog`."""
+
+
+def rows_differ(one: NDArray[Any], other: NDArray[Any]) -> BoolArray:
+    """Return which states (n, …) of two arrays differ: (n,)."""
+    differ: BoolArray = np.any(one != other, axis=tuple(range(1, one.ndim)))
+    return differ
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from matrixrl.checks import fail
 from matrixrl.logs.arrow_tables import import_parquet
 from matrixrl.logs.minari_sets import PREFIX, write_minari
 from matrixrl.logs.opening import PARQUET
-from matrixrl.logs.step_log import StepLog
+from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import BoolArray
 
@@ -129,7 +129,7 @@ def _write_parquet(path: Path, seen: StepLog, logged: BoolArray, problem: Proble
 
 
 def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
-    broken = seen.follows[1:] & (seen.states[1:] != seen.next_states[:-1]).reshape(seen.n_steps - 1, -1).any(axis=1)
+    broken = seen.follows[1:] & rows_differ(seen.states[1:], seen.next_states[:-1])
     if broken.any():
         what = f"episode {int(seen.episodes[1:][broken][0])}, where a step does not begin where the one before ended"
         fail("a Minari data set", "must have episodes without gaps", what, "Write CSV or Parquet instead.")

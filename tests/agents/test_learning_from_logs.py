@@ -134,7 +134,9 @@ def test_partial_episodes_are_learned_at_their_stages(case):
     agent = case.build()
     record_of = agent.learn_from(part, first_step=0, verbose=False)
     assert agent.n_logged_steps == keep.sum()
-    assert record_of.plan.n_late == len({int(e) for e in part["episode"] if (part["step"][part["episode"] == e] > 0).all()})
+    assert record_of.plan.n_late == len(
+        {int(e) for e in part["episode"] if (part["step"][part["episode"] == e] > 0).all()}
+    )
     seen = agent.algorithm.n_steps()
     assert seen is None or int(seen[0]) == keep.sum()
     agent.learn(2)
@@ -297,8 +299,10 @@ def test_what_is_not_proven_after_a_log():
     proven = Agent(make("river-swim", n_states=4, horizon=6), "ucbvi", n_episodes=50, seed=0)
     assert proven.guarantee is True
     found = proven.learn_from(river_log(), verbose=False)
-    assert found.guarantee == proven.guarantee == (
-        "the proof is about what ucbvi played, and 10 logged episodes were added"
+    assert (
+        found.guarantee
+        == proven.guarantee
+        == ("the proof is about what ucbvi played, and 10 logged episodes were added")
     )
     assert found.certificates == "ucbvi has no certificates"
     assert found.assumptions == ""

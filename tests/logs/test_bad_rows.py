@@ -142,7 +142,9 @@ def test_a_row_that_is_there_twice(tmp_path):
 def test_a_row_that_is_there_twice_with_another_outcome():
     log = {name: np.append(column, column[ROW]) for name, column in plain().items()}
     log["next_state"][-1] = 0
-    assert "column 'step' must not contradict another row; got another outcome of the same step as row 7" in refusal(log)
+    assert "column 'step' must not contradict another row; got another outcome of the same step as row 7" in refusal(
+        log
+    )
 
 
 def test_an_episode_that_is_longer_than_the_horizon():
@@ -228,5 +230,7 @@ def test_messages_use_the_numbers_of_the_environment():
     with pytest.raises(InvalidInput, match=rf"column 'state' must be {log['next_state'][3]}, the next state of row 3"):
         read_log(log, shifted_problem())
     log["state"][4] = 9
-    with pytest.raises(InvalidInput, match="column 'state' must be a whole number in 10 … 13, a state of Shifted; got 9"):
+    with pytest.raises(
+        InvalidInput, match="column 'state' must be a whole number in 10 … 13, a state of Shifted; got 9"
+    ):
         read_log(log, shifted_problem())

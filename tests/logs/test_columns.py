@@ -54,7 +54,9 @@ def test_a_role_can_be_left_out():
 def test_a_needed_column_that_is_missing(role):
     log = random_log()
     del log[role]
-    with pytest.raises(InvalidInput, match=rf"log must have a column for the {role}; got the columns .* Name it: columns="):
+    with pytest.raises(
+        InvalidInput, match=rf"log must have a column for the {role}; got the columns .* Name it: columns="
+    ):
         read_log(log, problem())
     with pytest.raises(InvalidInput, match=rf"columns must name a column for the {role}; got None"):
         read_log(random_log(), problem(), columns={role: None})
@@ -104,7 +106,9 @@ def test_done_is_not_guessed():
     found = read_log(log, problem())
     assert found.plan.ignored == ("done",)  # terminated says it all
     del log["terminated"], log["truncated"]
-    with pytest.raises(InvalidInput, match=r"columns must say whether 'done' means .* Pass columns=\{'terminated': 'done'"):
+    with pytest.raises(
+        InvalidInput, match=r"columns must say whether 'done' means .* Pass columns=\{'terminated': 'done'"
+    ):
         read_log(log, problem())
     assert read_log(log, problem(), columns={"terminated": "done"}).steps.ended.sum() == 20
     assert not read_log(log, problem(), columns={"truncated": "done", "terminated": None}).steps.ended.any()

@@ -21,7 +21,13 @@ END = 4
 
 def problem(**changes):
     """Five states of which the last is the end, three actions, six stages."""
-    settings = {"reward": np.zeros((5, 3)), "horizon": HORIZON, "reward_range": (-1.0, 2.0), "end_state": END, **changes}
+    settings = {
+        "reward": np.zeros((5, 3)),
+        "horizon": HORIZON,
+        "reward_range": (-1.0, 2.0),
+        "end_state": END,
+        **changes,
+    }
     return Problem.of(Task(**settings))
 
 

@@ -127,7 +127,7 @@ def test_an_export_gives_another_agent_the_same_knowledge(case, tmp_path, monkey
 
 @every_case
 def test_partial_episodes_are_learned_at_their_stages(case):
-    """Steps without the first ones of each episode: what is learned with stages differs, what is pooled does not."""
+    """Episodes without their first step are learned from, and the agent goes on."""
     log = record(case, 8)
     keep = log["step"] >= log["episode"] % 2 if case.build().problem.task.horizon > 1 else log["step"] >= 0
     part = {name: column[keep] for name, column in log.items()}
@@ -389,7 +389,7 @@ def test_an_agent_that_keeps_no_log(tmp_path):
     agent.learn_from(river_log(), verbose=False)
     agent.learn(3)
     assert not agent.keep_log
-    with pytest.raises(InvalidInput, match="export must be able to write .* Make the agent with keep_log=True"):
+    with pytest.raises(InvalidInput, match=r"export must be able to write .* Make the agent with keep_log=True"):
         agent.export(tmp_path / "log.csv")
     agent.save(tmp_path / "agent")
     again = MatrixRL.load(tmp_path / "agent", make("river-swim", n_states=4, horizon=6))

@@ -68,7 +68,7 @@ BAD = {
     "terminated text": (changed(terminated="maybe"), r"column 'terminated' must be true or false; got 'maybe'\. "),
     "terminated missing": (changed(terminated=""), r"column 'terminated' must be true or false; got ''\. "),
     "truncated number": (changed(truncated=2), r"column 'truncated' must be true or false; got '?2'?\. "),
-    "episode missing": (changed(episode=""), r"column 'episode' must not be empty; got ''\. "),
+    "episode missing": (changed(episode=""), r"column 'episode' must not be empty; got an empty cell\. "),
     "step missing": (changed(step=""), r"column 'step' must be a whole number; got nan\. "),
     "step not whole": (changed(step=2.5), r"column 'step' must be a whole number; got 2.5\. "),
     "gap between states": (

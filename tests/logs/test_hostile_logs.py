@@ -192,7 +192,7 @@ def test_a_minari_data_set_with_other_spaces(minari_folder):
     log["state"] = log["state"].astype(float)[:, None] / 10.0
     log["next_state"] = log["next_state"].astype(float)[:, None] / 10.0
     data = write_minari("worlds/box-v0", log, (gym.spaces.Box(0.0, 1.0, (1,), np.float64), SPACES[1]))
-    with pytest.raises(InvalidInput, match="episode 0, step . .*, column 'observations' must be a whole number"):
+    with pytest.raises(InvalidInput, match=r"episode 0, step . .*, column 'observations' must be a whole number"):
         read_log(data, problem())
 
 

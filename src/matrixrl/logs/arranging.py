@@ -58,13 +58,13 @@ class Arranged:
         log: The steps to learn from.
         first_step: Number that the log gives to the first step; None if rows are not numbered.
         left_out: (k,) Rows of the log that are left out.
-        left_out_stages: (k,) Their stages.
+        selection: Why leaving out rows may be a selection by their outcomes, in words; None if it is not.
     """
 
     log: StepLog
     first_step: int | None
     left_out: IntArray
-    left_out_stages: IntArray
+    selection: str | None
 
 
 class _Arranger:
@@ -164,8 +164,15 @@ class _Arranger:
             received = f"{found} and {more:,} more such rows" if more else found
             self.refuse(at, "state", rule, received, "Correct the rows, or give what follows another episode.")
 
-    def next_states(self) -> tuple[NDArray[Any], BoolArray]:
-        """Return the next state of each row, and whether it is known."""
+    def next_states(self, stages: IntArray) -> tuple[NDArray[Any], BoolArray]:
+        """Return the next state of each row, and which rows are learned from: those whose next state is known.
+
+        A row of the last stage that was terminated is left out if the others are, as their next states were not
+        recorded: which rows are learned from must not depend on what happened in them (docs/proofs.md, section 12).
+
+        Args:
+            stages: (n,) Stage of each row.
+        """
         rows, known, found = self.rows, self.rows.has_next.copy(), self.rows.next_states.copy()
         from_row = np.zeros(len(known), dtype=np.bool_)
         from_row[:-1] = self.follows[1:] & ~known[:-1]
@@ -182,7 +189,23 @@ class _Arranger:
                 self.refuse(int(ended[0]), "terminated", rule, True, remedy)
             found[ended] = self.problem.task.end_state
         known[ended] = True
+        last = stages == self.problem.task.horizon - 1
+        if not isinstance(self.problem.task, ContinuousTask) and not rows.has_next[last].any():
+            known[last] &= bool(known[last].all())
         return found, known
+
+    def selection(self, stages: IntArray, known: BoolArray) -> str | None:
+        """Return why leaving out rows may be a selection by their outcomes; None if a rule decided before them."""
+        last = stages == self.problem.task.horizon - 1
+        early = int((~known & ~last).sum())
+        if early:
+            return (
+                f"{early} last rows of episodes that stopped before the last stage were left out of a log, as their "
+                "next state is not known"
+            )
+        if not known.all() and known[last].any():
+            return f"{int((~known).sum())} rows of the last stage were left out of a log, and others were not"
+        return None
 
 
 def arrange(
@@ -203,7 +226,7 @@ def arrange(
     sorted_rows = _Arranger(source, rows, problem, columns)
     stages, number = sorted_rows.stages(first_step)
     sorted_rows.check_chain()
-    next_states, known = sorted_rows.next_states()
+    next_states, known = sorted_rows.next_states(stages)
     own = sorted_rows.rows
     kept = np.flatnonzero(known)
     episodes = own.episodes[kept]
@@ -218,4 +241,4 @@ def arrange(
         lengths=np.diff(begins, append=len(kept)),
     )
     left_out = np.flatnonzero(~known)
-    return Arranged(log, number, sorted_rows.order[left_out], stages[left_out])
+    return Arranged(log, number, sorted_rows.order[left_out], sorted_rows.selection(stages, known))

@@ -24,6 +24,7 @@ Refuse = Callable[[int, str, object, str], NoReturn]
 _TRUE, _FALSE = {"true", "t", "yes", "1", "1.0"}, {"false", "f", "no", "0", "0.0"}
 _NUMBER = "must be a number"
 _FLAG = "must be true or false"
+_NO_LABEL = ("must not be empty", "an empty cell", "Give every row the number or name of its episode.")
 
 
 def numbers(cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> FloatArray:
@@ -131,7 +132,9 @@ class Labels:
         """Take the labels of some more rows."""
         seen, before = self._seen, len(self._seen)
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf" and cells.ndim == 1:
-            distinct, first, places = np.unique(cells, return_index=True, return_inverse=True, equal_nan=True)
+            if np.isnan(cells).any():
+                refuse(int(np.argmax(np.isnan(cells))), *_NO_LABEL)
+            distinct, first, places = np.unique(cells, return_index=True, return_inverse=True)
             order = np.argsort(first)
             for value in distinct[order].tolist():
                 seen.setdefault(value, len(seen))
@@ -141,8 +144,7 @@ class Labels:
             self._pieces.append(np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int64))
         for value, code in islice(seen.items(), before, None):
             if is_missing(value):
-                row = int(np.argmax(self._pieces[-1] == code))
-                refuse(row, "must not be empty", shown(value), "Give every row the number or name of its episode.")
+                refuse(int(np.argmax(self._pieces[-1] == code)), *_NO_LABEL)
 
     def codes(self) -> IntArray:
         """Return the number of the episode of every row: (n,)."""

@@ -68,7 +68,7 @@ class LogPlan:
                 "step": "in the order of the rows",
                 "next_state": "the state of the next row",
             }
-            return absent.get(role, "not given: no step was")
+            return absent.get(role, f"not given, so no step counts as {role}")
         taken = "from " + ", ".join(map(repr, names[:4])) + ", …" * (len(names) > 4)
         return f"{taken}, counted from {self.first_step}" if role == "step" else taken
 

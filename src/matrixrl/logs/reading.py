@@ -127,13 +127,6 @@ def _plan(
     late = np.asarray(log.firsts) > 0
     early = ~log.ended[ends] & (log.stages[ends] < horizon - 1)
     used = {name for names in chosen.values() for name in names}
-    early_rows = int((arranged.left_out_stages < horizon - 1).sum())
-    selection = None
-    if early_rows:
-        selection = (
-            f"{early_rows} last rows of episodes that stopped before the last stage were left out of a log, as their "
-            "next state is not known"
-        )
     return LogPlan(
         source=source.name,
         columns=chosen,
@@ -147,7 +140,7 @@ def _plan(
         left_out=tuple(source.place(row) for row in arranged.left_out[:_SHOWN].tolist()),
         first_step=arranged.first_step,
         notes=(order,),
-        selection=selection,
+        selection=arranged.selection,
     )
 
 

@@ -41,7 +41,7 @@ def numbers(cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> FloatArray:
         return cells.astype(np.float64)
     if isinstance(cells, np.ndarray) and cells.ndim > 1:
         refuse(0, f"{_NUMBER} in each cell", f"an array of {cells.dtype}", "Convert the column.")
-    if not isinstance(cells, np.ndarray) and set(map(type, cells)) == {str}:
+    if _is_text(cells):
         try:
             return np.array(cells, dtype=np.float64)
         except ValueError:  # an empty cell, or text that is no number
@@ -50,6 +50,11 @@ def numbers(cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> FloatArray:
         return _one_by_one(cells)
     except _BadCell as bad:
         refuse(bad.row, _NUMBER, shown(bad.cell), "Correct the cell, or name another column in columns={…}.")
+
+
+def _is_text(cells: Sequence[Any] | NDArray[Any]) -> bool:
+    """Say whether all cells are text, as those of a CSV file."""
+    return not isinstance(cells, np.ndarray) and set(map(type, cells)) == {str}
 
 
 class _BadCell(ValueError):
@@ -92,7 +97,7 @@ def flags(cells: Sequence[Any] | NDArray[Any], refuse: Refuse) -> BoolArray:
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b" and cells.ndim == 1:
         return cells.astype(np.bool_)
-    texts = [cell if isinstance(cell, str) else _flag_text(cell) for cell in cells]
+    texts = cells if _is_text(cells) else [cell if isinstance(cell, str) else _flag_text(cell) for cell in cells]
     known = {text: _flag(text) for text in set(texts)}
     if None in known.values():
         row = next(i for i, text in enumerate(texts) if known[text] is None)
@@ -109,6 +114,14 @@ def _flag(text: str) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
+class _Numbering(dict[Any, int]):
+    """Numbers 0, 1, … for keys in the order in which they are first asked for."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
 class Labels:
     """The labels of episodes as numbers 0, 1, …, given in pieces.
 
@@ -121,7 +134,7 @@ class Labels:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Any, int] = {}
+        self._seen = _Numbering()
         self._pieces: list[IntArray] = []
         self.names: list[str] = []
         """Label of each number, known after `codes` was called."""
@@ -136,12 +149,14 @@ class Labels:
                 refuse(int(np.argmax(np.isnan(cells))), *_NO_LABEL)
             distinct, first, places = np.unique(cells, return_index=True, return_inverse=True)
             order = np.argsort(first)
-            for value in distinct[order].tolist():
-                seen.setdefault(value, len(seen))
-            self._pieces.append(np.array([seen[value] for value in distinct.tolist()], dtype=np.int64)[places])
+            numbers = np.empty(len(distinct), dtype=np.int64)
+            numbers[order] = [seen[value] for value in distinct[order].tolist()]
+            self._pieces.append(numbers[places])
         else:
-            texts = [cell if isinstance(cell, str) else "" if is_missing(cell) else str(cell) for cell in cells]
-            self._pieces.append(np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int64))
+            texts = cells
+            if not _is_text(cells):
+                texts = [cell if isinstance(cell, str) else "" if is_missing(cell) else str(cell) for cell in cells]
+            self._pieces.append(np.fromiter(map(seen.__getitem__, texts), dtype=np.int64, count=len(texts)))
         for value, code in islice(seen.items(), before, None):
             if is_missing(value):
                 refuse(int(np.argmax(self._pieces[-1] == code)), *_NO_LABEL)

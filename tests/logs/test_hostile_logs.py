@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 
@@ -144,8 +145,8 @@ def test_no_environment_is_made_to_read_a_minari_data_set(minari_folder):
     """Without saved spaces Minari would make the environment that the file names, and import its code."""
     path = minari_folder / "metadata.json"
     metadata = json.loads(path.read_text())
-    spec = gym.spec("CartPole-v1")
-    spec.entry_point = "antigravity:fly"
+    spec = copy.deepcopy(gym.spec("CartPole-v1"))
+    spec.entry_point = "no_such_module:make"
     for space in ("observation_space", "action_space"):
         changed = {key: value for key, value in metadata.items() if key != space} | {"env_spec": spec.to_json()}
         path.write_text(json.dumps(changed))

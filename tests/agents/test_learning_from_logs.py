@@ -121,6 +121,7 @@ def test_an_export_gives_another_agent_the_same_knowledge(case, tmp_path, monkey
             if np.array_equal(wanted[name], np.round(wanted[name])):
                 np.testing.assert_array_equal(array, wanted[name], err_msg=name)
         assert other._seen.all()[0].same_as(agent._seen.all()[0])
+        assert agent._seen.all()[1].tolist() == [False] * 4 + [True] * 3 + [False] * 2  # in the order of learning
         with pytest.raises(InvalidInput, match="twice; got what this agent has exported"):
             agent.learn_from(str(target))
 
@@ -231,8 +232,8 @@ def test_a_signal_while_the_log_is_being_added_comes_before_or_after_it():
 
 
 def test_widened_rewards_are_taken_back_with_the_log(monkeypatch):
-    task = Task(np.zeros((2, 2)), horizon=2, reward_range=(0.0, 1.0))
-    log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
+    task = Task(np.zeros((3, 2)), horizon=2, reward_range=(0.0, 1.0), end_state=2)
+    log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, -7.0], "next_state": [1, 0]}
     agent = MatrixRL(task, known_reward=False, reward_outside="widen", set="normalised", seed=0)
     tell(agent, {**{n: np.array(c) for n, c in log.items()}, "reward": np.array([0.5, 0.25]), "terminated": [0, 0]})
     before, plan = agent.algorithm.state(), agent.algorithm.advice()
@@ -251,8 +252,18 @@ def test_widened_rewards_are_taken_back_with_the_log(monkeypatch):
     assert_same_arrays(agent.algorithm.state(), before)
     np.testing.assert_array_equal(agent.algorithm.advice().values, plan.values)
     agent.learn_from(log, verbose=False)
-    assert agent.problem.task.reward_range == (0.0, 7.0)
+    assert agent.problem.task.reward_range == (-7.0, 1.0)
+    assert agent.certificate().upper <= 2.0
     assert "outside the declared range" in agent.guarantee
+
+
+def test_bounds_of_a_narrower_range_of_rewards_are_forgotten():
+    log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
+    task = Task(np.zeros((2, 2)), horizon=2, reward_range=(0.0, 1.0))
+    agent = MatrixRL(task, known_reward=False, reward_outside="widen", set="normalised", seed=0)
+    assert agent.certificate().upper <= 2.0
+    agent.learn_from(log, verbose=False)
+    assert agent.certificate().upper == pytest.approx(14.0)  # nearly nothing is known, and a step may pay 7
 
 
 def test_rewards_outside_are_clipped_where_the_agent_says_so(tmp_path):

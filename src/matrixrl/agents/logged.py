@@ -169,7 +169,7 @@ class Logged(Certifying):
     def _learn_whole(self, checked: CheckedLog) -> None:
         """Learn from all steps, or from none if an error or an interrupt comes in between."""
         algorithm, problem, is_done = self._algorithm, self.problem, False
-        mark, before = algorithm.mark(), algorithm.state()
+        before = algorithm.state()
         try:
             algorithm.update_from_log(checked.steps)
             with uninterrupted():
@@ -180,7 +180,7 @@ class Logged(Certifying):
         except BaseException:
             with uninterrupted():
                 if not is_done:
-                    algorithm.undo(mark, before, problem)
+                    algorithm.undo(before, problem)
             raise
 
     def _note_log(self, plan: LogPlan, steps: StepLog, digest: bytes) -> None:

@@ -38,10 +38,6 @@ class FromLogs:
         """Learn from steps; see `Algorithm.update`."""
 
     @abstractmethod
-    def rewind(self, mark: tuple[Any, ...]) -> None:
-        """Go back to a mark; see `Algorithm.rewind`."""
-
-    @abstractmethod
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back a state; see `Algorithm.restore`."""
 
@@ -82,12 +78,11 @@ class FromLogs:
         """True if the regret bound also holds for episodes that are played after a log; else why not."""
         return f"the proof is about what {self.name} played, and {self.logged_episodes:,} logged episodes were added"
 
-    def undo(self, mark: tuple[Any, ...], state: Mapping[str, NDArray[Any]], problem: Problem) -> None:
-        """Go back to what `mark` and `state` returned, on the problem as it was then."""
+    def undo(self, state: Mapping[str, NDArray[Any]], problem: Problem) -> None:
+        """Go back to what `state` returned, on the problem as it was then."""
         if self.problem is not problem:  # the range of rewards was widened
             self.problem = problem
             self.use_task()
-        self.rewind(mark)
         self.restore(state)
 
     def use_task(self) -> None:

@@ -258,7 +258,7 @@ def test_widened_rewards_are_taken_back_with_the_log(monkeypatch):
 
 
 def test_bounds_of_a_narrower_range_of_rewards_are_forgotten():
-    log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
+    log = {"episode": [0, 1], "state": [0, 0], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
     task = Task(np.zeros((2, 2)), horizon=2, reward_range=(0.0, 1.0))
     agent = MatrixRL(task, known_reward=False, reward_outside="widen", set="normalised", seed=0)
     assert agent.certificate().upper <= 2.0

@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import index
-
 __all__ = [
     "BoolArray",
     "Bounds",
@@ -21,8 +19,6 @@ __all__ = [
     "HistoryLog",
     "IntArray",
     "Plan",
-    "Policy",
-    "Recommendation",
     "RegretCertificate",
     "Steps",
 ]
@@ -164,38 +160,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """A deterministic policy of a problem with numbered states.
-
-    Attributes:
-        table: (H, S) Action of each stage and state, counted from 0.
-        description: Description of the policy.
-        first_state: Number of the environment's first state.
-        first_action: Number of the environment's first action.
-    """
-
-    table: IntArray
-    description: str
-    first_state: int = 0
-    first_action: int = 0
-
-    def action(self, state: int, stage: int) -> int:
-        """Return the action at a state and stage; state and action have the environment's numbers."""
-        horizon, n_states = self.table.shape
-        h = index("stage", stage, size=horizon, remedy="Stages count from 0.")
-        s = index("state", state, size=n_states, first=self.first_state, remedy="Give a state of observation_space.")
-        return int(self.table[h, s - self.first_state]) + self.first_action
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return entries of the table."""
-        return self.table[key]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
-        """Return the table (H, S) as an array."""
-        return np.array(self.table, dtype=dtype, copy=copy)
-
-
-@dataclass(frozen=True, slots=True)
 class Certificate:
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
@@ -235,21 +199,6 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The policy with the largest certified lower bound, to be deployed, and its certificate.
-
-    Attributes:
-        policy: The policy, as a table of stages and states.
-        certificate: Bounds on V*(s0) and on the value of the policy.
-        basis: What the lower bound comes from: `model` (the confidence set) or `returns` (of the frozen policy).
-    """
-
-    policy: Policy
-    certificate: Certificate
-    basis: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from agents.contract import CASES
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
 from matrixrl import Agent, InvalidInput, MatrixRL, ProtocolError, Task, make
 from matrixrl.agents import PSRLAgent, QLearningAgent
-from matrixrl.agents.logged import LOG_ASSUMPTION
+from matrixrl.agents.certifying import LOG_ASSUMPTION
 from matrixrl.logs import StepLog
 from tolerances import ALGEBRA
 

@@ -33,7 +33,7 @@ def data():
 
 def test_what_is_packed_is_unpacked(data):
     header, arrays = unpack(KIND, data, "it")
-    assert header == {"format": KIND, "version": 5, "library": "0"}
+    assert header == {"format": KIND, "version": 6, "library": "0"}
     np.testing.assert_array_equal(arrays["a"], np.arange(6.0).reshape(2, 3))
     assert arrays["b"] == 3
     assert arrays["b"].shape == ()

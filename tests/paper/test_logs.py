@@ -1,4 +1,4 @@
-"""docs/proofs.md, 12: steps of any policy count, as long as no step was recorded for its outcome."""
+"""docs/proofs.md, 13: steps of any policy count, as long as no step was recorded for its outcome."""
 
 from __future__ import annotations
 

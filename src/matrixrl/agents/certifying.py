@@ -1,4 +1,4 @@
-"""What an agent can prove so far: certificates, the policy to deploy, and a bound on the regret."""
+"""What an agent can prove so far: certificates, and a bound on the regret."""
 
 from __future__ import annotations
 
@@ -8,25 +8,41 @@ from typing import Any, Literal
 import numpy as np
 
 from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
+from matrixrl.agents.order import EpisodeOrder
 from matrixrl.algorithms import Algorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
-from matrixrl.records import Certificate, HistoryLog, Policy, Recommendation, RegretCertificate
+from matrixrl.records import Certificate, HistoryLog, RegretCertificate
 
-__all__ = ["Certifying"]
+__all__ = ["LOG_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
+
+TIME_OUT_ASSUMPTION = (
+    "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
+    "time-out is an outcome"
+)
+"""Assumption about time-outs under which bounds hold, in words (docs/proofs.md, section 3)."""
+
+LOG_ASSUMPTION = (
+    "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
+    "is in a log was decided before its reward and next state were known, and no step is learned from twice"
+)
+"""Assumption about logs under which bounds hold, in words (docs/proofs.md, section 13)."""
 
 
 class Certifying:
     """The methods of an agent that return proven bounds (docs/proofs.md, sections 6 and 11)."""
 
+    name: str
     _algorithm: Algorithm
     _log: HistoryLog
-    _open: list[Any]
+    _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first_state: Any
     _certifying: int  # number of episodes that were played to certify a policy
-    _selection: str | None  # why the data may be a selection that depends on what was observed
+    _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
+    _time_outs: int
+    _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
 
     @property
@@ -48,9 +64,19 @@ class Certifying:
         words = self._algorithm.outside_words or self._algorithm.guarantee
         if words is True and self._certifying:
             return f"{self._certifying} episodes were played to certify a policy, not to earn"
+        if words is True and self._delay and not self._algorithm.overlap_is_proven:
+            return f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
         if words is True and self._algorithm.logged_episodes:
             words = self._algorithm.log_guarantee
         return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        words = self._algorithm.assumptions
+        if words and self._time_outs:
+            words = f"{words}; {TIME_OUT_ASSUMPTION}"
+        return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
 
     def certificate(self) -> Certificate:
         """Return how far from optimal the policy being played can still be.
@@ -59,29 +85,8 @@ class Certifying:
         tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
         V* is the least one that was certified so far.
         """
-        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
-
-    def recommend(self) -> Recommendation:
-        """Return the policy with the largest certified lower bound so far, with its certificate: the one to deploy.
-
-        The lower bound comes from the confidence set, for the policy that is greedy in it, or from the returns of a
-        policy that was frozen earlier, whichever is larger.
-
-        >>> import matrixrl
-        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
-        >>> _ = agent.learn(n_episodes=200)
-        >>> chosen = agent.recommend()
-        >>> chosen.certificate.lower <= chosen.certificate.upper
-        True
-        """
-        self._check_certifies("recommend")
-        current = self._certificate_of(self._algorithm.safest_plan())
-        self._certified.note_returns()
-        best = self._certified.best
-        assert best is not None
-        words = f"largest certified lower bound of {self._algorithm.name}, from {self.n_episodes} episodes"
-        policy = Policy(best.table, words, self.problem.first_state, self.problem.first_action)
-        return Recommendation(policy, self._least(replace(current, lower=best.lower)), best.basis)
+        played = self._order.open[0]._plan if self._order.n_open == 1 else self._advised_plan()
+        return self._certificate_of(played)
 
     def regret_certificate(self) -> RegretCertificate:
         """Return an upper bound on the regret of all episodes so far, from what they earned.
@@ -107,6 +112,14 @@ class Certifying:
         words: Literal[True] | str = self._certified.doubts() or self._certificate_words(shown.guarantee is not True)
         words = shown.guarantee if shown.guarantee is not True else words
         return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words)
+
+    def _safest(self) -> tuple[CertifiedPolicy, Certificate]:
+        """Return the policy with the largest certified lower bound so far, and its certificate."""
+        current = self._certificate_of(self._algorithm.safest_plan())
+        self._certified.note_returns()
+        best = self._certified.best
+        assert best is not None
+        return best, self._least(replace(current, lower=best.lower))
 
     def _certificate_of(self, plan: Any) -> Certificate:
         first = self._first_states()
@@ -134,10 +147,6 @@ class Certifying:
         words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
         words = self._algorithm.outside_words or words
         return self._selection or self._certified.contradiction or words if words is True else words
-
-    def _note_selection(self, what: str) -> None:
-        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
-        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
 
     def _check_certifies(self, call: str) -> None:
         if not self._algorithm.certifies or self.problem.kind != "finite":

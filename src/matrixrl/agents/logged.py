@@ -6,20 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from matrixrl.agents.certifying import Certifying
+from matrixrl.agents.opening import Opening
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.logs import LogPlan, SeenLog, StepLog, read_log, write_log
+from matrixrl.logs import LogPlan, StepLog, read_log, write_log
 from matrixrl.logs.reading import CheckedLog, log_digest
 
-__all__ = ["LOG_ASSUMPTION", "LearnedLog", "Logged"]
-
-LOG_ASSUMPTION = (
-    "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
-    "is in a log was decided before its reward and next state were known, and no step is learned from twice"
-)
-"""Assumption about logs under which bounds hold, in words (docs/proofs.md, section 12)."""
+__all__ = ["LearnedLog", "Logged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +38,9 @@ class LearnedLog:
         return f"{self.plan}\n{self.statement}"
 
 
-class Logged(Certifying):
+class Logged(Opening):
     """The methods of an agent that read and write logs."""
 
-    _seen: SeenLog | None
-    """All steps that were seen; None if they are not kept."""
     _digests: list[bytes]
     """Digests of the logs that were learned from."""
     _exported: list[bytes]
@@ -114,7 +106,7 @@ class Logged(Certifying):
         (2, 0, True)
         """
         flag("verbose", verbose)
-        if self._open:
+        if self._order.n_open:
             raise ProtocolError("learn_from was called while an episode is open; end it first")
         self._algorithm.check_log()
         checked = self._read(log, columns, first_step)
@@ -147,12 +139,6 @@ class Logged(Certifying):
         if digest not in self._exported:
             self._exported.append(digest)
         return seen.n_steps
-
-    @property
-    def assumptions(self) -> str:
-        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        words = self._algorithm.assumptions
-        return f"{words}; {LOG_ASSUMPTION}" if words and self.n_logged_episodes else words
 
     def _read(self, log: Any, columns: Any, first_step: int | None) -> CheckedLog:
         return read_log(log, self.problem, columns=columns, first_step=first_step)

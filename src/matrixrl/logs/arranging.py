@@ -168,7 +168,7 @@ class _Arranger:
         """Return the next state of each row, and which rows are learned from: those whose next state is known.
 
         A row of the last stage that was terminated is left out if the others are, as their next states were not
-        recorded: which rows are learned from must not depend on what happened in them (docs/proofs.md, section 12).
+        recorded: which rows are learned from must not depend on what happened in them (docs/proofs.md, section 13).
 
         Args:
             stages: (n,) Stage of each row.

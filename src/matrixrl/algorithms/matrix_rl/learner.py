@@ -32,6 +32,7 @@ class MatrixRLLearner(Algorithm):
 
     data_names: ClassVar[tuple[str, ...]] = ("design", "cross_moment", "reward_moment")
 
+    overlap_is_proven: ClassVar[bool] = True  # docs/proofs.md, sections 3 and 7
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     settings: MatrixRLSettings
 
@@ -125,7 +126,7 @@ class MatrixRLLearner(Algorithm):
 
     @property
     def log_guarantee(self) -> Literal[True]:
-        """True: radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 12)."""
+        """True: radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 13)."""
         return True
 
     def planning_memory(self) -> tuple[Any, ...]:
@@ -190,7 +191,7 @@ class MatrixRLLearner(Algorithm):
 
         The radii may fail with probability δ, and as much is allowed for chance along the played steps
         (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
-        With logs it is the bound for N and the logged episodes together (section 12).
+        With logs it is the bound for N and the logged episodes together (section 13).
         """
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None

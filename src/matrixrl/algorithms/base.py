@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.from_logs import LOGGED, FromLogs
 from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals
@@ -92,7 +93,7 @@ class Startable(ABC):
         """Tell how many episodes will be played; an algorithm whose constants depend on N may use it."""
 
 
-class Algorithm(Startable):
+class Algorithm(FromLogs, Startable):
     """A learner for B independent replicas that share nothing but the problem.
 
     An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
@@ -244,6 +245,7 @@ class Algorithm(Startable):
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
+        self.forget_logs()
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
         self.outside = OutsideRewards(0, 0, problem.task.reward_range or (0.0, 0.0))
         try:
@@ -383,18 +385,20 @@ class Algorithm(Startable):
         self.n_plans = self.n_plans + 1
         return plan
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica.
 
         Args:
             steps: What was observed.
             plan: The plan that was played, where it may not be the last one: several episodes can be open at once.
+            n_episodes: Number of episodes whose steps these are, one after the other; more than one only if
+                `steps_at_once` allows it.
         """
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
             self.learn(self._inside(steps))
-            self.episode += 1
+            self.episode += n_episodes
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
@@ -510,6 +514,7 @@ class Algorithm(Startable):
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
             **self._outside_arrays(),
+            **self.logged_arrays(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
 
@@ -522,7 +527,7 @@ class Algorithm(Startable):
         missing = sorted(set(_PROGRESS) - set(state))
         if missing:
             raise InvalidInput(f"the arrays {missing} are missing")
-        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE)}
+        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE, LOGGED)}
         if (_OUTSIDE in state) != (self.problem.reward_outside != "error"):
             raise InvalidInput(f"{_OUTSIDE} must be there if, and only if, rewards may lie outside their range")
         episode, n_plans = state["episode"], state["n_plans"]
@@ -532,7 +537,8 @@ class Algorithm(Startable):
             raise InvalidInput("n_plans must be one count for each replica")
         if _OUTSIDE in state:
             self._restore_outside(state[_OUTSIDE], int(episode))
-        if episode > 0 and (n_plans < 1).any():
+        self.restore_logged(state.get(LOGGED), int(episode))
+        if episode > self.logged_episodes and (n_plans < 1).any():
             raise InvalidInput("n_plans must count the plans of the episodes that were played")
         for name, array in learned.items():
             bad = np.isnan(array) if name in self.may_be_infinite else ~np.isfinite(array)

@@ -126,6 +126,12 @@ class UCMatrixRL(FiniteMatrixRL):
         self.revision += 1
 
     @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: few if both features are one-hot."""
+        one_hot = isinstance(self.features.phi, OneHotPhi) and isinstance(self.features.psi, OneHotPsi)
+        return 16 if one_hot else super().numbers_per_step
+
+    @property
     def _may_widen(self) -> bool:
         """Whether Σ φ is kept, from which Σ φr follows for another range of rewards."""
         return self.problem.reward_outside == "widen" and not self.settings.known_reward

@@ -119,6 +119,11 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1
 
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: steps are counted."""
+        return 16
+
     def forget(self) -> None:
         """Start without data."""
         n, n_states = self.n_replicas, self.task.n_states
@@ -183,7 +188,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             return None
         return likelihood_regret_bound(
             self.confidence,
-            n_episodes=n_episodes,
+            n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )

@@ -234,3 +234,14 @@ def test_messages_use_the_numbers_of_the_environment():
         InvalidInput, match="column 'state' must be a whole number in 10 … 13, a state of Shifted; got 9"
     ):
         read_log(log, shifted_problem())
+
+
+def test_an_action_that_its_state_does_not_allow_is_named_with_its_line():
+    allowed = np.ones((5, 3), dtype=bool)
+    allowed[3, 0] = False
+    log = {"episode": [0, 0], "state": [0, 3], "action": [0, 0], "reward": [0.0, 0.0], "next_state": [3, 1]}
+    read_log(log, problem())
+    rule = r"row 1 .*, column 'action' must be one of \[1, 2\], allowed in state 3; got 0\. "
+    with pytest.raises(InvalidInput, match=rule):
+        read_log(log, problem(allowed=allowed))
+    read_log({**log, "action": [0, 2]}, problem(allowed=allowed))

@@ -109,7 +109,7 @@ def _rows(
         episodes=episodes,
         steps=steps,
         states=states,
-        actions=checked_actions(source, chosen["action"][0], one("action"), problem),
+        actions=checked_actions(source, chosen["action"][0], one("action"), states, problem),
         rewards=checked_rewards(source, chosen["reward"][0], one("reward"), problem),
         next_states=next_states,
         has_next=has_next,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail, shown
 from matrixrl.logs.source import Source
 from matrixrl.problems import FunctionalTask, Problem
+from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["checked_actions", "checked_rewards", "checked_states", "join_coordinates"]
@@ -63,14 +64,23 @@ def checked_states(
     return inside.astype(np.int64) if is_whole else inside
 
 
-def checked_actions(source: Source, column: str, values: FloatArray, problem: Problem) -> IntArray:
-    """Return actions counted from 0: (n,)."""
+def checked_actions(source: Source, column: str, values: FloatArray, states: Any, problem: Problem) -> IntArray:
+    """Return actions counted from 0: (n,); each must be allowed in its state."""
     first = problem.first_action
     high = first + problem.task.n_actions - 1
     good = (values == np.floor(values)) & (values >= first) & (values <= high)
     rule = f"must be a whole number in {first} … {high}, an action of {problem.name}"
     _refuse_first(source, (column,), values, ~good, rule, "Correct the row, or check the columns.")
-    return (values - first).astype(np.int64)
+    actions = (values - first).astype(np.int64)
+    by_action = problem.allowed_by_action
+    if by_action is not None and not by_action[actions, states].all():
+        bad = ~by_action[actions, states]
+        state = int(states[int(np.argmax(bad))])
+        rule = (
+            f"must be one of {action_list(by_action[:, state], first)}, allowed in state {state + problem.first_state}"
+        )
+        _refuse_first(source, (column,), values, bad, rule, "Correct the row, or the declaration of allowed actions.")
+    return actions
 
 
 def checked_rewards(source: Source, column: str, values: FloatArray, problem: Problem) -> FloatArray:

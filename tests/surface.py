@@ -14,7 +14,7 @@ from scipy import sparse
 
 import matrixrl
 from continuum import line
-from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Task
+from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Policy, Task
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousSettings
 from matrixrl.algorithms.matrix_rl import MatrixRLSettings
@@ -22,6 +22,7 @@ from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import as_kernel
+from matrixrl.logs import ROLES
 from matrixrl.simulate import Simulation, inspect_problem
 
 P = np.full((3, 2, 3), 1.0 / 3.0)
@@ -168,6 +169,25 @@ def observed(**changes):
         raise
 
 
+LOG = {"episode": [0, 0], "state": [0, 1], "action": [0, 1], "reward": [0.5, 0.5], "next_state": [1, 2]}
+
+
+def learned_from(log, **options):
+    one = agent()
+    before = one.algorithm.state()
+    try:
+        one.learn_from(log, **{"verbose": False, **options})
+    except Exception:
+        assert all(np.array_equal(before[k], v) for k, v in one.algorithm.state().items())
+        raise
+
+
+def told():
+    one = agent()
+    one.learn_from(LOG, verbose=False)
+    return one
+
+
 def option(make, name):
     return lambda value: make(**{name: value})
 
@@ -176,7 +196,7 @@ def calls():
     """Return the calls by name: each takes one value and passes it as one argument."""
     found = {}
     shell = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "env_settings", "measure_regret")
-    shell += ("reward_outside", "seed", "compiled", "trust_code")
+    shell += ("reward_outside", "seed", "compiled", "keep_log", "trust_code")
     hidden = Answering()
     for name in (*shell, *(f.name for f in fields(MatrixRLSettings)), "discount", "features"):
         found[f"MatrixRL({name})"] = option(agent, name)
@@ -203,12 +223,27 @@ def calls():
     found["predict(obs)"] = lambda v: agent().predict(v, 0)
     found["predict(stage)"] = lambda v: agent().predict(0, v)
     found["predict(episode)"] = lambda v: agent().predict(0, episode=v)
-    found["policy.action(state)"] = lambda v: agent().policy.action(v, 0)
-    found["policy.action(stage)"] = lambda v: agent().policy.action(0, v)
+    found["policy.act(obs)"] = lambda v: agent().policy.act(v, 0)
+    found["policy.act(stage)"] = lambda v: agent().policy.act(0, v)
+    found["greedy().act(obs, stage)"] = lambda v: agent().greedy().act(v, v)
+    found["compare(policy)"] = lambda v: agent().compare(v, [0, 0, 0])
+    found["compare(incumbent)"] = lambda v: agent().compare([0, 0, 0], v)
+    for name in ("n_actions", "description", "first_state", "first_action", "n_unobserved", "certificate", "basis"):
+        found[f"Policy({name})"] = option(lambda **o: Policy([[0, 1]], **{"n_actions": 2, **o}), name)
+    found["Policy(table)"] = lambda v: Policy(v, n_actions=2)
+    for name in ("save", "to_json", "to_numpy", "to_csv"):
+        found[f"policy.{name}(path)"] = in_folder(lambda v, name=name: getattr(agent().policy, name)(v))
+    found["Policy.load(path)"] = Policy.load
     found["learn(n_episodes)"] = lambda v: agent().learn(v)
     for name in ("until_gap", "certify", "callback", "progress", "blas_threads"):
         found[f"learn({name})"] = option(lambda **o: agent().learn(1, **o), name)
     found["save(path)"] = in_folder(lambda v: agent().save(v))
+    found["export(path)"] = in_folder(lambda v: told().export(v))
+    found["learn_from(log)"] = in_folder(lambda v: learned_from(v))
+    for name in ROLES:
+        found[f"learn_from({name})"] = option(lambda **o: learned_from({**LOG, **o}), name)
+    for name in ("columns", "first_step", "verbose"):
+        found[f"learn_from({name})"] = option(lambda **o: learned_from(LOG, **o), name)
     found["load(path)"] = MatrixRL.load
     for name in ("env", "phi", "psi", "compiled", "algorithm", "seed", "set"):
         found[f"load({name})"] = option(lambda **o: MatrixRL.load(saved(), **o), name)

@@ -27,6 +27,7 @@ __all__ = [
     "flag",
     "function",
     "index",
+    "indices",
     "integer",
     "number",
     "optional_flag",
@@ -211,6 +212,26 @@ def index(argument: str, value: object, *, size: int, first: int = 0, remedy: st
     return i
 
 
+def indices(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int | NDArray[np.int64]:
+    """Return `value` as an int, or as an array of integers of any shape, each in first … first+size-1."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return index(argument, value, size=size, first=first, remedy=remedy)
+    if np.ma.is_masked(value):
+        fail(argument, "must not have masked entries", shown(value), remedy)
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        fail(argument, "must be whole numbers", shown(value), remedy)
+    if not given.size:
+        return np.zeros(given.shape, dtype=np.int64)
+    if given.dtype.kind not in "iu":
+        fail(argument, "must be whole numbers", f"an array of {given.dtype}", remedy)
+    bad = (given < first) | (given >= first + size)
+    if bad.any():
+        fail(argument, f"must be in {first} … {first + size - 1}", show_where(given, bad), remedy)
+    return given.astype(np.int64)
+
+
 def choice(argument: str, value: object, options: Iterable[str], *, remedy: str | None = None) -> str:
     """Return `value` if it is one of `options`, else raise `UnknownName` with the nearest option in the message.
 
@@ -246,7 +267,12 @@ def _some(names: list[str], value: str) -> str:
     return f"{len(names)} names, such as {', '.join(nearest)}"
 
 
-def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
+_REPLACE = "Remove or replace those entries."
+
+
+def shaped(
+    argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str, if_not_finite: str = _REPLACE
+) -> NDArray[np.float64]:
     """Return a finite float64 copy of `value` if it has `shape`; None in `shape` stands for any size of at least 1.
 
     The result is a copy in C order, so later changes of `value` have no effect, and equal entries give bitwise equal
@@ -268,7 +294,7 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     )
     if not fits:
         fail(argument, f"must have shape {wanted}", f"shape {array.shape}", remedy)
-    return finite(argument, array)
+    return finite(argument, array, remedy=if_not_finite)
 
 
 def real_numbers(value: object) -> NDArray[np.float64]:
@@ -282,11 +308,11 @@ def real_numbers(value: object) -> NDArray[np.float64]:
         return np.empty(0)
 
 
-def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+def finite(argument: str, array: NDArray[np.float64], *, remedy: str = _REPLACE) -> NDArray[np.float64]:
     """Return `array` if every entry is finite; otherwise the error message gives the index of the first bad entry."""
     bad = ~np.isfinite(array)
     if bad.any():
-        fail(argument, "must be finite", show_where(array, bad), "Remove or replace those entries.")
+        fail(argument, "must be finite", show_where(array, bad), remedy)
     return array
 
 
@@ -298,7 +324,9 @@ def within(argument: str, array: NDArray[np.float64], low: float, high: float, *
     return array
 
 
-def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def distributions(
+    argument: str, rows: NDArray[np.float64], *, remedy: str = "Normalise each row."
+) -> NDArray[np.float64]:
     """Return `rows` if every row along the last axis is a probability distribution."""
     negative = rows < -PROBABILITY
     if negative.any():
@@ -306,7 +334,7 @@ def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float6
     sums = rows.sum(axis=-1)
     off = np.abs(sums - 1.0) > PROBABILITY
     if off.any():
-        fail(argument, "rows must sum to one", f"sum {show_where(sums, off)}", "Normalise each row.")
+        fail(argument, "rows must sum to one", f"sum {show_where(sums, off)}", remedy)
     return rows
 
 

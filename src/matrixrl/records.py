@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import index
-
 __all__ = [
     "BoolArray",
     "Bounds",
@@ -21,8 +19,6 @@ __all__ = [
     "HistoryLog",
     "IntArray",
     "Plan",
-    "Policy",
-    "Recommendation",
     "RegretCertificate",
     "Steps",
 ]
@@ -90,13 +86,19 @@ class Steps:
 
     def padded(self, length: int) -> Steps:
         """Return the steps padded to `length` steps with steps that were not taken."""
-        missing = length - self.actions.shape[1]
+        return self._with_missing(length - self.actions.shape[1], before=False)
+
+    def delayed(self, missing: int) -> Steps:
+        """Return the steps after `missing` steps that were not taken, as the beginning of an episode is unknown."""
+        return self._with_missing(missing, before=True)
+
+    def _with_missing(self, missing: int, *, before: bool) -> Steps:
         if missing <= 0:
             return self
 
         def pad(array: NDArray[Any]) -> NDArray[Any]:
-            shape = (array.shape[0], missing, *array.shape[2:])
-            return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=1)
+            nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
+            return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
         parts = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
         return Steps(*(pad(array) for array in parts))
@@ -158,38 +160,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """A deterministic policy of a problem with numbered states.
-
-    Attributes:
-        table: (H, S) Action of each stage and state, counted from 0.
-        description: Description of the policy.
-        first_state: Number of the environment's first state.
-        first_action: Number of the environment's first action.
-    """
-
-    table: IntArray
-    description: str
-    first_state: int = 0
-    first_action: int = 0
-
-    def action(self, state: int, stage: int) -> int:
-        """Return the action at a state and stage; state and action have the environment's numbers."""
-        horizon, n_states = self.table.shape
-        h = index("stage", stage, size=horizon, remedy="Stages count from 0.")
-        s = index("state", state, size=n_states, first=self.first_state, remedy="Give a state of observation_space.")
-        return int(self.table[h, s - self.first_state]) + self.first_action
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return entries of the table."""
-        return self.table[key]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
-        """Return the table (H, S) as an array."""
-        return np.array(self.table, dtype=dtype, copy=copy)
-
-
-@dataclass(frozen=True, slots=True)
 class Certificate:
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
@@ -229,21 +199,6 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The policy with the largest certified lower bound, to be deployed, and its certificate.
-
-    Attributes:
-        policy: The policy, as a table of stages and states.
-        certificate: Bounds on V*(s0) and on the value of the policy.
-        basis: What the lower bound comes from: `model` (the confidence set) or `returns` (of the frozen policy).
-    """
-
-    policy: Policy
-    certificate: Certificate
-    basis: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +262,8 @@ class History:
         regret: (N,) Exact regret of each episode; NaN for an episode whose actions were not those of the agent's
             policy. None if regret is known for no episode.
         certified: (N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
+        logged_returns: (M,) Sum of the rewards of each logged episode, which the agent learned from and did not play.
+        logged_lengths: (M,) Number of steps of each logged episode that were learned from.
     """
 
     returns: FloatArray
@@ -315,11 +272,18 @@ class History:
     alarms: BoolArray
     regret: FloatArray | None
     certified: FloatArray
+    logged_returns: FloatArray = field(default_factory=lambda: np.zeros(0))
+    logged_lengths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def n_episodes(self) -> int:
-        """Number of finished episodes N."""
+        """Number of finished episodes N that were played."""
         return int(self.returns.shape[0])
+
+    @property
+    def n_logged_episodes(self) -> int:
+        """Number of logged episodes M."""
+        return int(self.logged_returns.shape[0])
 
     @property
     def cumulative_regret(self) -> FloatArray:
@@ -342,6 +306,8 @@ class HistoryLog:
     regret: list[float] = field(default_factory=list)  # NaN if it is not known
     certified_lower: list[float] = field(default_factory=list)  # NaN if no certificate was requested
     certified_upper: list[float] = field(default_factory=list)
+    logged_returns: FloatArray = field(default_factory=lambda: np.zeros(0))
+    logged_lengths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def append(self, episode: Episode) -> None:
         """Append one finished episode."""
@@ -354,6 +320,11 @@ class HistoryLog:
         self.certified_lower.append(math.nan if certificate is None else certificate.lower)
         self.certified_upper.append(math.nan if certificate is None else certificate.upper)
 
+    def add_logged(self, returns: FloatArray, lengths: IntArray) -> None:
+        """Append the returns and lengths of logged episodes, (m,) each."""
+        self.logged_returns = np.concatenate([self.logged_returns, returns])
+        self.logged_lengths = np.concatenate([self.logged_lengths, lengths])
+
     def freeze(self) -> History:
         """Return the history as arrays; `regret` is None if it is known for no episode."""
         regret = np.array(self.regret, dtype=np.float64)
@@ -364,4 +335,6 @@ class HistoryLog:
             alarms=np.array(self.alarms, dtype=np.bool_),
             regret=None if np.isnan(regret).all() else regret,
             certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
+            logged_returns=self.logged_returns,
+            logged_lengths=self.logged_lengths,
         )

@@ -94,7 +94,7 @@ class TestFrozenPolicies:
                     if following == 2:
                         chance *= all(s == 2 for s in path[h:])  # one path for each way to the end
                         break
-                share = returns._followed(frozen, _steps(steps)) if chance else 0.0
+                share = returns._followed(frozen[None], _steps(steps))[0] if chance else 0.0
                 if table is played:
                     mean += chance * share
                 else:
@@ -199,7 +199,7 @@ class TestSafestPolicy:
             agent = MatrixRL(mdp, seed=seed)
             agent.learn(100)
             chosen = agent.recommend()
-            truth = evaluate(mdp, chosen.policy.table.astype(int))[0] @ mdp.task.start
+            truth = evaluate(mdp, chosen.table.astype(int))[0] @ mdp.task.start
             assert chosen.certificate.lower <= truth + 1e-9
             assert solve(mdp).start_value <= chosen.certificate.upper + 1e-9
             assert chosen.certificate.lower >= agent.certificate().lower

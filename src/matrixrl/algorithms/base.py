@@ -10,15 +10,17 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.from_logs import LOGGED, FromLogs
 from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clipped, find_outside, wider_range
-from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_progress, check_same_kind
+from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_plans, check_progress, check_same_kind
 from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
+from matrixrl.core.policy_bounds import PolicyIntervals
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
 
 __all__ = ["Algorithm", "Arrays"]
@@ -26,7 +28,7 @@ __all__ = ["Algorithm", "Arrays"]
 Arrays = dict[str, NDArray[Any]]
 
 
-class Algorithm(Configured):
+class Algorithm(FromLogs, Configured):
     """A learner for B independent replicas that share nothing but the problem.
 
     An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
@@ -41,6 +43,8 @@ class Algorithm(Configured):
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
+        overlap_is_proven: Whether `guarantee` also holds for episodes that are planned before earlier ones were learned
+            from.
         problem: The problem it was started on.
         seeds: One seed for each replica.
         streams: Its random generators.
@@ -56,6 +60,7 @@ class Algorithm(Configured):
     list_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
+    overlap_is_proven: ClassVar[bool] = False
 
     outside: OutsideRewards
     problem: Problem
@@ -134,6 +139,7 @@ class Algorithm(Configured):
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
+        self.forget_logs()
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
         self.outside = OutsideRewards.none_of(problem)
         try:
@@ -178,6 +184,39 @@ class Algorithm(Configured):
     def reward_words(self) -> str | None:
         """Why bounds do not hold as they are, as observed rewards say: some were outside the range; else None."""
         return self.outside.words(self.problem)
+
+    @property
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or the environment withdrew it."""
+        return self.reward_words or self.guarantee
+
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or the environment withdrew it."""
+        return self.reward_words or self.certificate_guarantee(alarmed)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
+        return self.problem.allowed_at(state)
+
+    def tell_mask(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""
+        del state, mask
+        rule = f"must be given for {self.name}, which cannot learn masks while it plays"
+        fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
+
+    def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of all actions at a stage: states (B, …) → (B, A).
+
+        It is asked for if the action of the plan is not allowed just now.
+
+        Args:
+            plan: What `plan` or `advice` returned.
+            stage: h, counted from 0.
+            states: One state for each replica.
+            explore: False draws no random number.
+        """
+        del plan, stage, states, explore
+        raise ProtocolError(f"{self.name} has no Q, so it cannot choose among some of the actions")
 
     def _inside(self, steps: Steps) -> Steps:
         """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""
@@ -233,18 +272,20 @@ class Algorithm(Configured):
         self.n_plans = self.n_plans + 1
         return plan
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica.
 
         Args:
             steps: What was observed.
             plan: The plan that was played, where it may not be the last one: several episodes can be open at once.
+            n_episodes: Number of episodes whose steps these are, one after the other; more than one only if
+                `steps_at_once` allows it.
         """
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
             self.learn(self._inside(steps))
-            self.episode += 1
+            self.episode += n_episodes
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
@@ -275,6 +316,26 @@ class Algorithm(Configured):
     def safest_plan(self) -> Any:
         """Return the plan whose policy has the largest certified lower bound; what the data advise by default."""
         return self.advice()
+
+    def estimated_plan(self) -> Any:
+        """Return the plan that is greedy in the estimated model, without any bonus; ties to the lowest action."""
+        raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that predict follows")
+
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+    ) -> PolicyIntervals:
+        """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
+
+        Args:
+            first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
+            second: Likewise, of the other policy.
+            first_states: (B,) Where episodes start; as the problem says by default.
+        """
+        del first, second, first_states
+        raise ProtocolError(
+            f"{self.name} cannot bound given policies on this problem; matrix-rl and kernel-matrix-rl can, on numbered "
+            "states and without sampled columns"
+        )
 
     @property
     def purpose(self) -> str:
@@ -340,6 +401,7 @@ class Algorithm(Configured):
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
             **self.outside.arrays(self.problem),
+            **self.logged_arrays(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
 
@@ -350,9 +412,11 @@ class Algorithm(Configured):
             InvalidInput, ValueError: The arrays do not fit.
         """
         episode = check_progress(state, self.n_replicas)
-        learned = {name: array for name, array in state.items() if name not in (*PROGRESS, OUTSIDE)}
+        learned = {name: array for name, array in state.items() if name not in (*PROGRESS, OUTSIDE, LOGGED)}
         check_numbers(learned, self.may_be_infinite)
         self._restore_outside(state, episode)
+        self.restore_logged(state.get(LOGGED), episode)
+        check_plans(state["n_plans"], episode - self.logged_episodes)
         self.check_learned(learned, episode)
         self.streams.from_array(state["streams"])
         self.episode, self.n_plans = episode, state["n_plans"].copy()

@@ -20,10 +20,12 @@ __all__ = [
     "PROGRESS",
     "Shapes",
     "check_numbers",
+    "check_plans",
     "check_progress",
     "check_range",
     "check_regression",
     "check_same_kind",
+    "check_stages",
     "check_steps",
     "check_whole",
     "design_shapes",
@@ -57,9 +59,13 @@ def check_progress(state: Mapping[str, NDArray[Any]], n_replicas: int) -> int:
         impossible("episode", "must be one count")
     if n_plans.shape != (n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
         impossible("n_plans", "must be one count for each replica")
-    if episode > 0 and (n_plans < 1).any():
-        impossible("n_plans", "must count the plans of the episodes that were played")
     return int(episode)
+
+
+def check_plans(n_plans: NDArray[Any], n_played: int) -> None:
+    """Refuse numbers of plans (B,) that so many played episodes cannot have had."""
+    if n_played > 0 and (n_plans < 1).any():
+        impossible("n_plans", "must count the plans of the episodes that were played")
 
 
 def check_numbers(arrays: Mapping[str, NDArray[Any]], may_be_infinite: Sequence[str]) -> None:
@@ -125,6 +131,21 @@ def check_steps(name: str, totals: NDArray[Any], episode: int, horizon: int) -> 
     """Refuse numbers of steps that so many episodes cannot have: each has at least one and at most H."""
     if (totals < episode).any() or (totals > episode * horizon).any():
         impossible(name, f"must count {episode} to {episode * horizon} steps in {episode} episodes")
+
+
+def check_stages(name: str, visits: NDArray[Any], episode: int, logged: int) -> None:
+    """Refuse visits of stages that so many episodes cannot have: each begins at the first one, unless it was logged.
+
+    Args:
+        name: Name of the array.
+        visits: (B, H) Number of visits of each stage.
+        episode: Number of episodes.
+        logged: How many of them were logged, and may begin at any stage.
+    """
+    if (visits[:, 0] < episode - logged).any() or (visits > episode).any():
+        impossible(name, "must be one at the first stage of each episode, and at most one at every stage")
+    if (np.diff(visits, axis=1) > logged).any():
+        impossible(name, "must not grow with the stage")
 
 
 def largest_norm_sq(psi: Psi) -> float:

@@ -16,17 +16,20 @@ from matrixrl.core.reward import reward_bounds, reward_regularity, rewards_misfi
 from matrixrl.core.sandwich import SandwichBelief
 from matrixrl.core.sets import ConfidenceSet, Reach, Sandwich, SetContext
 from matrixrl.core.value_bounds import ValueBounds
-from matrixrl.features import Blocks, Features, OneHotPsi, Phi, Psi
+from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Phi, Psi, allowed_part
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
+__all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
 TIE_EXPLORATION = 0.05
 """Factor of the radius of the second plan that breaks ties with ``ties="estimate"`` (docs/proofs.md, section 8)."""
 
-Level = Literal["agent", "ties", "proven"]
-"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, or the proven radius (block)."""
+Level = Literal["agent", "ties", "proven", "estimate"]
+"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), or 0."""
+
+FACTORS: dict[Level, float] = {"agent": 1.0, "ties": TIE_EXPLORATION, "proven": 1.0, "estimate": 0.0}
+"""Factor of the radius at each level."""
 
 _PROVEN: Radius = BlockRadius()
 _PROVEN_VALUES: Radius = PairwiseRadius()
@@ -106,6 +109,7 @@ class Confidence:
         known_reward: bool,
         horizon: int,
         c_core: float | None = None,
+        part: AllowedPart | None = None,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ.
 
@@ -119,8 +123,10 @@ class Confidence:
             known_reward: Whether rewards are known.
             horizon: Number of steps H of an episode.
             c_core: Constant C_M; by default a bound on it is computed from the features.
+            part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
         """
-        constants = regularity(features, c_core=c_core, ridge=ridge)
+        part = allowed_part(features.phi, None) if part is None else part
+        constants = regularity(part.features(features), c_core=c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,
             radius=radius,
@@ -129,8 +135,8 @@ class Confidence:
             known_reward=known_reward,
             horizon=horizon,
             regularity=constants,
-            reward_regularity=reward_regularity(features.phi, ridge),
-            blocks=features.phi.blocks(),
+            reward_regularity=reward_regularity(part.phi, ridge),
+            blocks=part.blocks(),
             left_out=features.phi.left_out or features.psi.left_out,
         )
         return unbound.rebound(features.psi)
@@ -214,7 +220,7 @@ class Confidence:
         """
         inputs = self.inputs(design, clock, blocks)
         radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
-        factor = TIE_EXPLORATION if level == "ties" else 1.0
+        factor = FACTORS[level]
         full = checked_radius(radius, inputs)
         proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
         rewards = None
@@ -250,6 +256,7 @@ class Confidence:
         reward_moment: FloatArray,
         level: Level = "agent",
         blocks: Blocks | None = None,
+        allowed: BoolArray | None = None,
     ) -> Belief:
         """Return the bounds on next values and rewards that follow from the data.
 
@@ -262,6 +269,7 @@ class Confidence:
             reward_moment: (B, d) Σ φr over the unit rewards of the data; used only if rewards are not known.
             level: Choice of the radius.
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
+            allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
         radii = self.radii(design, clock, level=level, blocks=blocks)
         most = least = reward
@@ -275,6 +283,7 @@ class Confidence:
             core_matrix,
             (radii.models, radii.alarm),
             (most, least),
+            allowed,
         )
 
     @property
@@ -301,7 +310,7 @@ class Confidence:
         own = level != "proven" and type(self.radius) is not BlockRadius
         full = checked_radius(self.radius, inputs) if own else proven
         scale = 1.0 if level == "proven" else self.exploration
-        factor = TIE_EXPLORATION if level == "ties" else 1.0
+        factor = FACTORS[level]
         return factor * (scale * full), np.maximum(scale * full, proven)
 
     def for_plans(self, ball: Belief, design: PairDesign, clock: Clock, *, level: Level = "agent") -> ValueBounds:

@@ -74,6 +74,14 @@ class SandwichBelief(ValueBounds):
         """
         return self.ball.q(values, sign=sign)
 
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return the bounds of the ball on the expected next value (B, A, S), which hold for any values."""
+        return self.ball.bound(values, sign=sign)
+
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+        return self.ball.reward_bound(sign=sign)
+
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
         """Return lower and upper bounds on Q*, and the number of pairs that contradict the features.
 
@@ -96,6 +104,8 @@ class SandwichBelief(ValueBounds):
         widest = spread + half_range * self.alarm_half_width.reshape(shape)
         slack = EMPTY_SET * (1.0 + half_range)
         bad = (centre + widest < least - slack) | (centre - widest > most + slack)
+        if ball.allowed is not None:
+            bad &= ball.allowed
         if self.uses_ball:
             low, high = _tightest((low, high), (ball.bound(lower, sign=-1.0), ball.bound(upper)))
         for bound in (low, high):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
 __all__ = ["OptimalBounds", "PlanArrays", "ValueBounds"]
@@ -37,6 +37,7 @@ class PlanArrays(NamedTuple):
         policy: (B, H, S) Array that is filled in.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
         q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
+        allowed: (A, S) Allowed actions of each state, or None if all are.
     """
 
     tie_break: FloatArray
@@ -45,6 +46,19 @@ class PlanArrays(NamedTuple):
     policy: IntArray
     preference: FloatArray | None = None
     q_out: FloatArray | None = None
+    allowed: BoolArray | None = None
+
+    def rewards(self, believed: FloatArray) -> FloatArray:
+        """Return the rewards that a compiled backup adds to next values: (B, P), −∞ for actions that are not allowed.
+
+        Args:
+            believed: (A, S) or (B, A, S) Bounds on unit rewards.
+        """
+        n_replicas = len(self.values)
+        if self.allowed is not None:
+            believed = np.where(self.allowed, believed, -np.inf)
+        by_replica = np.broadcast_to(believed, (n_replicas, *believed.shape[-2:]))
+        return np.ascontiguousarray(by_replica.reshape(n_replicas, -1))
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the last arguments of a compiled backup, from ties to Q, for the first replica on."""
@@ -98,6 +112,24 @@ class ValueBounds(ABC):
             values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
+
+    @abstractmethod
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value of all pairs (B, A, S) that hold for any values, also negative ones.
+
+        Args:
+            values: (B, S) Values of the next stage, such as those of a policy that was chosen by the data.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+
+    @abstractmethod
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+
+    def restricted(self, pairs: BoolArray) -> ValueBounds:
+        """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
+        del pairs
+        return self
 
     @property
     def is_two_sided(self) -> bool:

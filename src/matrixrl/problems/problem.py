@@ -45,6 +45,7 @@ class Problem:
         first_action: Number that the environment gives to its first action.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
+        ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
     """
 
     task: Task | FunctionalTask | ContinuousTask
@@ -59,6 +60,7 @@ class Problem:
     first_state: int = 0
     first_action: int = 0
     reward_outside: str = "error"
+    ignores_masks: bool = False
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -113,6 +115,13 @@ class Problem:
             return self.task.d, self.task.d_psi
         return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """Shape of one state: () for a number, (p,) for a vector."""
+        if isinstance(self.task, ContinuousTask):
+            return (self.task.n_coordinates,)
+        return self.task.state_shape if isinstance(self.task, FunctionalTask) else ()
+
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
@@ -143,10 +152,27 @@ class Problem:
         remedy, first = "Choose from action_space.", self.first_action
         return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
 
+    @property
+    def allowed_by_action(self) -> BoolArray | None:
+        """(A, S) declared actions of numbered states; None if all are allowed."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else np.ascontiguousarray(allowed.T)
+
+    @property
+    def allowed_option(self) -> Any:
+        """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
+        return "all" if self.ignores_masks else getattr(self.task, "allowed", None)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are declared as allowed in a state; None if all are."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else allowed[state]
+
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
         earned = number("reward", value, low=-1e12, high=1e12, remedy="Give the reward of the step.")
-        if self.reward_outside == "error" and not self.in_range(np.array(earned)):
+        least, most = self._reward_limits()
+        if self.reward_outside == "error" and not least <= earned <= most:
             low, high = self.task.reward_range or (0.0, 1.0)
             remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' or 'widen'."
             fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
@@ -154,12 +180,17 @@ class Problem:
 
     def in_range(self, rewards: FloatArray) -> BoolArray:
         """Say which rewards lie in the declared range, up to rounding; all do if none is declared. Any shape."""
+        least, most = self._reward_limits()
+        inside: BoolArray = (rewards >= least) & (rewards <= most)
+        return inside
+
+    def _reward_limits(self) -> tuple[float, float]:
+        """Return the declared range of rewards, wider by what rounding may add; all numbers if none is declared."""
         if self.task.reward_range is None:
-            return np.ones(rewards.shape, dtype=np.bool_)
+            return -np.inf, np.inf
         low, high = self.task.reward_range
         slack = _REWARD_SLACK[self.kind] * (high - low)
-        inside: BoolArray = (rewards >= low - slack) & (rewards <= high + slack)
-        return inside
+        return low - slack, high + slack
 
     def with_range(self, low: float, high: float) -> Problem:
         """Return the same problem with another range of rewards."""

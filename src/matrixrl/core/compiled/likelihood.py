@@ -71,7 +71,6 @@ def largest_mean(
     """
     if first == last:
         return top
-    epsilon = max(epsilon, _NARROWEST)
     shares, states, extras, count = law[SHARES], law[STATES], law[EXTRAS], last - first
     gaps, below = scratch[0], scratch[1]
     gap, nearest = 0.0, np.inf  # distances from the top: of the mean, and of the best outcome seen
@@ -85,6 +84,8 @@ def largest_mean(
     mean = top - gap
     if gap <= _ROUNDING * (abs(top) + abs(mean)):
         return top
+    if epsilon <= _NARROWEST:
+        return mean
     variance = 0.0
     for e in range(count):
         below[e] = gaps[e] - gap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.linalg import SeenRows
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["JointLaw", "LikelihoodBelief"]
 
@@ -84,7 +84,7 @@ class LikelihoodBelief(ValueBounds):
             values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
-        reward = self.most if sign > 0 else self.least
+        reward = self.reward_bound(sign=sign)
         if values is None and self.joint is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         if values is None:
@@ -97,6 +97,28 @@ class LikelihoodBelief(ValueBounds):
         if sign > 0 and self.joint is not None:
             np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
         return q
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value (B, A, S) that hold for any values, at the radius β_D on both sides.
+
+        Args:
+            values: (B, S) Values of the next stage.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        by_pair: FloatArray = self._by_group(self.seen, values, self.lower, sign)[:, self.groups]
+        return by_pair
+
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+        return self.most if sign > 0 else self.least
+
+    def restricted(self, pairs: BoolArray) -> LikelihoodBelief:
+        """Return the same bounds with the laws of some pairs (B, A, S) alone."""
+        replicas, actions, states = np.nonzero(pairs)
+        wanted = np.isin(self.seen.ids, replicas * self.n_groups + self.groups[actions, states])
+        seen = self.seen.only(self.seen.ids[wanted])
+        top = None if self.top is None else self.top[wanted]
+        return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
     def has_compiled_form(self, *, sign: float = 1.0) -> bool:
         """Return True: the compiled backup knows lists of outcomes."""
@@ -117,9 +139,8 @@ class LikelihoodBelief(ValueBounds):
             replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
             paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid, n_levels)
-        believed = self.most if sign > 0 else self.least
-        reward = np.broadcast_to(believed, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
-        likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(reward), *plan.arguments(), sign)
+        reward = plan.rewards(self.most if sign > 0 else self.least)
+        likelihood.fill_plan(law, joint, self.groups.ravel(), reward, *plan.arguments(), sign)
 
     def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
         """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
@@ -144,8 +165,9 @@ class LikelihoodBelief(ValueBounds):
         if top is not None:
             at_top[seen.ids] = top
         states = seen.outcomes // n_levels
-        firsts, lasts, radii, at_top = (x.reshape(self.batch, self.n_groups) for x in (firsts, lasts, radii, at_top))
-        return firsts, lasts, seen.shares, states, extras, radii, at_top
+        shape = (self.batch, self.n_groups)
+        ends = firsts.reshape(shape), lasts.reshape(shape)
+        return *ends, seen.shares, states, extras, radii.reshape(shape), at_top.reshape(shape)
 
     def _no_lists(self) -> tuple[Any, ...]:
         none = np.zeros((self.batch, 0), dtype=np.int64)

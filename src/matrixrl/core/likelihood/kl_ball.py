@@ -18,7 +18,7 @@ SMALLEST, LARGEST = 1e-60, 1e60
 LONGEST = 7.0
 """Largest step upwards of ln x."""
 NARROWEST = 1e-30
-"""Smallest radius; below it the bound is the mean."""
+"""Radius up to which the bound is the mean: what the ball adds is less than rounding."""
 ROUNDING = 1e-14
 """Relative distance below which a mean counts as the top itself."""
 
@@ -37,7 +37,7 @@ def extreme_means(
         seen: Rows with data, and their laws p̂.
         values: (E,) Value of the outcome of each entry.
         ends: (R,) Largest (sign 1) or smallest (sign -1) value of any outcome, seen or not.
-        epsilon: (R,) Radius ε > 0 of each row.
+        epsilon: (R,) Radius ε of each row; 0 returns the mean.
         sign: 1 for the largest mean, -1 for the smallest.
         top_epsilon: (R,) Radius that holds at ν = `ends` alone, if there is one.
     """
@@ -54,12 +54,12 @@ class KLBall:
         seen: Rows with data, and their laws p̂.
         values: (E,) Value of the outcome of each entry.
         top: (R,) Largest value of any outcome, seen or not.
-        epsilon: (R,) Radius ε > 0 of each row.
+        epsilon: (R,) Radius ε of each row; 0 is the mean alone.
     """
 
     def __init__(self, seen: SeenRows, values: FloatArray, top: FloatArray, epsilon: FloatArray) -> None:
         self._seen, self._top = seen, top
-        self._epsilon = np.maximum(epsilon, NARROWEST)
+        self._epsilon = epsilon
         self._mean = seen.sums(seen.shares * values)
         distance = top - self._mean
         self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self._mean)), distance, 0.0)  # (R,)
@@ -73,7 +73,7 @@ class KLBall:
             top_epsilon: (R,) Radius that holds at ν = max V alone; its bound is at least the best value seen, which
                 keeps it valid for a function below V whose maximum is not known (docs/proofs.md, section 9.2).
         """
-        bound = self.bound(self.best())
+        bound: FloatArray = np.where(self._epsilon <= NARROWEST, self._mean, self.bound(self.best()))
         if top_epsilon is None or not len(bound):
             return bound
         best_seen = self._top - np.minimum.reduceat(self._gaps, self._seen.firsts)
@@ -104,9 +104,8 @@ class KLBall:
         epsilon, nothing = self._epsilon, np.zeros(len(self._top))
         variance = self._seen.sums(self._seen.shares * self._below**2)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            active = (self._to_top > 0.0) & ~(
-                self._excess(nothing)[0] <= epsilon
-            )  # not a number where the best was seen
+            active = (self._to_top > 0.0) & (epsilon > NARROWEST)
+            active &= ~(self._excess(nothing)[0] <= epsilon)  # not a number where the best was seen
             x = np.where(
                 active, np.clip(np.sqrt(variance / (2 * epsilon)) - self._to_top, 1e-3 * self._to_top, None), 0
             )

@@ -95,6 +95,13 @@ class Reach:
     empty: BoolArray | None = None
     ball: FloatArray | None = None
 
+    def only(self, pairs: BoolArray) -> Reach:
+        """Return the same part of the bound, with empty sets only among some pairs (P,)."""
+        if self.empty is None:
+            return self
+        empty = self.empty & pairs
+        return Reach(self.half_width, empty, self.ball) if empty.any() else Reach(self.half_width)
+
 
 class CompiledForm(NamedTuple):
     """Description of `SingleSet.split` for the compiled backup: shift c, direction v − cu, scale ‖v − cu‖.
@@ -118,7 +125,8 @@ class ConfidenceSet(ABC):
         name: Name of the set in Python and on the command line.
         summary: One-line description for the command line.
         is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
-        guarantee: True if the bound holds for M* whenever the radius is valid, else the reason why it may not hold.
+        guarantee: True if the bound holds for M* and all values in [−H, H] whenever the radius is valid, else the
+            reason why it may not hold.
     """
 
     name: ClassVar[str] = "own set"

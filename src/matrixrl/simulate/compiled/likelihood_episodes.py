@@ -37,7 +37,7 @@ from matrixrl.simulate.compiled.episodes import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "d1b8acc794735fca"
+LOOPS_DIGEST = "71853bea56902a45"
 """Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)

@@ -115,6 +115,13 @@ class Problem:
             return self.task.d, self.task.d_psi
         return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """Shape of one state: () for a number, (p,) for a vector."""
+        if isinstance(self.task, ContinuousTask):
+            return (self.task.n_coordinates,)
+        return self.task.state_shape if isinstance(self.task, FunctionalTask) else ()
+
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 

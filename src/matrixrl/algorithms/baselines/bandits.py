@@ -73,8 +73,13 @@ class LinearBandit(Baseline):
         # Values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         return self.induct(lambda _, __: upper)
 
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are added together."""
+        return max(1, (1 << 22) // self.features.phi.d)
+
     def learn_episode(self, steps: Steps) -> None:
-        """Add the one step of the episode."""
+        """Add the one step of the episode, or those of several."""
         self.regression.update(steps)
 
 

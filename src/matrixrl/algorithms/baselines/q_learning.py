@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Presets
 from matrixrl.algorithms.baselines.optimistic_q import OptimisticQ, OptimisticQSettings
-from matrixrl.algorithms.possible import Shapes, check_whole, impossible
+from matrixrl.algorithms.possible import Shapes, check_stages, check_whole, impossible
 from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
@@ -118,9 +118,7 @@ class QLearning(OptimisticQ):
         super().check_learned(arrays, episode)
         visits, q = arrays["visits"], arrays["q"]
         check_whole("visits", visits)
-        by_stage = visits.sum(axis=(2, 3))
-        if (by_stage[:, 0] != episode).any() or (np.diff(by_stage, axis=1) > 0.0).any():
-            impossible("visits", "must be one at the first stage of each episode, and no more at a later stage")
+        check_stages("visits", visits.sum(axis=(2, 3)), episode, self.logged_episodes)
         untouched = np.broadcast_to(self.cap[:, None, None], q.shape)
         if (q < -1e-6).any() or not np.array_equal(q[visits == 0.0], untouched[visits == 0.0]):
             impossible("q", "must be its cap before the first visit, and never negative")

@@ -285,6 +285,11 @@ class UCRLVTR(Baseline):
         if not self.settings.known_reward:
             self.reward_regression.update(steps)
 
+    def plan_for_log(self) -> Plan:
+        """Return a plan of the data at hand: its values are the targets of the next logged episode."""
+        plan: Plan = self.advice()
+        return plan
+
     def planning_memory(self) -> FloatArray:
         """Return the values of the plan that is played."""
         return self.played

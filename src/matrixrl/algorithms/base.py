@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.algorithms.from_logs import LOGGED, FromLogs
 from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals
@@ -18,7 +19,7 @@ from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import Bounds, FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.references import describe
 from matrixrl.seeding import Stream, Streams
 from matrixrl.settings import Settings, describe_settings, plain_value
@@ -92,7 +93,7 @@ class Startable(ABC):
         """Tell how many episodes will be played; an algorithm whose constants depend on N may use it."""
 
 
-class Algorithm(Startable):
+class Algorithm(FromLogs, Startable):
     """A learner for B independent replicas that share nothing but the problem.
 
     An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
@@ -244,6 +245,7 @@ class Algorithm(Startable):
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
+        self.forget_logs()
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
         self.outside = OutsideRewards(0, 0, problem.task.reward_range or (0.0, 0.0))
         try:
@@ -288,6 +290,39 @@ class Algorithm(Startable):
     def outside_words(self) -> str | None:
         """Why bounds do not hold as they are, if rewards outside the declared range came; else None."""
         return self.outside.words(self.problem)
+
+    @property
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.guarantee
+
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or the environment withdrew it."""
+        return self.outside_words or self.certificate_guarantee(alarmed)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
+        return self.problem.allowed_at(state)
+
+    def tell_mask(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""
+        del state, mask
+        rule = f"must be given for {self.name}, which cannot learn masks while it plays"
+        fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
+
+    def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of all actions at a stage: states (B, …) → (B, A).
+
+        It is asked for if the action of the plan is not allowed just now.
+
+        Args:
+            plan: What `plan` or `advice` returned.
+            stage: h, counted from 0.
+            states: One state for each replica.
+            explore: False draws no random number.
+        """
+        del plan, stage, states, explore
+        raise ProtocolError(f"{self.name} has no Q, so it cannot choose among some of the actions")
 
     def _inside(self, steps: Steps) -> Steps:
         """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""
@@ -350,18 +385,20 @@ class Algorithm(Startable):
         self.n_plans = self.n_plans + 1
         return plan
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica.
 
         Args:
             steps: What was observed.
             plan: The plan that was played, where it may not be the last one: several episodes can be open at once.
+            n_episodes: Number of episodes whose steps these are, one after the other; more than one only if
+                `steps_at_once` allows it.
         """
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
             self.learn(self._inside(steps))
-            self.episode += 1
+            self.episode += n_episodes
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
@@ -477,6 +514,7 @@ class Algorithm(Startable):
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
             **self._outside_arrays(),
+            **self.logged_arrays(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
 
@@ -489,7 +527,7 @@ class Algorithm(Startable):
         missing = sorted(set(_PROGRESS) - set(state))
         if missing:
             raise InvalidInput(f"the arrays {missing} are missing")
-        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE)}
+        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE, LOGGED)}
         if (_OUTSIDE in state) != (self.problem.reward_outside != "error"):
             raise InvalidInput(f"{_OUTSIDE} must be there if, and only if, rewards may lie outside their range")
         episode, n_plans = state["episode"], state["n_plans"]
@@ -499,7 +537,8 @@ class Algorithm(Startable):
             raise InvalidInput("n_plans must be one count for each replica")
         if _OUTSIDE in state:
             self._restore_outside(state[_OUTSIDE], int(episode))
-        if episode > 0 and (n_plans < 1).any():
+        self.restore_logged(state.get(LOGGED), int(episode))
+        if episode > self.logged_episodes and (n_plans < 1).any():
             raise InvalidInput("n_plans must count the plans of the episodes that were played")
         for name, array in learned.items():
             bad = np.isnan(array) if name in self.may_be_infinite else ~np.isfinite(array)

@@ -20,6 +20,7 @@ __all__ = [
     "Shapes",
     "check_range",
     "check_regression",
+    "check_stages",
     "check_steps",
     "check_whole",
     "design_shapes",
@@ -82,6 +83,21 @@ def check_steps(name: str, totals: NDArray[Any], episode: int, horizon: int) -> 
     """Refuse numbers of steps that so many episodes cannot have: each has at least one and at most H."""
     if (totals < episode).any() or (totals > episode * horizon).any():
         impossible(name, f"must count {episode} to {episode * horizon} steps in {episode} episodes")
+
+
+def check_stages(name: str, visits: NDArray[Any], episode: int, logged: int) -> None:
+    """Refuse visits of stages that so many episodes cannot have: each begins at the first one, unless it was logged.
+
+    Args:
+        name: Name of the array.
+        visits: (B, H) Number of visits of each stage.
+        episode: Number of episodes.
+        logged: How many of them were logged, and may begin at any stage.
+    """
+    if (visits[:, 0] < episode - logged).any() or (visits > episode).any():
+        impossible(name, "must be one at the first stage of each episode, and at most one at every stage")
+    if (np.diff(visits, axis=1) > logged).any():
+        impossible(name, "must not grow with the stage")
 
 
 def largest_norm_sq(psi: Psi) -> float:

@@ -19,8 +19,9 @@ _PROBES = 16  # states at which functions are compared
 def fingerprint(problem: Task | FunctionalTask | ContinuousTask | FiniteMDP) -> FloatArray:
     """Return numbers that tell a problem from others.
 
-    Horizon, range of rewards, end state and start count for every kind; rewards of a finite task, transitions and noise
-    of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of vectors.
+    Horizon, range of rewards, end state and start count for every kind; rewards and allowed actions of a finite task,
+    transitions and noise of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of
+    vectors.
     """
     if isinstance(problem, FiniteMDP):
         return np.concatenate([_of_task(problem.task), _of_transitions(problem)])
@@ -59,12 +60,17 @@ def _of_task(task: Task) -> FloatArray:
     by_action = generator(1, "problem").random(task.n_actions)
     end = -1.0 if task.end_state is None else float(task.end_state)
     shared = _common(task.horizon, task.n_actions, task.reward_range)
-    return np.array([*shared, float(task.n_states), end, by_state @ task.reward @ by_action, task.start @ by_state])
+    numbers = [float(task.n_states), end, by_state @ task.reward @ by_action, task.start @ by_state]
+    if task.allowed is not None:
+        numbers += [float(task.n_pairs), by_state @ task.allowed @ by_action]
+    return np.array([*shared, *numbers])
 
 
 def _of_transitions(mdp: FiniteMDP) -> FloatArray:
     values = generator(0, "problem").random((3, mdp.n_states))
     weights = generator(1, "problem").random(mdp.n_states * mdp.n_actions)
+    if mdp.allowed is not None:
+        weights *= mdp.allowed.T.ravel()  # rows of actions that are not allowed do not matter
     expected = mdp.transitions.expect(values).reshape(3, -1) @ weights
     return np.append(expected, float(mdp.noisy_rewards))
 

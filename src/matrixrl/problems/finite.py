@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,10 @@ from scipy import sparse
 
 from matrixrl.checks import distributions, fail, flag, index, integer, number, shaped, shown, within
 from matrixrl.features import Features, one_hot
+from matrixrl.problems.masks import allowed_like, filled_rewards, filled_transitions, refuse_forbidden
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.transitions import Transitions
-from matrixrl.records import FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["FiniteMDP", "Task", "draw_start"]
@@ -33,9 +35,17 @@ class Task:
         start: First state of an episode, or the distribution (S,) of first states; stored as a distribution.
         end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
         features: Features φ and ψ; one-hot by default.
+        allowed: (S, A) Whether an action is allowed in a state, or a function of the state that returns its allowed
+            actions (their numbers, or A booleans); all actions by default. The reward of an action that is not allowed
+            is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state, where
+            all actions count as allowed.
+
+    Attributes:
+        allowed: (S, A) Allowed actions; None if every action is allowed in every state.
 
     Raises:
-        InvalidInput: A reward is not finite or outside its range, or another argument is invalid.
+        InvalidInput: A reward is not finite or outside its range, a state allows no action, or another argument is
+            invalid.
 
     >>> task = Task(reward=[[0.0, 1.0], [0.5, 0.0]], horizon=3)
     >>> task.n_states, task.n_actions, task.unit_reward.shape
@@ -51,8 +61,22 @@ class Task:
         start: ArrayLike = 0,
         end_state: int | None = None,
         features: Features | None = None,
+        allowed: Any = None,
     ) -> None:
-        self.reward = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
+        self.allowed: BoolArray | None = None
+        if allowed is not None:
+            table = allowed_like(reward, allowed, end_state)
+            reward = filled_rewards(reward, table, checked_range(reward_range)[0], end_state)
+            if end_state is not None:
+                table[end_state] = True
+            self.allowed = None if table.all() else table
+        self.reward = shaped(
+            "reward",
+            reward,
+            (None, None),
+            remedy="Give reward[s, a], shape (S, A).",
+            if_not_finite="Remove or replace those entries, or pass allowed=… if those actions are not allowed.",
+        )
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         self.reward_range = low, high = checked_range(reward_range)
         within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
@@ -97,6 +121,34 @@ class Task:
         return int(self.reward.shape[1])
 
     @property
+    def n_pairs(self) -> int:
+        """Number of allowed pairs of a state and an action, those of the end state included."""
+        return self.n_states * self.n_actions if self.allowed is None else int(np.count_nonzero(self.allowed))
+
+    def restricted(self, allowed: BoolArray) -> Task:
+        """Return the same task with some allowed actions, a table (S, A), for a task that allows all actions."""
+        return Task(
+            self.reward,
+            self.horizon,
+            reward_range=self.reward_range,
+            start=self.start,
+            end_state=self.end_state,
+            features=self.features,
+            allowed=allowed,
+        )
+
+    def check_actions(self, name: str, states: IntArray, actions: IntArray) -> None:
+        """Refuse actions that are not allowed in their states; arrays of equal shape.
+
+        Args:
+            name: Name of the actions in the message.
+            states: States.
+            actions: Actions.
+        """
+        if self.allowed is not None:
+            refuse_forbidden(name, self.allowed, states, actions)
+
+    @property
     def unit(self) -> float:
         """Size of one unit of unit reward in the environment's unit: high - low."""
         return self.reward_range[1] - self.reward_range[0]
@@ -126,6 +178,9 @@ class FiniteMDP:
         features: Features φ and ψ; one-hot by default.
         noisy_rewards: Whether each reward is drawn from {low, high} with mean `reward[s, a]`; if False, the reward of a
             step is its mean.
+        allowed: (S, A) Whether an action is allowed in a state, or a function of the state, as in `Task`. Rows of an
+            array or a sparse matrix P of actions that are not allowed are not used and may be zero or NaN; they are
+            stored as rows that stay in the state.
 
     Raises:
         InvalidInput: A row of P is not a distribution, a reward is not finite or outside its range, or another argument
@@ -147,8 +202,12 @@ class FiniteMDP:
         end_state: int | None = None,
         features: Features | None = None,
         noisy_rewards: bool = False,
+        allowed: Any = None,
     ) -> None:
         self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
+        if allowed is not None:
+            allowed = allowed_like(reward, allowed, end_state)
+            transitions = filled_transitions(transitions, allowed)
         self.task = Task(
             reward,
             horizon,
@@ -156,6 +215,7 @@ class FiniteMDP:
             start=start,
             end_state=end_state,
             features=features,
+            allowed=allowed,
         )
         if isinstance(transitions, Transitions):
             self.transitions = transitions
@@ -194,6 +254,17 @@ class FiniteMDP:
     def features(self) -> Features:
         """Features φ and ψ."""
         return self.task.features
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """Allowed actions (S, A); None if every action is allowed in every state."""
+        return self.task.allowed
+
+    def restricted(self, allowed: BoolArray) -> FiniteMDP:
+        """Return the same MDP with some allowed actions, a table (S, A), for an MDP that allows all actions."""
+        chosen = copy.copy(self)
+        chosen.task = self.task.restricted(allowed)
+        return chosen
 
     @property
     def draws_per_episode(self) -> int:
@@ -238,6 +309,7 @@ class FiniteMDP:
         if end is not None:
             taken = before != end
             ended = taken & (after == end)
+        self.task.check_actions("action", before, actions)
         rewards = self.earn(before, actions, coins) * taken
         return Steps(before, actions, rewards, after, ended, taken)
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from matrixrl.checks import fail, integer, shaped, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
+from matrixrl.problems.declared_masks import Sizes, declared_mask, refuse_masks_on_the_way, restricted
 from matrixrl.problems.finite import FiniteMDP, checked_range
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
 
@@ -47,6 +48,7 @@ def from_gymnasium(
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
     features: Features | None = None,
+    allowed: Any = None,
 ) -> FiniteMDP:
     """Return the finite MDP of a toy-text environment (FrozenLake, Taxi, CliffWalking, …).
 
@@ -59,6 +61,8 @@ def from_gymnasium(
         reward_range: Lower and upper bound (low, high) of the rewards; by default the smallest interval that contains 0
             and all rewards of the table.
         features: Features of the n_states + 1 states, including the end state; one-hot by default.
+        allowed: Allowed actions as a table (S, A) or a function of the state, as in `Task`, or "all". By default those
+            that the environment declares with a method ``action_mask(state)`` (Taxi has one), else all.
 
     Raises:
         InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
@@ -83,7 +87,7 @@ def from_gymnasium(
         for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
             if value is not None:
                 fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
-        return own_mdp
+        return restricted(own_mdp, allowed)
     table = getattr(env.unwrapped, "P", None)
     observations, actions = env.observation_space, env.action_space
     if table is None or not isinstance(observations, spaces.Discrete):
@@ -135,6 +139,10 @@ def from_gymnasium(
     start = np.zeros(n + 1)
     first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
     start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
+    sizes = Sizes(n + 1, n_actions, end, first_state, first_action)
+    mask = declared_mask(env, allowed, sizes)
+    if mask is None and allowed is None:
+        refuse_masks_on_the_way(env)
     return FiniteMDP(
         transitions=matrix,
         reward=reward,
@@ -143,6 +151,7 @@ def from_gymnasium(
         start=start,
         end_state=end,
         features=features,
+        allowed=mask,
     )
 
 

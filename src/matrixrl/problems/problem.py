@@ -45,6 +45,7 @@ class Problem:
         first_action: Number that the environment gives to its first action.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
+        ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
     """
 
     task: Task | FunctionalTask | ContinuousTask
@@ -59,6 +60,7 @@ class Problem:
     first_state: int = 0
     first_action: int = 0
     reward_outside: str = "error"
+    ignores_masks: bool = False
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -113,6 +115,13 @@ class Problem:
             return self.task.d, self.task.d_psi
         return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """Shape of one state: () for a number, (p,) for a vector."""
+        if isinstance(self.task, ContinuousTask):
+            return (self.task.n_coordinates,)
+        return self.task.state_shape if isinstance(self.task, FunctionalTask) else ()
+
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
@@ -142,6 +151,22 @@ class Problem:
         """Return an action of the environment as a number from 0, or refuse it."""
         remedy, first = "Choose from action_space.", self.first_action
         return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
+
+    @property
+    def allowed_by_action(self) -> BoolArray | None:
+        """(A, S) declared actions of numbered states; None if all are allowed."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else np.ascontiguousarray(allowed.T)
+
+    @property
+    def allowed_option(self) -> Any:
+        """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
+        return "all" if self.ignores_masks else getattr(self.task, "allowed", None)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are declared as allowed in a state; None if all are."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else allowed[state]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""

@@ -16,10 +16,12 @@ from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
 from matrixrl.problems.continuous import read_continuous
+from matrixrl.problems.declared_masks import Sizes, declared_mask, restricted
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
@@ -39,6 +41,7 @@ def read_problem(
     known_reward: bool = True,
     measure_regret: bool = True,
     reward_outside: str = "error",
+    allowed: Any = None,
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -56,6 +59,10 @@ def read_problem(
         measure_regret: Measure exact regret where the MDP is known.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
+        allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Task`; "all"
+            allows all, whatever the environment says. By default those of the MDP or task; of an environment those that
+            it declares with a method ``action_mask(state)``, or tells while it is played: with ``info["action_mask"]``
+            or a method ``action_masks()``.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
@@ -63,8 +70,10 @@ def read_problem(
         flag(argument, value)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
+    ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
     if isinstance(given, FunctionalTask):
         _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
+        _refuse_mask(allowed, "a FunctionalTask")
         if known_reward and not given.knows_reward:
             fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
         return Problem(
@@ -74,38 +83,42 @@ def read_problem(
             pseudo=psi_pinv,
             first_action=given.first_action,
             reward_outside=reward_outside,
+            ignores_masks=ignores_masks,
         )
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
-        env, mdp, task = MDPEnv(given), given, given.task
+        mdp = restricted(given, allowed)
+        env, task = MDPEnv(mdp), mdp.task
         _refuse_overrides(overrides, "a FiniteMDP")
     elif isinstance(given, Task):
-        task = given
+        task = restricted(given, allowed)
         _refuse_overrides(overrides, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
+            _refuse_mask(allowed, "an environment with vectors as observations")
             read = _read_vectors(given, horizon, reward_range, measure_regret, name)
-            return replace(read, reward_outside=reward_outside)
+            return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward, changed_by)
+            task = _task_without_table(given, reward, horizon, reward_range, known_reward, allowed, changed_by)
             warn_about_table(given, changed_by)
         elif mdp is not None:
+            mdp = restricted(mdp, allowed)
             task = mdp.task
             what = "an environment of matrixrl"
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif hasattr(given.unwrapped, "P"):
-            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
+            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward)
+            task = _task_without_table(given, reward, horizon, reward_range, known_reward, allowed)
     else:
         remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
         if isinstance(given, gym.vector.VectorEnv):
@@ -139,6 +152,7 @@ def read_problem(
         first_state=first_state,
         first_action=first_action,
         reward_outside=reward_outside,
+        ignores_masks=ignores_masks,
     )
 
 
@@ -237,12 +251,20 @@ def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = 
             fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
 
+def _refuse_mask(allowed: Any, what: str) -> None:
+    """Refuse a table or function of allowed actions where states are not numbered."""
+    if allowed is not None and not isinstance(allowed, str):
+        rule = f"must be left out for {what}, whose states are not numbered"
+        fail("allowed", rule, shown(allowed), "Say what is allowed just now: episode.act(obs, allowed=…).")
+
+
 def _task_without_table(
     env: gym.Env[Any, Any],
     reward: FloatArray | None,
     horizon: int | None,
     reward_range: tuple[float, float] | None,
     known_reward: bool,
+    allowed: Any,
     changed_by: str | None = None,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
@@ -261,6 +283,10 @@ def _task_without_table(
             None,
             f"Pass reward=array of shape ({states.n}, {actions.n}), or known_reward=False to learn them.",
         )
+    sizes = Sizes(shape[0] + 1, shape[1], shape[0], int(states.start), int(actions.start))
+    mask = declared_mask(env, allowed, sizes)
+    if mask is not None:
+        reward = filled_rewards(reward, mask[:-1], 0.0, None)
     known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
     return Task(
         reward=np.vstack([known, np.zeros((1, shape[1]))]),
@@ -268,4 +294,5 @@ def _task_without_table(
         reward_range=(0.0, 1.0) if reward_range is None else reward_range,
         start=0,
         end_state=shape[0],
+        allowed=mask,
     )

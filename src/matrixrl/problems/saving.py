@@ -52,6 +52,7 @@ _ENTRIES = (
     "first_state",
     "first_action",
     "reward_outside",
+    "ignores_masks",
 )
 
 
@@ -73,6 +74,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "first_state": problem.first_state,
         "first_action": problem.first_action,
         "reward_outside": problem.reward_outside,
+        "ignores_masks": problem.ignores_masks,
     }
     arrays: Arrays = {"fingerprint": fingerprint(task)}
     if problem.mdp is not None:
@@ -86,6 +88,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     assert problem.features is not None
     header["end_state"] = task.end_state
     arrays |= {"reward": task.reward, "start": task.start}
+    if task.allowed is not None:
+        arrays["allowed"] = task.allowed
     if problem.points is not None:
         arrays["points"] = problem.state_points()
     header["phi"] = _save_phi(problem.features.phi, arrays)
@@ -145,6 +149,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
         first_action=integer("first_action", header["first_action"], low=_LOWEST, remedy="It is damaged."),
         reward_outside=choice("reward_outside", header["reward_outside"], REWARD_OUTSIDE),
+        ignores_masks=flag("ignores_masks", header["ignores_masks"]),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
         points_fingerprint=arrays.get("points_fingerprint"),
@@ -181,14 +186,15 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
         if not isinstance(phi, str) or phi not in _PHI or not isinstance(psi, str) or psi not in _PSI:
             raise InvalidInput("it holds feature maps of an unknown kind")
         wanted |= {"reward", "start", *_PHI[phi], *_PSI[psi]}
-        optional = {"mdp_fingerprint", "points"}
+        optional = {"mdp_fingerprint", "points", "allowed"}
     if set(header) != entries:
         raise InvalidInput(f"the header of the problem must have the entries {sorted(entries)}")
     if not wanted <= set(arrays) <= wanted | optional:
         raise InvalidInput(f"the arrays of the problem must be {sorted(wanted)}; got {sorted(arrays)}")
     for name, array in arrays.items():
-        if array.dtype != np.float64 and name not in ("psi_indices", "psi_indptr", "psi_shape"):
-            raise InvalidInput(f"{name} must be float64; got {array.dtype}")
+        wanted_type = np.bool_ if name == "allowed" else np.float64
+        if array.dtype != wanted_type and name not in ("psi_indices", "psi_indptr", "psi_shape"):
+            raise InvalidInput(f"{name} must be {np.dtype(wanted_type)}; got {array.dtype}")
 
 
 def _left_out(value: Any) -> tuple[str | None, str | None]:
@@ -225,6 +231,7 @@ class SavedProblem:
     first_state: int
     first_action: int
     reward_outside: str
+    ignores_masks: bool
     fingerprint: FloatArray
     mdp_fingerprint: FloatArray | None
     points_fingerprint: FloatArray | None = None
@@ -255,7 +262,7 @@ class SavedProblem:
                         "Load without it.",
                     )
             assert world is not None
-            return replace(world, reward_outside=self.reward_outside)
+            return replace(world, reward_outside=self.reward_outside, ignores_masks=self.ignores_masks)
         offered = None if world is None else world.features
         features = Features(
             _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
@@ -274,6 +281,7 @@ class SavedProblem:
             first_state=self.first_state,
             first_action=self.first_action,
             reward_outside=self.reward_outside,
+            ignores_masks=self.ignores_masks,
         )
 
     def _world(self, given: Any) -> Problem | None:
@@ -314,15 +322,18 @@ class SavedProblem:
         assert self.task is not None
         if isinstance(given, (FunctionalTask, Task)):
             _need("env", "an environment or a FiniteMDP", type(given).__name__)
+        allowed: Any = "all" if self.ignores_masks else self.task.allowed
         if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
-            return read_problem(given)
+            return read_problem(given, allowed=allowed)
         reward = None if self.has_table else self.task.reward[: self.n_observed]
-        return read_problem(given, reward=reward, horizon=self.horizon, reward_range=self.task.reward_range)
+        return read_problem(
+            given, reward=reward, horizon=self.horizon, reward_range=self.task.reward_range, allowed=allowed
+        )
 
 
 def _another(kind: str) -> NoReturn:
     received = {
-        "finite": "other states, actions, horizon, rewards, transitions or coordinates of states",
+        "finite": "other states, actions, allowed actions, horizon, rewards, transitions or coordinates of states",
         "functional": "other functions, horizon, rewards, start or end",
         "continuous": "other observations, actions, horizon or rewards",
     }[kind]
@@ -396,6 +407,7 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
         reward_range=_pair(header["reward_range"]),
         start=arrays["start"],
         end_state=header["end_state"],
+        allowed=arrays.get("allowed"),
     )
 
 

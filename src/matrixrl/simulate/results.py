@@ -35,7 +35,8 @@ class RunResult:
         agent: Name of the agent.
         settings: All settings of the agent, with their values.
         horizon: Number of steps H of an episode.
-        sizes: n_states, n_actions, d and d_psi of a finite problem; n_coordinates and n_actions if states are vectors.
+        sizes: n_states, n_actions, d and d_psi of a finite problem, and allowed_pairs if some actions are not allowed;
+            n_coordinates and n_actions if states are vectors.
         n_features: Number of features of a pair (of a state, if states are vectors), for each seed.
         seeds: The K seeds.
         optimal_value: Optimal value V*(s0), or None if P is not known.

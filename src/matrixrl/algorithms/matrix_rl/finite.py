@@ -64,13 +64,15 @@ class UCMatrixRL(FiniteMatrixRL):
 
     data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
+    _confidence: Confidence | None = None
     may_count: ClassVar[bool] = True
     """Whether the set `tightest` may start the form that counts next states."""
 
     def form_for(self, problem: Problem) -> Self:
         """Return itself, or a copy with the set and the ties that `tightest` and `auto` mean for a problem."""
         may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
-        settings = self.settings.for_features(problem.features, may_count=may_count)
+        allowed = problem.allowed_by_action
+        settings = self.settings.for_features(problem.features, may_count=may_count, allowed=allowed)
         if settings is self.settings:
             return self
         chosen = copy.copy(self)
@@ -110,8 +112,7 @@ class UCMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Prepare constants and start without data."""
         super().begin()
-        self._confidence = self.settings.confidence(self.features, self.task.horizon)
-        self.ridge = self._confidence.regularity.ridge
+        self.ridge = self.confidence.regularity.ridge
         self.forget()
 
     def forget(self) -> None:
@@ -123,6 +124,12 @@ class UCMatrixRL(FiniteMatrixRL):
         self.forget_rewards()
         self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: few if both features are one-hot."""
+        one_hot = isinstance(self.features.phi, OneHotPhi) and isinstance(self.features.psi, OneHotPsi)
+        return 16 if one_hot else super().numbers_per_step
 
     @property
     def _may_widen(self) -> bool:
@@ -143,8 +150,16 @@ class UCMatrixRL(FiniteMatrixRL):
 
     @property
     def confidence(self) -> Confidence:
-        """Set, radius and shares of δ."""
+        """Set, radius and shares of δ, for the actions that are allowed."""
+        if self._confidence is None:
+            ridge = None if self._told is None else self.ridge  # that of the data
+            self._confidence = self.settings.confidence(self.features, self.task.horizon, part=self.part, ridge=ridge)
         return self._confidence
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; the constants of their features follow when they are needed."""
+        super().use_masks()
+        self._confidence = None
 
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
@@ -161,7 +176,7 @@ class UCMatrixRL(FiniteMatrixRL):
             level: Choice of the radius.
             core: M_n, if it is at hand.
         """
-        return self._confidence.believe(
+        return self.confidence.believe(
             self.features,
             self.design,
             self.core_matrix() if core is None else core,
@@ -169,13 +184,14 @@ class UCMatrixRL(FiniteMatrixRL):
             reward=self.unit_reward,
             reward_moment=self.reward_moment,
             level=level,
+            allowed=self.allowed,
         )
 
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the data at hand; M_n is computed once for all of them."""
         core = self.core_matrix()
         return [
-            self._confidence.for_plans(self.belief(level, core=core), self.design, self.clock, level=level)
+            self.confidence.for_plans(self.belief(level, core=core), self.design, self.clock, level=level)
             for level in levels
         ]
 
@@ -189,13 +205,13 @@ class UCMatrixRL(FiniteMatrixRL):
             return "doubling and rare switching are not compiled"
         if self.settings.explore_for == "certificate":
             return "episodes that explore for a certificate are not compiled"
-        if not self._confidence.radius.is_local(self.settings.n_episodes):
-            return f"the radius {self._confidence.radius.name!r} depends on more than the visits of a pair"
-        sandwich = isinstance(self._confidence.set, Sandwich)
-        if sandwich or any(member.compiled_form is None for member in self._confidence.set.members):
-            return f"the set {self._confidence.set.name!r} has no compiled form"
-        if not all(member.reach_is_local for member in self._confidence.set.members):
-            return f"the set {self._confidence.set.name!r} depends on more than the visits of a pair"
+        if not self.confidence.radius.is_local(self.settings.n_episodes):
+            return f"the radius {self.confidence.radius.name!r} depends on more than the visits of a pair"
+        sandwich = isinstance(self.confidence.set, Sandwich)
+        if sandwich or any(member.compiled_form is None for member in self.confidence.set.members):
+            return f"the set {self.confidence.set.name!r} has no compiled form"
+        if not all(member.reach_is_local for member in self.confidence.set.members):
+            return f"the set {self.confidence.set.name!r} depends on more than the visits of a pair"
         return None
 
     @contextmanager

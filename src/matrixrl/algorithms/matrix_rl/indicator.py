@@ -23,7 +23,7 @@ from matrixrl.core.likelihood import (
     log_shared_law_ratio,
 )
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, OneHotPsi, indicator_groups
+from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
@@ -46,6 +46,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         excess: (B, K) `dirichlet_excess` of each group.
     """
 
+    _confidence: LikelihoodConfidence | None = None
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
@@ -56,10 +57,13 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Recognise the groups and start without data."""
         super().begin()
-        chosen = self.settings
-        self.groups = self._groups_of(self.features)
+        self.groups = self._groups_of(self.problem)
         self._refuse_settings_of_balls()
-        self._confidence = LikelihoodConfidence.of(
+        self.forget()
+
+    def _make_confidence(self) -> LikelihoodConfidence:
+        chosen = self.settings
+        return LikelihoodConfidence.of(
             self.features,
             self.groups,
             horizon=self.task.horizon,
@@ -69,13 +73,14 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             known_reward=chosen.known_reward,
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
             tuned=chosen.preset == "practical",
+            part=self.part,
         )
-        self.forget()
 
-    def _groups_of(self, features: Features | None) -> IntArray:
+    def _groups_of(self, problem: Problem) -> IntArray:
         """Return the group of each pair, (A, S)."""
+        features, allowed = problem.features, problem.allowed_by_action
         one_hot = features is not None and isinstance(features.psi, OneHotPsi)
-        groups = indicator_groups(features.phi) if features is not None and one_hot else None
+        groups = indicator_groups(features.phi, allowed) if features is not None and one_hot else None
         if groups is None:
             rule = (
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
@@ -94,18 +99,30 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     @property
     def confidence(self) -> LikelihoodConfidence:
-        """Set and parts of δ."""
+        """Set and parts of δ, for the actions that are allowed."""
+        if self._confidence is None:
+            self._confidence = self._make_confidence()
         return self._confidence
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; the number of their groups follows when it is needed."""
+        super().use_masks()
+        self._confidence = None
 
     @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies."""
-        return self._confidence.parts.returns * self.delta
+        return self.confidence.parts.returns * self.delta
 
     @property
     def n_rows(self) -> int:
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: steps are counted."""
+        return 16
 
     def forget(self) -> None:
         """Start without data."""
@@ -113,7 +130,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         self.counts = OutcomeCounts(n, self.n_rows, n_states)
         self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
         self.levels = RewardLevels(n)
-        pays = self._confidence.targeted and not self.settings.known_reward
+        pays = self.confidence.targeted and not self.settings.known_reward
         self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
         self.excess = np.zeros((n, self.n_rows))
@@ -139,7 +156,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         joint = None if self.joint is None else (self.joint.seen, self.levels.values)
         contradicted = self.contradicted_groups()
         return [
-            self._confidence.believe(
+            self.confidence.believe(
                 self.counts,
                 self.excess,
                 reward=self.unit_reward,
@@ -161,7 +178,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         replicas, pair = np.divmod(pairs.ids, self.groups.size)
         places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
         ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
-        alarm = ratio > self._confidence.log_events(1.0, shares=self.clock.shares)
+        alarm = ratio > self.confidence.log_events(1.0, shares=self.clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found
 
@@ -170,8 +187,8 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
         return likelihood_regret_bound(
-            self._confidence,
-            n_episodes=n_episodes,
+            self.confidence,
+            n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )
@@ -318,7 +335,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of the counts, which are lists of any length, and of the plan that is being played."""
-        chosen, task, groups = self.settings, problem.finite_task, self._groups_of(problem.features)
+        chosen, task, groups = self.settings, problem.finite_task, self._groups_of(problem)
         n_rows, shared = int(groups.max()) + 1, int(groups.max()) + 1 < groups.size
         joint = LIKELIHOOD_SETS[str(chosen.set)].targeted and not chosen.known_reward
         lists = {"next": True, "pair": shared, "joint": joint}

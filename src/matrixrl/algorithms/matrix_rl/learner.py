@@ -11,6 +11,7 @@ import numpy as np
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
@@ -18,6 +19,8 @@ from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["MatrixRLLearner"]
+
+_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
 
 
 class MatrixRLLearner(Algorithm):
@@ -92,8 +95,8 @@ class MatrixRLLearner(Algorithm):
         self._kept_sizes = np.where(due[:, None], now, kept).reshape(sizes.shape)
         return due
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
-        """Learn from one episode in each replica.
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
+        """Learn from one episode in each replica, or from several of a log.
 
         Data are forgotten before the first episode of an epoch that is learned from, also if no plan was made since the
         last epoch ended, because several episodes were open.
@@ -102,7 +105,29 @@ class MatrixRLLearner(Algorithm):
             if (self.logdets() > 0.0).any():  # no plan was made in the new epoch: the next one is due
                 self._kept_sizes = np.full(self.n_replicas, -np.inf)
             self.forget()
-        super().update(steps, plan)
+        super().update(steps, plan, n_episodes=n_episodes)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Return a number of steps whose features take little memory: steps are added up."""
+        return 1 if self.is_own else max(1, _NUMBERS // self.numbers_per_step)
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step, at most: φ of every action, and ψ."""
+        d, d_psi = self.problem.dimensions
+        return 8 + self.problem.task.n_actions * d + d_psi
+
+    def check_log(self) -> None:
+        """Refuse to learn from logs if data are forgotten."""
+        if self.settings.doubling == "restart":
+            rule = "must be 'off' or 'keep' to learn from a log, as 'restart' forgets data"
+            fail("doubling", rule, repr(self.settings.doubling), "Make the agent with doubling='keep'.")
+
+    @property
+    def log_guarantee(self) -> Literal[True]:
+        """True: radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 14)."""
+        return True
 
     def planning_memory(self) -> tuple[Any, ...]:
         """Return the plan that is played, the determinant it was made at, and the data, which a new epoch forgets."""
@@ -149,7 +174,7 @@ class MatrixRLLearner(Algorithm):
                 self._refutation = (None,)
             else:
                 reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
-                self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]
 
     def note_refutation(self, words: str) -> None:
@@ -166,12 +191,13 @@ class MatrixRLLearner(Algorithm):
 
         The radii may fail with probability δ, and as much is allowed for chance along the played steps
         (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
+        With logs it is the bound for N and the logged episodes together (section 14).
         """
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
         return a_priori_bound(
             self.confidence,
-            n_episodes=n_episodes,
+            n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )

@@ -47,6 +47,8 @@ class FiniteMatrixRL(RewardWatch):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
     revision: int
+    _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
+    _scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
     stage_cost: ClassVar[float] = 1.0
     """Time of a stage of a plan with NumPy, in units of one with balls: it decides when compiled loops pay off."""
 
@@ -56,8 +58,12 @@ class FiniteMatrixRL(RewardWatch):
         self.revision = 0
         self._purpose: str = self.settings.explore_for
         self._compiled: bool | None = None
-        self._planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
-        self._scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; a new plan is due."""
+        super().use_masks()
+        self._kept_sizes = np.full(self.n_replicas, -np.inf)
+        self._planned = self._scored = None
 
     @abstractmethod
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
@@ -147,8 +153,9 @@ class FiniteMatrixRL(RewardWatch):
             return best
         safe = pessimistic_plan(belief, frame, rankings, compiled=self.compiles(), q_out=low)
         stages = (self.n_plans[curious] // 2) % frame.horizon
-        possible = high[curious, stages] >= safe.values[curious, stages][:, None, :]
-        apart = np.where(possible, high[curious, stages] - low[curious, stages], -1.0)
+        above, below = high[curious, stages], low[curious, stages]
+        possible = above >= safe.values[curious, stages][:, None, :]  # never of an action that is not allowed
+        apart = np.subtract(above, below, where=possible, out=np.full(above.shape, -1.0))
         policy = best.policy.copy()
         policy[curious, stages] = apart.argmax(axis=1)
         return replace(best, policy=policy)
@@ -203,6 +210,11 @@ class FiniteMatrixRL(RewardWatch):
             belief, self.frame, rankings, compiled=self.compiles(), preference=preference, q_out=q_out
         )
 
+    def fill_in_q(self, q: FloatArray) -> None:
+        """Fill in the optimistic Q (B, H, A, S) of the data at hand."""
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=q)
+
     def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
 
@@ -228,6 +240,7 @@ class FiniteMatrixRL(RewardWatch):
         belief, frame = self.beliefs("proven")[0], self.frame
         ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
         best = self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=ceiling)
+        ceiling[np.isneginf(ceiling)] = float(frame.horizon)  # of actions that no policy takes
         sides = []
         for values in policy_bounds(belief, first, second, frame, ceiling=ceiling):
             unit = np.stack([start_values(one, self.task, first_states) for one in values])
@@ -273,7 +286,7 @@ class FiniteMatrixRL(RewardWatch):
             kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
             if (arrays["kept_logdet"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
                 raise InvalidInput("kept_logdet must not be larger than that of the data")
-            self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
+            self.kept = plan_from_arrays(kept, self.declared_frame, n_replicas=self.n_replicas)
             self._kept_sizes = arrays["kept_logdet"]
 
     def _no_plan(self) -> Plan:

@@ -13,6 +13,7 @@ from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.algorithms.possible import check_range, check_steps, check_whole
+from matrixrl.logs import StepLog
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = ["WATCHED", "RewardWatch"]
@@ -59,6 +60,12 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
         np.add.at(self.pair_rewards, (self._replica[:, None], pairs), paid)
         played = self.episode + 1
         if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
+            self.reward_alarm = self.contradictions()
+
+    def update_from_log(self, log: StepLog) -> None:
+        """Learn from episodes that others recorded, and compare rewards with φ at the end."""
+        super().update_from_log(log)
+        if self.confidence.watches_rewards:
             self.reward_alarm = self.contradictions()
 
     def contradictions(self) -> BoolArray:

@@ -20,7 +20,7 @@ from matrixrl.core import Confidence
 from matrixrl.core.columns import Columns
 from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, TablePhi, TablePsi
+from matrixrl.features import Features, TablePhi, TablePsi, allowed_part
 from matrixrl.linalg import DesignMatrix
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
@@ -77,8 +77,9 @@ class SampledMatrixRL(MatrixRLLearner):
         given = self.problem.features
         left_out = None if given is None else given.phi.left_out
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon)
-        feature_block = np.empty(phi.d, dtype=np.int64)
+        part = allowed_part(phi, self.oracle.allowed_at(columns.states))
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part)
+        feature_block = np.zeros(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k
         return Constants(self.oracle, confidence, feature_block)
@@ -205,6 +206,13 @@ class SampledMatrixRL(MatrixRLLearner):
         del explore
         chosen = [one.actions(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)]
         return np.array(chosen, dtype=np.int64)
+
+    def action_values(
+        self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True
+    ) -> FloatArray:
+        """Return Q of the plans: states (B, …) → (B, A)."""
+        del explore
+        return np.stack([one.q(stage, states[b : b + 1])[:, 0] for b, one in enumerate(plan.plans)])
 
     def policy_table(self, plan: SampledPlans) -> IntArray:
         """Return the actions of every counted state: (B, H, S)."""

@@ -131,6 +131,7 @@ class SampledPlan:
             len(data.columns.states),
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
+            allowed=oracle.allowed_at(data.columns.states),
         )
         self._at_columns = self._belief(data.columns.states)
         plan = optimistic_plan(self._at_columns, self._frame, data.rankings)
@@ -182,6 +183,8 @@ class SampledPlan:
 
     def _q(self, there: Belief, stage: int) -> FloatArray:
         q: FloatArray = there.q(None if stage == self._frame.horizon - 1 else self.values[None, stage + 1])[0]
+        if there.allowed is not None:
+            q[~there.allowed] = -np.inf
         return q
 
     def _greedy(self, q: FloatArray) -> IntArray:
@@ -205,4 +208,5 @@ class SampledPlan:
             reward_moment=data.reward_moment,
             level=self._level,
             blocks=blocks,
+            allowed=oracle.allowed_at(states),
         )

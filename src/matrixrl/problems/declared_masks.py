@@ -1,0 +1,103 @@
+"""Allowed actions of environments, MDPs and tasks: those that a user gives, or that an environment declares."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import gymnasium as gym
+import numpy as np
+
+from matrixrl.checks import choice, fail
+from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.masks import as_mask, read_allowed
+from matrixrl.problems.wrappers import current_mask, mask_of_state
+from matrixrl.records import BoolArray
+
+__all__ = ["Sizes", "declared_mask", "refuse_masks_on_the_way", "restricted"]
+
+M = TypeVar("M", FiniteMDP, Task)
+
+
+class Sizes(NamedTuple):
+    """Numbers of states and actions of an environment, and how it counts them.
+
+    Attributes:
+        n_states: Number of states S, including the end state.
+        n_actions: Number of actions A.
+        end_state: State that stands for the end of an episode, or None.
+        first_state: Number of the environment's first state.
+        first_action: Number of the environment's first action.
+    """
+
+    n_states: int
+    n_actions: int
+    end_state: int | None
+    first_state: int = 0
+    first_action: int = 0
+
+
+def declared_mask(env: gym.Env[Any, Any], allowed: Any, sizes: Sizes) -> BoolArray | None:
+    """Return the allowed actions (S, A) of an environment: those given, or what it declares; None for all actions.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: Table (S, A), function of the state, "all", or None for what a method ``action_mask(state)`` of the
+            environment says.
+        sizes: Numbers of states and actions.
+    """
+    if isinstance(allowed, str):
+        choice("allowed", allowed, ["all"])
+        return None
+    if allowed is None:
+        method = mask_of_state(env)
+        if method is None:
+            return None
+        allowed = lambda state: as_mask(f"action_mask({state})", method(state), sizes.n_actions)  # noqa: E731
+    return read_allowed(
+        allowed,
+        sizes.n_states,
+        sizes.n_actions,
+        end_state=sizes.end_state,
+        first_state=sizes.first_state,
+        first_action=sizes.first_action,
+    )
+
+
+def restricted(known: M, allowed: Any) -> M:
+    """Return an MDP or a task with the allowed actions that are given; it may not have others of its own.
+
+    Args:
+        known: MDP or task.
+        allowed: Table (S, A), function of the state, "all", or None to change nothing.
+    """
+    task = known.task if isinstance(known, FiniteMDP) else known
+    if isinstance(allowed, str):
+        choice("allowed", allowed, ["all"])
+        table = np.ones((task.n_states, task.n_actions), dtype=np.bool_)
+    elif allowed is None:
+        return known
+    else:
+        table = read_allowed(allowed, task.n_states, task.n_actions, end_state=task.end_state)
+    if task.end_state is not None:
+        table[task.end_state] = True
+    if task.allowed is None:
+        return known if table.all() else known.restricted(table)
+    if not np.array_equal(table, task.allowed):
+        rule = "cannot be changed on a problem that has its own"
+        fail("allowed", rule, f"{int(table.sum())} pairs in place of {task.n_pairs}", "Build it with that value.")
+    return known
+
+
+def refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
+    """Refuse an environment with a transition table that tells masks only while it is played."""
+    told = current_mask(env) is not None
+    if not told:
+        answer: Any = env.reset()
+        told = isinstance(answer, tuple) and isinstance(answer[-1], dict) and "action_mask" in answer[-1]
+    if told:
+        fail(
+            "allowed",
+            "must be given for an environment with a transition table that tells masks of its current state only",
+            None,
+            "Pass allowed=table (S, A), or allowed='all' to allow every action.",
+        )

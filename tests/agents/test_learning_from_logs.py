@@ -29,7 +29,9 @@ def record(case, n_episodes, seed=5, most=None):
         obs, _ = env.reset(seed=seed if episode == 0 else None)
         for step in range(min(horizon, most or horizon)):
             obs = np.array(obs)
-            action = int(rng.integers(agent.problem.task.n_actions)) + first_action
+            allowed = agent.problem.allowed_at(int(obs) - agent.problem.first_state) if obs.ndim == 0 else None
+            possible = np.arange(agent.problem.task.n_actions) if allowed is None else np.flatnonzero(allowed)
+            action = int(possible[rng.integers(len(possible))]) + first_action
             following, reward, terminated, _, _ = env.step(action)
             rows.append((episode, step, obs, action, float(reward), np.array(following), terminated))
             obs = following

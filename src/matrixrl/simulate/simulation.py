@@ -390,6 +390,7 @@ class Simulation:
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
             settings_guarantee=algorithm.claim,
+            withdrawn=algorithm.reward_words,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )

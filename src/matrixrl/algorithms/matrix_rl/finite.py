@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
@@ -145,6 +146,7 @@ class UCMatrixRL(FiniteMatrixRL):
         self.reward_moment = shifted / self.task.unit
         paid = self.pair_rewards * old_unit + (old_low - low) * self.pair_visits
         self.pair_rewards = paid / self.task.unit
+        self.given.rescale(self.problem)
         self.kept, self._kept_sizes = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
         self.revision += 1
 
@@ -235,6 +237,7 @@ class UCMatrixRL(FiniteMatrixRL):
             paid = self.to_unit(steps.rewards) * weights
             phi.accumulate_rewards(self.reward_moment, pairs, paid)
             self.watch_rewards(pairs, weights, paid)
+        self.given.add(steps)
         if self._may_widen:
             phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
@@ -297,12 +300,14 @@ class UCMatrixRL(FiniteMatrixRL):
         }
         if problem.reward_outside == "widen" and not self.settings.known_reward:
             shapes["feature_moment"] = (n_replicas, phi.d)
-        if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
+        if self.settings.known_reward:
+            shapes |= GivenRewards.shapes(n_replicas)
+        elif not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
             n_pairs = task.n_states * task.n_actions
             shapes |= dict(zip(WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
         if self.settings.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
-            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
+            shapes |= {"kept_empty": (n_replicas,), "kept_sizes": (n_replicas,)}
         return shapes
 
     def n_steps(self) -> FloatArray | None:

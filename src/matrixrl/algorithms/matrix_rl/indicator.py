@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
 from matrixrl.algorithms.matrix_rl.settings import OF_BALLS
@@ -22,7 +23,6 @@ from matrixrl.core.likelihood import (
     likelihood_regret_bound,
     log_shared_law_ratio,
 )
-from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.problems import Problem
@@ -48,6 +48,10 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     _confidence: LikelihoodConfidence | None = None
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
+    list_names = (
+        *FiniteMatrixRL.list_names,
+        *(f"{name}_{part}" for name in ("next", "pair", "joint") for part in ("codes", "times")),
+    )
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -205,6 +209,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             unit = self.to_unit(steps.rewards)
             self._count_rewards(rows, steps, unit)
             self.watch_rewards(pairs, weights, unit * weights)
+        self.given.add(steps)
         self._refresh_excess((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
         self.revision += 1
 
@@ -262,14 +267,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
-        own = self.learned()
-        if set(arrays) != set(own):
-            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
-        for name, mine in own.items():
-            free = name.endswith(("_codes", "_times"))  # as long as the list of outcomes seen
-            same = arrays[name].ndim == 1 if free else arrays[name].shape == mine.shape
-            if not same or arrays[name].dtype != mine.dtype:
-                raise InvalidInput(f"{name} must have the shape and the type of {mine.dtype} arrays of this problem")
+        super().check_learned(arrays, episode)
         made = self._read(arrays)
         if self.settings.doubling != "restart":
             for name, counts in made.items():
@@ -342,13 +340,15 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         shapes: Shapes = {f"{name}_{part}": (None,) for name in lists if lists[name] for part in ("codes", "times")}
         if joint:
             shapes["levels"] = RewardLevels(n_replicas).values.shape
-        if not chosen.known_reward:
+        if chosen.known_reward:
+            shapes |= GivenRewards.shapes(n_replicas)
+        else:
             shapes["reward_sums"] = (n_replicas, n_rows)
             watched = (n_replicas, groups.size), (n_replicas, groups.size), (n_replicas,)
             shapes |= dict(zip(WATCHED, watched, strict=True)) if shared else {}
         if chosen.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
-            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas, n_rows)}
+            shapes |= {"kept_empty": (n_replicas,), "kept_sizes": (n_replicas, n_rows)}
         return shapes
 
     def n_steps(self) -> FloatArray | None:

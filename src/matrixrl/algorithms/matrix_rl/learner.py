@@ -10,6 +10,7 @@ import numpy as np
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.checks import fail
 from matrixrl.core import Clock
@@ -73,6 +74,18 @@ class MatrixRLLearner(Algorithm):
         """The plan that is being played."""
         self._kept_sizes: FloatArray = np.full(self.n_replicas, -np.inf)
         self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
+        self.watch_given_rewards()
+
+    def watch_given_rewards(self, *, may_watch: bool = True) -> None:
+        """Start to compare observed rewards with given ones, where a user gave them without a transition table."""
+        self.given = GivenRewards(
+            self.problem,
+            self.n_replicas,
+            delta=self.delta,
+            known_reward=self.settings.known_reward,
+            may_watch=may_watch,
+        )
+        """What observed rewards say about given ones."""
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose data grew by 1 + κ since their last plan: (B,).
@@ -146,7 +159,7 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if self.settings.explore_for == "certificate":
             return "explore_for='certificate': episodes are played to certify a policy, not to earn"
-        claim = self.confidence.guarantee
+        claim = self.given.words() or self.confidence.guarantee
         return self.refutation() or True if claim is True else claim
 
     @property
@@ -181,8 +194,16 @@ class MatrixRLLearner(Algorithm):
         """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
         self._refutation = (words,)
 
+    @property
+    def reward_words(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
+        return super().reward_words or self.given.words()
+
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
+        refuted = self.given.words()
+        if refuted is not None:
+            return refuted
         what = "P or the rewards" if self.confidence.watches_rewards else "P"
         return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
 
@@ -218,5 +239,5 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if alarmed:
             return MatrixRLLearner.alarm_words(self, "misspecification alarm")
-        claim = self.confidence.certificate_guarantee
+        claim = self.given.words() or self.confidence.certificate_guarantee
         return self.refutation() or True if claim is True else claim

@@ -46,6 +46,7 @@ class FiniteMatrixRL(RewardWatch):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
+    list_names: ClassVar[tuple[str, ...]] = ("given_codes", "given_data")
     revision: int
     _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
     _scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
@@ -278,16 +279,16 @@ class FiniteMatrixRL(RewardWatch):
         arrays = {f"kept_{name}": array for name, array in kept.arrays().items()}
         sizes = np.zeros_like(self.sizes())
         sizes += self._kept_sizes.reshape(self.n_replicas, *self._kept_sizes.shape[1:] or (1,) * (sizes.ndim - 1))
-        return arrays | {"kept_logdet": np.where(np.isfinite(sizes), sizes, -1.0)}
+        return arrays | {"kept_sizes": np.where(np.isfinite(sizes), sizes, -1.0)}
 
     def load_kept(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `kept_arrays` returned."""
-        if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
+        if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
-            if (arrays["kept_logdet"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
-                raise InvalidInput("kept_logdet must not be larger than that of the data")
+            if (arrays["kept_sizes"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
+                raise InvalidInput("kept_sizes must not be larger than those of the data")
             self.kept = plan_from_arrays(kept, self.declared_frame, n_replicas=self.n_replicas)
-            self._kept_sizes = arrays["kept_logdet"]
+            self._kept_sizes = arrays["kept_sizes"]
 
     def _no_plan(self) -> Plan:
         frame, n = self.frame, self.n_replicas

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix, QueriedPairs
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "sampled_psi"]
+__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "SampledPlans", "sampled_psi"]
 
 PLAN_NAMES = ("design", "cross_moment", "reward_moment", "clock", "rankings", "columns", "column_weights")
 """Names of the arrays from which a plan is made again."""
@@ -210,3 +211,16 @@ class SampledPlan:
             blocks=blocks,
             allowed=oracle.allowed_at(states),
         )
+
+
+class SampledPlans:
+    """The plans of all replicas; the table of a finite problem is computed on first use."""
+
+    def __init__(self, plans: list[SampledPlan]) -> None:
+        self.plans = plans
+        self.empty: IntArray = np.array([plan.empty for plan in plans])
+
+    @cached_property
+    def policy(self) -> IntArray:
+        """(B, H, S), where states can be counted."""
+        return np.stack([plan.table() for plan in self.plans])

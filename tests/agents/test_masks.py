@@ -8,7 +8,7 @@ import pytest
 
 from agents.helpers import assert_same_agent, interrupted_at
 from continuum import line
-from hostile import array_of, changed, header_of, members_of, npy, with_header
+from hostile import array_of, changed, members_of, npy
 from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Task, make, run_seeds
 from matrixrl.agents import AGENTS
 from matrixrl.core import optimistic_plan
@@ -395,19 +395,23 @@ def test_saved_answers_to_requests_are_checked(tmp_path):
     answer = episode.act(0, allowed=others)
     agent.save(tmp_path / "good")
     data = (tmp_path / "good").read_bytes()
-    saved = header_of(data)["episodes"][0]
-    assert saved["advised"] == [0, answer, planned, others]
+    saved = {name: saved_array(data, f"episodes_{name}") for name in ("advised", "planned", "advised_among")}
+    among = np.isin(np.arange(saved["advised_among"].shape[1]), others)[None]
+    assert (saved["advised"].tolist(), saved["planned"].tolist()) == ([answer], [planned])
+    np.testing.assert_array_equal(saved["advised_among"], among)
     assert MatrixRL.load(tmp_path / "good").open_episodes[0].act(0, allowed=others) == answer
-    for bad in (
-        [0, answer, planned],
-        [0, planned, planned, others],
-        [0, answer, planned, None],
-        [0, answer, answer + 9, others],
-        [0, answer, planned, [answer, answer]],
-        [0, 0, planned, [0]],
-        [0, answer, planned, 3],
+    everything, nothing = np.ones_like(among), np.zeros_like(among)
+    for name, value in (
+        ("advised", np.array([planned])),
+        ("advised", np.array([0])),
+        ("planned", np.array([answer + 9])),
+        ("advised_among", nothing),
+        ("advised_among", everything),
+        ("advised_among", among.astype(np.int64)),
+        ("advised_among", None),
     ):
-        (tmp_path / "bad").write_bytes(with_header(data, episodes=[{**saved, "advised": bad}]))
+        change = None if value is None else npy(value)
+        (tmp_path / "bad").write_bytes(changed(data, {f"episodes_{name}.npy": change}))
         with pytest.raises(CheckpointError, match="bad cannot be restored"):
             MatrixRL.load(tmp_path / "bad")
 

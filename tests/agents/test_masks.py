@@ -484,7 +484,7 @@ def test_a_saved_policy_with_an_action_that_is_not_allowed_is_refused(name, tmp_
     agent.begin_episode()
     agent.save(tmp_path / "good")
     data = (tmp_path / "good").read_bytes()
-    for member in ("learned_kept_policy", "plan_table_0"):
+    for member in ("learned_kept_policy", "plan_0_policy"):
         policy = saved_array(data, member)
         policy[..., 0] = 1  # state 0 allows action 0 only
         (tmp_path / "bad").write_bytes(changed(data, {f"{member}.npy": npy(policy)}))

@@ -160,6 +160,15 @@ def test_a_plan_is_made_again_when_a_mask_is_told(settings, times):
     assert (algorithm.allowed_at(0) == algorithm.allowed[:, 0]).all()
 
 
+def test_the_plan_that_ucrl2_keeps_is_made_again_when_a_mask_is_told():
+    kept = started("ucrl2", Task(np.full((3, 3), 0.5), 4))
+    first = kept.plan()
+    assert kept.plan().policy is first.policy
+    mask = np.arange(3) != first.policy[0, 0, 1]
+    kept.tell_mask(1, mask)
+    assert mask[kept.plan().policy[0, :, 1]].all()
+
+
 def test_random_play_is_uniform_over_allowed_actions(rng):
     """10,000 draws of 3 actions: each share is within 0.03 of a third with probability above 1 − 1e-8."""
     allowed = np.array([[True, False, True], [True, True, False], [False, True, False], [True, True, False]])

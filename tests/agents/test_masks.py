@@ -269,6 +269,23 @@ def test_masks_of_many_sub_environments_are_heeded(name, mode, tmp_path):
     assert agent.algorithm.frame.permits(agent.algorithm.policy_table(agent.algorithm.advice()))
 
 
+@pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.5}], ids=str)
+def test_a_plan_that_is_older_than_a_mask_is_saved_and_asked_on(settings, tmp_path):
+    """The plan of an open episode stays as it is; only its answers heed the mask."""
+    agent = agent_of("matrix-rl", **settings)
+    episode = agent.begin_episode()
+    planned = episode.act(4)
+    agent.algorithm.tell_mask(1, np.arange(5, 8) != planned)  # state 4 is the second one
+    agent.save(tmp_path / "open")
+    loaded = MatrixRL.load(tmp_path / "open", env=Stairs())
+    assert_same_agent(loaded, agent)
+    answers = {one.act(4) for one in (episode, loaded.open_episodes[0])}
+    assert len(answers) == 1
+    assert planned not in answers
+    with pytest.raises(InvalidInput, match="allowed must be among the actions"):
+        loaded.open_episodes[0].act(4, allowed=[planned])
+
+
 def test_masks_by_a_method_cannot_be_played_many_at_a_time():
     vector = gym.vector.SyncVectorEnv([lambda: Stairs(by_method=True)] * 2)
     with pytest.raises(InvalidInput, match=r"env must tell masks with infos\['action_mask'\] to be played many"):

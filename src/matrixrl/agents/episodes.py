@@ -315,6 +315,9 @@ class OpenEpisode:
     def _answer(self, state: Any, among: BoolArray | None, now: float | None = None) -> int:
         """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
         kept = self._planned(state, explore=True)
+        if among is None:  # a mask may have been told after the plan was made
+            known = self.algorithm.allowed_at(state)
+            among = None if known is None or known[kept.planned] else known
         asked = None if among is None else tuple(action_list(among))
         if kept.among != asked:
             action = kept.planned

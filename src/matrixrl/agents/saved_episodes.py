@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.episodes import Advised, OpenEpisode
-from matrixrl.agents.heeding import check_allowed
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import FunctionalTask, Problem, Task
@@ -216,15 +215,22 @@ def _restore_question(
     asked = tuple(action_list(among)) or None
     if (chosen != planned and (asked is None or planned in asked)) or (asked is not None and chosen not in asked):
         raise InvalidInput("an answer must be the action of the plan, unless that was not allowed")
-    check_allowed(episode.algorithm, own, chosen)
+    _check_declared(problem, own, chosen)
     episode._advised = Advised(episode.stage, np.asarray(own).tolist(), chosen, planned, asked, now)
+
+
+def _check_declared(problem: Problem, state: Any, action: int) -> None:
+    """Refuse an action that is not declared as allowed; a mask may have been told after it was played."""
+    known = problem.allowed_at(state)
+    if known is not None and not known[action]:
+        raise InvalidInput(f"action {action} is not allowed in state {state}")
 
 
 def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
     for state, action, reward, following in zip(*(part for part in parts), strict=True):
         episode._states.append(problem.inner_state("state", state))
         episode._actions.append(problem.action("action", action + problem.first_action))
-        check_allowed(episode.algorithm, episode._states[-1], episode._actions[-1])
+        _check_declared(problem, episode._states[-1], episode._actions[-1])
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
     if episode._terminated and problem.kind != "continuous":

@@ -63,7 +63,7 @@ class FiniteMatrixRL(RewardWatch):
     def use_masks(self) -> None:
         """Plan with the actions that are allowed; a new plan is due."""
         super().use_masks()
-        self._kept_sizes = np.full(self.n_replicas, -np.inf)
+        self.kept, self._kept_sizes = None, np.full(self.n_replicas, -np.inf)
         self._planned = self._scored = None
 
     @abstractmethod

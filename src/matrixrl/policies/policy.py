@@ -74,7 +74,7 @@ class Policy:
             fail("certificate", "must be a Certificate or None", shown(self.certificate), "Leave it out.")
         if self.certificate is not None and not np.isfinite([self.certificate.lower, self.certificate.upper]).all():
             fail("certificate", "must have finite bounds", shown(self.certificate), "Leave it out.")
-        if self.basis not in _BASES:
+        if not isinstance(self.basis, (str, type(None))) or self.basis not in _BASES:
             fail("basis", "must be 'model', 'returns' or None", shown(self.basis), "Leave it out.")
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "n_actions", n_actions)

@@ -257,6 +257,19 @@ def test_a_wider_range_rescales_what_was_seen():
     assert f"was given 0.5 and earned {mean:.6g} on average in 320 visits" in agent.algorithm.given.words()
 
 
+def test_what_is_undone_has_its_old_range_again():
+    """As after a log that was refused in its middle."""
+    agent = MatrixRL(Task(np.full((2, 1), 0.5), 10), set="normalised", reward_outside="widen", seed=0)
+    told(agent, [[0.6, 0.4] * 5] * 4)
+    algorithm = agent.algorithm
+    state, problem = algorithm.state(), algorithm.problem
+    told(agent, [[-3.0] * 10])
+    algorithm.undo(state, problem)
+    assert_same_arrays(algorithm.state(), state)
+    told(agent, [[0.9] * 10] * 4)
+    assert "was given 0.5 and earned 0.7 on average in 80 visits" in algorithm.given.words()
+
+
 def test_sampled_columns_that_are_estimates_watch_nothing():
     env = make("linear-mdp", n_states=40, d=4, horizon=3)
     task = Task(env.unwrapped.mdp.task.reward, 3, features=env.unwrapped.mdp.task.features)

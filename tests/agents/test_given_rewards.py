@@ -167,6 +167,19 @@ def test_where_the_library_has_the_table_nothing_is_watched_until_it_is_gone(kin
     assert_same_arrays(again.algorithm.given.arrays(), state)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_logged_rewards_are_compared_too(kind):
+    """A log of thirty steps is the same data as ask and tell."""
+    rows = {"episode": np.repeat(np.arange(15), 2), "state": np.zeros(30, int), "action": np.zeros(30, int)}
+    rows |= {"reward": np.full(30, 0.9), "next_state": np.zeros(30, int), "step": np.tile([0, 1], 15)}
+    read, advised = (MatrixRL(Task(np.full((3, 2), 0.5), 2), **KINDS[kind], seed=0) for _ in range(2))
+    read.learn_from(rows, verbose=False)
+    told(advised, [(0.9, 0.9)] * 15)
+    for name, array in advised.algorithm.given.arrays().items():
+        np.testing.assert_allclose(read.algorithm.given.arrays()[name], array, rtol=1e-12)
+    assert "was given 0.5 and earned 0.9 on average in 30 visits" in read.certificate().guarantee
+
+
 def test_learned_rewards_and_baselines_are_not_compared_with_anything():
     agent = hidden(known_reward=False, reward=None)
     agent.learn(5)

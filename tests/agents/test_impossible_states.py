@@ -146,10 +146,10 @@ IMPOSSIBLE = [
     (*ONE_HOT, {}, "learned_n_plans", fill(0)),
     (*ONE_HOT, {}, "plan_0_values", fill(1.0)),
     (*ONE_HOT, {}, "plan_0_empty", fill(-1)),
-    (*ONE_HOT, {}, "episode_0_rewards", fill(7.0)),
-    (*ONE_HOT, {}, "episode_0_rewards", lambda array: array.astype(np.float32)),
-    (*ONE_HOT, {}, "episode_0_actions", lambda array: array.astype(np.uint8)),
-    (*ONE_HOT, {}, "episode_0_rewards", None),
+    (*ONE_HOT, {}, "episodes_rewards", fill(7.0)),
+    (*ONE_HOT, {}, "episodes_rewards", lambda array: array.astype(np.float32)),
+    (*ONE_HOT, {}, "episodes_actions", lambda array: array.astype(np.uint8)),
+    (*ONE_HOT, {}, "episodes_rewards", None),
 ]
 
 
@@ -184,7 +184,7 @@ def test_an_open_episode_that_no_problem_has_is_refused(saved, files, tmp_path):
         MatrixRL.load(tmp_path / "odd")
 
 
-@pytest.mark.parametrize("name", ["extra", "learned_extra", "problem_extra", "plan_1_policy", "episode_0_extra"])
+@pytest.mark.parametrize("name", ["extra", "learned_extra", "problem_extra", "plan_1_policy", "episodes_extra"])
 def test_arrays_that_no_agent_has_are_refused(name, files, tmp_path):
     (tmp_path / "odd").write_bytes(changed(files(*ONE_HOT), {f"{name}.npy": npy(np.zeros(3))}))
     with pytest.raises(CheckpointError, match="cannot be restored"):

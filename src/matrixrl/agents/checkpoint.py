@@ -110,7 +110,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     arrays |= _prefixed("seen_", log_arrays(agent))
     if env is not None and agent._env_is_seeded:
         arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
-    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_table_", tables)
+    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_", tables)
     write_archive(path, _KIND, header, arrays)
 
 
@@ -310,7 +310,7 @@ def _fill_episodes(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None
     begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
     agent._delay = integer("delay", header["delay"], low=0, high=agent.n_episodes, remedy="It is damaged.")
     agent._time_outs = integer("time_outs", header["time_outs"], low=0, high=begun, remedy="It is damaged.")
-    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_table_"))
+    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_"))
     restore_episodes(agent, _taken(arrays, "episodes_"), plans, begun)
 
 

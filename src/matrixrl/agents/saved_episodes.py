@@ -31,30 +31,23 @@ def plan_tables(agent: Agent) -> tuple[list[dict[str, int]], Arrays, list[int]]:
     """Return the plans of all episodes that were not learned from.
 
     Returns:
-        Each different plan as the number of each of its tables by name; the tables by number; the plan of each episode.
+        Each different plan as the number of each of its tables by name; the tables, "0_policy", "1_policy", …; the
+        number of the plan of each episode.
     """
-    plans: list[dict[str, int]] = []
-    tables: list[NDArray[Any]] = []
-    numbers: dict[int, int] = {}  # of tables, by identity
-    known: dict[tuple[tuple[str, int], ...], int] = {}
+    tables: dict[str, dict[int, tuple[int, NDArray[Any]]]] = {}  # by name and identity: number and table
+    plans: dict[tuple[tuple[str, int], ...], int] = {}
     by_plan: dict[int, int] = {}
     chosen = []
     for episode in _episodes(agent):
-        plan = episode._plan
-        if id(plan) not in by_plan:
-            found = {}
-            for name, table in agent.algorithm.plan_to_arrays(plan).items():
-                if id(table) not in numbers:
-                    numbers[id(table)] = len(tables)
-                    tables.append(table)
-                found[name] = numbers[id(table)]
-            key = tuple(found.items())
-            if key not in known:
-                known[key] = len(plans)
-                plans.append(found)
-            by_plan[id(plan)] = known[key]
-        chosen.append(by_plan[id(plan)])
-    return plans, {str(i): table for i, table in enumerate(tables)}, chosen
+        if id(episode._plan) not in by_plan:
+            numbers = []
+            for name, table in agent.algorithm.plan_to_arrays(episode._plan).items():
+                known = tables.setdefault(name, {})
+                numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
+            by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))
+        chosen.append(by_plan[id(episode._plan)])
+    arrays = {f"{number}_{name}": table for name, known in tables.items() for number, table in known.values()}
+    return [dict(plan) for plan in plans], arrays, chosen
 
 
 def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
@@ -115,11 +108,10 @@ def restore_plans(agent: Agent, plans: Any, tables: Arrays) -> list[Any]:
     maps = [one for one in plans if isinstance(one, dict) and all(type(k) is int for k in one.values())]
     if len(maps) != len(plans) or len({tuple(sorted(one.items())) for one in maps}) != len(maps):
         raise InvalidInput("plans must be different and give the number of each of their tables")
-    if {str(k) for one in maps for k in one.values()} != set(tables):
+    if {f"{number}_{name}" for one in maps for name, number in one.items()} != set(tables):
         raise InvalidInput("the tables must be those of the plans")
-    return [
-        agent.algorithm.plan_from_arrays({name: tables[str(number)] for name, number in one.items()}) for one in maps
-    ]
+    own = [{name: tables[f"{number}_{name}"] for name, number in one.items()} for one in maps]
+    return [agent.algorithm.plan_from_arrays(one) for one in own]
 
 
 def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: int) -> None:

@@ -104,9 +104,9 @@ class _VectorPlay:
 
     def _step(self) -> bool:
         """Take one step in every sub-environment, end finished episodes, and say whether to begin more."""
-        idle, before = self._agent.problem.first_action, self._obs
+        before = self._obs
         actions = [
-            idle if slot is None else slot.act_as_told(obs, info, self._told)
+            self._idle_action(obs, info) if slot is None else slot.act_as_told(obs, info, self._told)
             for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
         ]
         batch = np.array(actions, dtype=self._env.single_action_space.dtype)
@@ -132,6 +132,13 @@ class _VectorPlay:
         self._reset(to_reset)
         return self._end(finished)
 
+    def _idle_action(self, obs: Any, info: dict[str, Any]) -> int:
+        """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
+        problem = self._agent.problem
+        told = info.get("action_mask")
+        known = self._agent.algorithm.allowed_at(problem.state("obs", obs)) if told is None else told
+        return problem.first_action + (0 if known is None else int(np.argmax(known)))
+
     def _reset(self, chosen: BoolArray) -> None:
         """Reset some sub-environments."""
         if not chosen.any():
@@ -141,11 +148,9 @@ class _VectorPlay:
                 f"an episode of the vector environment goes on after the horizon of {self._agent.problem.task.horizon} "
                 "steps, and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
             )
-        kept_infos = self._infos
+        before = self._infos
         self._take_observations(*self._env.reset(options={"reset_mask": chosen}))
-        self._infos = [
-            new if chosen[i] else old for i, (new, old) in enumerate(zip(self._infos, kept_infos, strict=True))
-        ]
+        self._infos = [new if reset else old for new, old, reset in zip(self._infos, before, chosen, strict=True)]
 
     def _end(self, finished: list[OpenEpisode]) -> bool:
         """End episodes and show those that were learned from; say whether to begin more."""

@@ -134,8 +134,8 @@ class GivenRewards:
         codes = np.flatnonzero(flat[:, 0])
         return dict(zip(_NAMES, (codes, flat[codes], self.refuted), strict=True))
 
-    def check(self, arrays: Mapping[str, NDArray[Any]], most: int) -> None:
-        """Refuse arrays that rewards of at most so many steps cannot have led to."""
+    def check(self, arrays: Mapping[str, NDArray[Any]], problem: Problem, most: int) -> None:
+        """Refuse arrays that rewards of at most so many steps of a problem cannot have led to."""
         if not self._has_rewards:
             return
         codes, data, refuted = (arrays[name] for name in _NAMES)
@@ -152,7 +152,7 @@ class GivenRewards:
         if (visits < 1.0).any() or (np.bincount(replica, visits, minlength=n_replicas) > most).any():
             impossible("given_data", f"must count from 1 to {most} visits")
         check_range("given_data", sums, 0.0, visits)
-        given = _unit_rewards(self._task)[pairs]
+        given = _unit_rewards(problem.finite_task)[pairs]
         least, largest = bet_limits(visits, sums, given)
         slack = 1e-6 * (1.0 + np.abs(least) + np.abs(largest))
         if ((data[:, 2:] < least - slack) | (data[:, 2:] > largest + slack)).any():
@@ -168,10 +168,11 @@ class GivenRewards:
             if pair == -1 and (evidence[mine] > self._threshold).any():
                 impossible("given_refuted", "must be a pair, as data refute a given reward")
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned; it was checked."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> None:
+        """Take back what `arrays` returned on a problem, whose range of rewards may be another one; it was checked."""
         if not self._has_rewards:
             return
+        self._problem = problem
         codes, data, refuted = (arrays[name] for name in _NAMES)
         self.refuted = refuted.copy()
         self._given, self._data = np.empty(0), np.empty((len(refuted), 0, _COLUMNS))

@@ -291,7 +291,7 @@ class SampledMatrixRL(MatrixRLLearner):
             if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
                 raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
         self._check_moments(arrays, np.array([constants.ridge for constants in self._constants]), episode)
-        self.given.check(arrays, episode * self.oracle.horizon)
+        self.given.check(arrays, self.problem, episode * self.oracle.horizon)
         for b in range(self.n_replicas):
             self._check_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"])
         if "kept_sizes" in arrays:
@@ -373,7 +373,7 @@ class SampledMatrixRL(MatrixRLLearner):
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
         self.cross_moment, self.reward_moment = arrays["cross_moment"].copy(), arrays["reward_moment"].copy()
-        self.given.restore(arrays)
+        self.given.restore(arrays, self.problem)
         for b, design in enumerate(self.designs):
             design.matrix = arrays["design"][b : b + 1].copy()
             try:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import index
+from matrixrl.coding import Codec, DiscreteCodec
 
 __all__ = [
     "BoolArray",
@@ -164,21 +165,22 @@ class Policy:
     Attributes:
         table: (H, S) Action of each stage and state, counted from 0.
         description: Description of the policy.
-        first_state: Number of the environment's first state.
-        first_action: Number of the environment's first action.
+        states: Numbers of the observations; 0 … S − 1 stand for themselves by default.
+        actions: Numbers of the actions, likewise.
     """
 
     table: IntArray
     description: str
-    first_state: int = 0
-    first_action: int = 0
+    states: Codec | None = None
+    actions: Codec | None = None
 
-    def action(self, state: int, stage: int) -> int:
-        """Return the action at a state and stage; state and action have the environment's numbers."""
+    def action(self, state: Any, stage: int) -> Any:
+        """Return the action at a state and stage; state and action are elements of the environment's spaces."""
         horizon, n_states = self.table.shape
         h = index("stage", stage, size=horizon, remedy="Stages count from 0.")
-        s = index("state", state, size=n_states, first=self.first_state, remedy="Give a state of observation_space.")
-        return int(self.table[h, s - self.first_state]) + self.first_action
+        states = DiscreteCodec(n_states) if self.states is None else self.states
+        number = int(self.table[h, states.encode("state", state, "Give a state of observation_space.")])
+        return number if self.actions is None else self.actions.decode(number)
 
     def __getitem__(self, key: Any) -> Any:
         """Return entries of the table."""

@@ -191,7 +191,7 @@ class Agent(Certifying):
         self._advice = None  # a new epoch may have forgotten the data
         return episode
 
-    def act(self, obs: Any) -> int:
+    def act(self, obs: Any) -> Any:
         """Return the action to play now in the only open episode."""
         return self._only("act").act(obs)
 
@@ -208,7 +208,7 @@ class Agent(Certifying):
         if self._open:
             self._only("abandon_episode").abandon()
 
-    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> int:
+    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
         """Return the action that all finished episodes advise; it changes nothing, not even a random stream.
 
         Args:
@@ -227,14 +227,14 @@ class Agent(Certifying):
         h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
         state = np.asarray(self.problem.state("obs", obs))
         action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
-        return int(action[0]) + self.problem.first_action
+        return self.problem.own_action(int(action[0]))
 
     @property
     def policy(self) -> Policy:
         """The policy that `predict` follows, as a table of a problem with numbered states."""
         table = self._algorithm.policy_table(self._advised_plan())[0]
         words = f"plan of {self._algorithm.name} from {self.n_episodes} episodes, as `predict` follows it"
-        return Policy(table, words, self.problem.first_state, self.problem.first_action)
+        return Policy(table, words, self.problem.states, self.problem.actions)
 
     def learn(
         self,

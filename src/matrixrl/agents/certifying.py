@@ -66,7 +66,7 @@ class Certifying:
         best = self._certified.best
         assert best is not None
         words = f"largest certified lower bound of {self._algorithm.name}, from {self.n_episodes} episodes"
-        policy = Policy(best.table, words, self.problem.first_state, self.problem.first_action)
+        policy = Policy(best.table, words, self.problem.states, self.problem.actions)
         return Recommendation(policy, self._least(replace(current, lower=best.lower)), best.basis)
 
     def regret_certificate(self) -> RegretCertificate:

@@ -68,10 +68,14 @@ class OpenEpisode:
         """Whether no further step can be observed."""
         return self._terminated or self.stage >= self._agent.problem.task.horizon
 
-    def act(self, obs: Any) -> int:
-        """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer."""
+    def act(self, obs: Any) -> Any:
+        """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
+
+        The action is one of the environment's own space: a number, or an array, a tuple or a dictionary of numbers.
+        """
         self._check_unfinished("act")
-        return self._advice(self._agent.problem.state("obs", obs), explore=True) + self._agent.problem.first_action
+        problem = self._agent.problem
+        return problem.own_action(self._advice(problem.state("obs", obs), explore=True))
 
     def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
         """Add one step; the action need not be the one that was advised.

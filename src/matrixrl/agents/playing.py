@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
     return _kept(answer[0])
 
 
-def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool]:
+def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool]:
     """Take an action and return next observation, reward, terminated and truncated, checked as far as they can be."""
     answer: Any = env.step(action)
     if not isinstance(answer, tuple) or len(answer) != 5:
@@ -129,5 +130,5 @@ def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, horizon
 
 
 def _kept(obs: Any) -> Any:
-    """Return an observation that the environment cannot change any more: some reuse one array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else obs
+    """Return an observation that the environment cannot change any more: some reuse one array or dictionary."""
+    return copy.deepcopy(obs) if isinstance(obs, (np.ndarray, tuple, list, dict)) else obs

@@ -87,7 +87,7 @@ def _add_steps(episode: OpenEpisode, own: Arrays, problem: Problem) -> None:
         raise InvalidInput("an open episode does not fit the problem")
     for state, action, reward, following in zip(states, actions, rewards, next_states, strict=True):
         episode._states.append(problem.inner_state("state", state))
-        episode._actions.append(problem.action("action", action + problem.first_action))
+        episode._actions.append(index("action", action, size=problem.task.n_actions, remedy="It is damaged."))
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
     if episode._terminated and problem.kind != "continuous":

@@ -106,6 +106,7 @@ class Confidence:
         known_reward: bool,
         horizon: int,
         c_core: float | None = None,
+        end_state: int | None = None,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ.
 
@@ -119,6 +120,7 @@ class Confidence:
             known_reward: Whether rewards are known.
             horizon: Number of steps H of an episode.
             c_core: Constant C_M; by default a bound on it is computed from the features.
+            end_state: State whose law is known, or None.
         """
         constants = regularity(features, c_core=c_core, ridge=ridge)
         unbound = cls(
@@ -130,7 +132,7 @@ class Confidence:
             horizon=horizon,
             regularity=constants,
             reward_regularity=reward_regularity(features.phi, ridge),
-            blocks=features.phi.blocks(),
+            blocks=features.phi.blocks().knowing(end_state, features.phi.n_states),
             left_out=features.phi.left_out or features.psi.left_out,
         )
         return unbound.rebound(features.psi)

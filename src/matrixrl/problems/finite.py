@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import distributions, fail, flag, index, integer, number, shaped, shown, within
+from matrixrl.checks import distributions, fail, fits_memory, flag, index, integer, number, shaped, shown, within
 from matrixrl.features import Features, one_hot
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.transitions import Transitions
@@ -26,13 +26,22 @@ class Task:
     """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:
-        reward: (S, A) Expected rewards, in the environment's unit.
+        reward: (S, A) Expected rewards, in the environment's unit; None if they are not known and are learned.
         horizon: Number of steps H of an episode.
+        n_states: Number of states S; needed if `reward` is None.
+        n_actions: Number of actions A; needed if `reward` is None.
         reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
             (r - low) / (high - low) in [0, 1].
         start: First state of an episode, or the distribution (S,) of first states; stored as a distribution.
-        end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
-        features: Features φ and ψ; one-hot by default.
+        end_state: Absorbing state that represents the end of an episode, or None if there is none among the S states.
+        may_terminate: Whether episodes may end early although none of the S states represents the end. An end state
+            with the number S is then added; it is never observed, and features may leave it out.
+        features: Features φ and ψ; one-hot by default. If the last state is the end state, they may leave it out.
+
+    Attributes:
+        reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
+        knows_reward: Whether rewards were given.
+        end_is_added: Whether the end state is one that the library added.
 
     Raises:
         InvalidInput: A reward is not finite or outside its range, or another argument is invalid.
@@ -40,24 +49,37 @@ class Task:
     >>> task = Task(reward=[[0.0, 1.0], [0.5, 0.0]], horizon=3)
     >>> task.n_states, task.n_actions, task.unit_reward.shape
     (2, 2, (2, 2))
+    >>> Task(n_states=10, n_actions=3, horizon=20).knows_reward
+    False
     """
 
     def __init__(
         self,
-        reward: ArrayLike,
-        horizon: int,
+        reward: ArrayLike | None = None,
+        horizon: int | None = None,
         *,
+        n_states: int | None = None,
+        n_actions: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         start: ArrayLike = 0,
         end_state: int | None = None,
+        may_terminate: bool = False,
         features: Features | None = None,
     ) -> None:
-        self.reward = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).")
-        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         self.reward_range = low, high = checked_range(reward_range)
+        self.reward = _checked_rewards(reward, n_states, n_actions, min(max(0.0, low), high))
+        self.knows_reward = reward is not None
+        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
         self.start = _checked_start(start, self.n_states)
         self.end_state = None
+        self.end_is_added = flag("may_terminate", may_terminate)
+        if self.end_is_added:
+            if end_state is not None:
+                fail("end_state", "must be left out if the end state is added", end_state, "Pass one of the two.")
+            end_state = self.n_states
+            self.reward = np.vstack([self.reward, np.zeros((1, self.n_actions))])
+            self.start = np.append(self.start, 0.0)
         if end_state is not None:
             self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
             if not low <= 0.0 <= high:
@@ -84,7 +106,7 @@ class Task:
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
         given = one_hot(self.n_states, self.n_actions) if features is None else features
-        self.features = given.check(self.n_states, self.n_actions)
+        self.features = given.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
 
     @property
     def n_states(self) -> int:
@@ -95,6 +117,19 @@ class Task:
     def n_actions(self) -> int:
         """Number of actions A."""
         return int(self.reward.shape[1])
+
+    @property
+    def n_observed(self) -> int:
+        """Number of states that can be observed: all but an end state that the library added."""
+        return self.n_states - self.end_is_added
+
+    @property
+    def end_words(self) -> str | None:
+        """The end state in words, for messages; None if features cannot leave it out, as it is not the last state."""
+        if self.end_state is None or self.end_state != self.n_states - 1:
+            return None
+        added = ", which the library added" if self.end_is_added else ""
+        return f"the end state, number {self.end_state}{added}: episodes that terminate go there, and earn 0"
 
     @property
     def unit(self) -> float:
@@ -291,6 +326,24 @@ def checked_range(value: object) -> tuple[float, float]:
     if not low < high or high - low > 1e300:
         fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
     return low, high
+
+
+def _checked_rewards(reward: Any, n_states: Any, n_actions: Any, placeholder: float) -> FloatArray:
+    """Return the rewards (S, A), or a table of placeholders if none are given."""
+    counts = {"n_states": n_states, "n_actions": n_actions}
+    remedy = "Give reward[s, a], shape (S, A)."
+    if reward is None and (n_states is None or n_actions is None):
+        fail("reward", "must be given, or n_states and n_actions if rewards are learned", None, remedy)
+    if reward is None:
+        for name, count in counts.items():
+            integer(name, count, low=1, remedy=remedy)
+        fits_memory("n_states", float(n_states) * float(n_actions), f"{n_states:,} × {n_actions:,}", remedy="Use fewer.")
+        return np.full((int(n_states), int(n_actions)), placeholder)
+    table = shaped("reward", reward, (None, None), remedy=remedy)
+    for (name, count), own in zip(counts.items(), table.shape, strict=True):
+        if count is not None and integer(name, count, low=1, remedy=remedy) != own:
+            fail(name, f"must be {own}, as reward has shape {table.shape}", count, "Leave it out.")
+    return table
 
 
 def _checked_start(start: Any, n_states: int) -> FloatArray:

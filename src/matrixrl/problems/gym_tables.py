@@ -58,7 +58,7 @@ def from_gymnasium(
         horizon: Number of steps H of an episode; the environment's time limit by default.
         reward_range: Lower and upper bound (low, high) of the rewards; by default the smallest interval that contains 0
             and all rewards of the table.
-        features: Features of the n_states + 1 states, including the end state; one-hot by default.
+        features: Features of the states of the environment, or also of the end state; one-hot by default.
 
     Raises:
         InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
@@ -135,7 +135,7 @@ def from_gymnasium(
     start = np.zeros(n + 1)
     first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
     start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
-    return FiniteMDP(
+    mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
         horizon=horizon_of(env, horizon),
@@ -144,6 +144,8 @@ def from_gymnasium(
         end_state=end,
         features=features,
     )
+    mdp.task.end_is_added = True
+    return mdp
 
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.checks import fail, index, number, shaped
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -24,6 +25,7 @@ Kind = Literal["finite", "functional", "continuous"]
 REWARD_OUTSIDE = ("error", "clip", "widen")
 """Treatment of a reward outside the declared range."""
 
+_NO_CODEC = DiscreteCodec(0)  # stands for the numbers 0 … A − 1 of the task
 _REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
 
 
@@ -38,11 +40,11 @@ class Problem:
         mdp: The known MDP, used only to measure regret and to simulate, or None.
         name: Name in results and messages.
         points: (S, p) the coordinates of the states of a known MDP, where the environment gives them.
-        n_observed: Number of states that can be observed (the end state of a converted environment cannot).
         pseudo: Whether ψ may have linearly dependent columns.
         measures_regret: Whether the known MDP is used to measure regret.
-        first_state: Number that the environment gives to its first state.
-        first_action: Number that the environment gives to its first action.
+        states: Numbers of the observations of a finite problem, else None. An end state that the library added to an
+            environment has the next number, and is not observed.
+        actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
     """
@@ -53,12 +55,17 @@ class Problem:
     mdp: FiniteMDP | None = None
     name: str = "problem"
     points: FloatArray | None = None
-    n_observed: int = 0
     pseudo: bool = False
     measures_regret: bool = True
-    first_state: int = 0
-    first_action: int = 0
+    states: Codec | None = None
+    actions: Codec = _NO_CODEC
     reward_outside: str = "error"
+
+    def __post_init__(self) -> None:
+        if self.actions is _NO_CODEC:
+            object.__setattr__(self, "actions", DiscreteCodec(self.task.n_actions))
+        if self.states is None and isinstance(self.task, Task):
+            object.__setattr__(self, "states", DiscreteCodec(self.task.n_observed))
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -70,7 +77,13 @@ class Problem:
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.check(known.n_states, known.n_actions)
-        return cls(known, chosen, mdp=mdp, name=type(task).__name__, n_observed=known.n_states)
+        states = DiscreteCodec(known.n_observed if mdp is None else known.n_states)
+        return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
+
+    @property
+    def n_observed(self) -> int:
+        """Number of states that can be observed; 0 where states are not numbered."""
+        return 0 if self.states is None else self.states.size
 
     @property
     def kind(self) -> Kind:
@@ -129,8 +142,21 @@ class Problem:
         """Return an observation as a state, or refuse it."""
         if not isinstance(self.task, Task):
             return self.task.state(name, obs)
-        remedy, first = "Give a state of observation_space.", self.first_state
-        return index(name, obs, size=self.n_observed, first=first, remedy=remedy) - first
+        assert self.states is not None
+        if self._is_unobserved_end(obs):
+            fail(name, f"must not be {self.task.end_words}", obs, "Give what was observed, and terminated=True.")
+        return self.states.encode(name, obs, "Give a state of observation_space.")
+
+    def _is_unobserved_end(self, obs: Any) -> bool:
+        """Say whether an observation is the number after the last state, which is that of the end state."""
+        if not isinstance(self.states, DiscreteCodec) or self.n_observed == self.finite_task.n_states:
+            return False
+        return type(obs) is int and obs == self.states.first + self.states.count
+
+    def observation(self, state: int) -> Any:
+        """Return the observation of a state of a finite problem, as the environment gives it."""
+        assert self.states is not None
+        return self.states.decode(index("state", state, size=self.states.size, remedy="Give a state."))
 
     def inner_state(self, name: str, value: Any) -> Any:
         """Return a state of a saved episode, which may be the end state."""
@@ -140,8 +166,11 @@ class Problem:
 
     def action(self, name: str, value: Any) -> int:
         """Return an action of the environment as a number from 0, or refuse it."""
-        remedy, first = "Choose from action_space.", self.first_action
-        return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
+        return self.actions.encode(name, value, "Choose from action_space.")
+
+    def own_action(self, number: int) -> Any:
+        """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary."""
+        return self.actions.decode(number)
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
@@ -183,6 +212,6 @@ class Problem:
                 "terminated",
                 "must be False for a problem without an end state",
                 True,
-                "Build the Task or FiniteMDP with end_state=….",
+                "Build the Task with may_terminate=True, which adds one, or give the number of yours as end_state=….",
             )
         return self.task.end_state

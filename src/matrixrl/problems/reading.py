@@ -11,17 +11,19 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import choice, fail, flag, shaped, shown, users_stacklevel
+from matrixrl.checks import choice, fail, fits_memory, flag, optional_flag, shaped, shown, users_stacklevel
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
-from matrixrl.features.bundle import as_phi, as_psi, check_sizes
+from matrixrl.features.bundle import as_phi, as_psi
 from matrixrl.problems.continuous import read_continuous
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
-from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
+from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
@@ -36,7 +38,7 @@ def read_problem(
     reward: FloatArray | None = None,
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
-    known_reward: bool = True,
+    known_reward: bool | None = None,
     measure_regret: bool = True,
     reward_outside: str = "error",
     name: str | None = None,
@@ -52,15 +54,16 @@ def read_problem(
         reward: (S, A) known rewards, for an environment without a transition table.
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
-        known_reward: Whether the agent is given the rewards.
+        known_reward: Whether the agent is given the rewards; by default it learns them where they are not known.
         measure_regret: Measure exact regret where the MDP is known.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
-    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
+    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv)):
         flag(argument, value)
+    known_reward = optional_flag("known_reward", known_reward)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
@@ -72,7 +75,7 @@ def read_problem(
             env=given.env,
             name=name or "FunctionalTask",
             pseudo=psi_pinv,
-            first_action=given.first_action,
+            actions=given.actions,
             reward_outside=reward_outside,
         )
     env: gym.Env[Any, Any] | None = None
@@ -100,7 +103,7 @@ def read_problem(
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
-        elif hasattr(given.unwrapped, "P"):
+        elif _has_table(given):
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
             task = mdp.task
             _compare_rewards(reward, task)
@@ -113,28 +116,31 @@ def read_problem(
             shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
             "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns.",
         )
-    chosen_phi = as_phi(_made("phi", phi, task), task.features.phi)
-    chosen_psi = as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv)
-    check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
-    n_observed, first_state, first_action = task.n_states, 0, 0
+    chosen = Features(
+        as_phi(_made("phi", phi, task), task.features.phi),
+        as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv),
+        same_states=False,
+    ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
+    states: Codec = DiscreteCodec(task.n_observed)
+    actions: Codec = DiscreteCodec(task.n_actions)
     if env is not None:
         _check_time_limit(env, task.horizon)
-        states, actions = env.observation_space, env.action_space
-        if isinstance(states, spaces.Discrete):
-            n_observed, first_state = int(states.n), int(states.start)
-        first_action = int(getattr(actions, "start", 0))
+        states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+        if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_actions:
+            received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
+            rule = f"must have spaces of {task.n_states} states and {task.n_actions} actions, as its table"
+            fail("env", rule, received, "Correct the spaces.")
     return Problem(
         task,
-        Features(chosen_phi, chosen_psi),
+        Features(chosen.phi, chosen.psi),
         env=env,
         mdp=mdp,
         name=name or _name_of(given),
         points=None if env is None or why_table_is_unknown(env) is not None else _points(env),
-        n_observed=n_observed,
-        pseudo=chosen_psi.pseudo,
+        pseudo=chosen.psi.pseudo,
         measures_regret=measure_regret,
-        first_state=first_state,
-        first_action=first_action,
+        states=states,
+        actions=actions,
         reward_outside=reward_outside,
     )
 
@@ -151,7 +157,10 @@ def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
 
 
 def _has_table(env: gym.Env[Any, Any]) -> bool:
-    return isinstance(getattr(env.unwrapped, "mdp", None), FiniteMDP) or hasattr(env.unwrapped, "P")
+    """Say whether an environment has a table of transitions between numbers; other attributes P are its own matter."""
+    own = env.unwrapped
+    numbered = all(isinstance(space, spaces.Discrete) for space in (own.observation_space, own.action_space))
+    return isinstance(getattr(own, "mdp", None), FiniteMDP) or (numbered and hasattr(own, "P"))
 
 
 def _made(name: str, value: Any, task: Task) -> Any:
@@ -182,7 +191,6 @@ def _read_vectors(
         seen, mdp = layer.observation_points, known_mdp(env, allowed=type(layer))
     if changed_by is not None:
         warn_about_table(env, changed_by)
-    assert isinstance(env.action_space, spaces.Discrete)
     return Problem(
         task,
         env=env,
@@ -190,7 +198,7 @@ def _read_vectors(
         name=name or _name_of(env),
         points=seen,
         measures_regret=measure_regret,
-        first_action=int(env.action_space.start),
+        actions=codec_of("action", env.action_space),
     )
 
 
@@ -239,30 +247,34 @@ def _task_without_table(
     reward: FloatArray | None,
     horizon: int | None,
     reward_range: tuple[float, float] | None,
-    known_reward: bool,
+    known_reward: bool | None,
     changed_by: str | None = None,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
-    states, actions = env.observation_space, env.action_space
-    if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-        other = ("action", actions) if isinstance(states, spaces.Discrete) else ("observation", states)
-        fail("env", "must have discrete states and actions", f"{states} and {actions}", space_remedy(*other))
-    shape = (int(states.n), int(actions.n))
-    if reward is None and not known_reward:
-        reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it
-    if reward is None:
+    states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+    n_states, n_actions = states.size, actions.size
+    fits_memory(
+        "env",
+        3.0 * n_states * n_actions,
+        f"{n_states:,} states and {n_actions:,} actions",
+        remedy="Leave out or coarsen parts of them, or use a FunctionalTask.",
+    )
+    if reward is None and known_reward:
         why = "" if changed_by is None else f" (that of the environment is not used, as {changed_by} may change it)"
         fail(
             "reward",
-            f"must be given for an environment without a transition table{why}",
+            f"must be given for an environment without a transition table{why} to an agent with known_reward=True",
             None,
-            f"Pass reward=array of shape ({states.n}, {actions.n}), or known_reward=False to learn them.",
+            f"Pass reward=array of shape ({n_states}, {n_actions}), or known_reward=False to learn them.",
         )
-    known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
+    if reward is not None:
+        remedy = "Give reward[s, a] for each state and action, without the end state."
+        reward = shaped("reward", reward, (n_states, n_actions), remedy=remedy)
     return Task(
-        reward=np.vstack([known, np.zeros((1, shape[1]))]),
+        reward,
+        n_states=n_states,
+        n_actions=n_actions,
         horizon=horizon_of(env, horizon),
         reward_range=(0.0, 1.0) if reward_range is None else reward_range,
-        start=0,
-        end_state=shape[0],
+        may_terminate=True,
     )

@@ -82,7 +82,7 @@ def record_episode(
     for stage in range(problem.task.horizon):
         state = np.asarray(problem.state("obs", obs))
         action = int(algorithm.act(plan, stage, state[None], explore=False)[0])
-        obs, _, terminated, truncated, _ = recorder.step(action + problem.first_action)
+        obs, _, terminated, truncated, _ = recorder.step(problem.own_action(action))
         if terminated or truncated:
             break
     recorder.close()  # type: ignore[no-untyped-call]

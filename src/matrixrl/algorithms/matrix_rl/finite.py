@@ -110,7 +110,7 @@ class UCMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Prepare constants and start without data."""
         super().begin()
-        self._confidence = self.settings.confidence(self.features, self.task.horizon)
+        self._confidence = self.settings.confidence(self.features, self.task.horizon, self.task.end_state)
         self.ridge = self._confidence.regularity.ridge
         self.forget()
 

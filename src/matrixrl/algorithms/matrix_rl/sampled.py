@@ -77,7 +77,8 @@ class SampledMatrixRL(MatrixRLLearner):
         given = self.problem.features
         left_out = None if given is None else given.phi.left_out
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon)
+        end = None if self.oracle.end is None else 0  # the end state is the first column
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, end)
         feature_block = np.empty(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k

@@ -213,8 +213,8 @@ class MatrixRLSettings(Settings):
             )
         return ridge
 
-    def confidence(self, features: Features, horizon: int) -> Confidence:
-        """Return the confidence of these settings for some features."""
+    def confidence(self, features: Features, horizon: int, end_state: int | None = None) -> Confidence:
+        """Return the confidence of these settings for some features; the law of the end state, if any, is known."""
         return Confidence.of(
             features,
             self.make_set(),
@@ -225,4 +225,5 @@ class MatrixRLSettings(Settings):
             known_reward=self.known_reward,
             horizon=horizon,
             c_core=self.c_core,
+            end_state=end_state,
         )

@@ -291,7 +291,7 @@ def codec_from(data: Any) -> Codec:
     if kind == "tuple":
         return TupleCodec(parts)
     keys = tuple(_list(data["keys"]))
-    if len(set(map(repr, keys))) != len(parts) or len(keys) != len(parts) or any(type(k) not in (str, int) for k in keys):
+    if any(type(key) not in (str, int) for key in keys) or not len(set(keys)) == len(keys) == len(parts):
         raise InvalidInput("the keys of a space must be texts or whole numbers, one for each part")
     return DictCodec(keys, parts)
 

@@ -15,7 +15,7 @@ from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.problems import Problem
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 from matrixrl.references import describe
@@ -83,8 +83,8 @@ class Startable(ABC):
         """Return the algorithm, ready to play a problem with one replica for each seed."""
 
     @property
-    def known_reward(self) -> bool:
-        """Whether the agent is given the rewards."""
+    def known_reward(self) -> bool | None:
+        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
         return True
 
     def announce(self, n_episodes: int) -> None:  # noqa: B027  # most constants do not depend on N
@@ -136,9 +136,16 @@ class Algorithm(Startable):
         self.settings = self.settings_class.resolve(settings)
 
     @property
-    def known_reward(self) -> bool:
-        """Whether the agent is given the rewards, as its setting says."""
-        return bool(getattr(getattr(self, "settings", None), "known_reward", True))
+    def known_reward(self) -> bool | None:
+        """Whether the agent is given the rewards, as its setting says; None if the problem decides."""
+        given = getattr(getattr(self, "settings", None), "known_reward", True)
+        return None if given is None else bool(given)
+
+    def _decide_rewards(self, problem: Problem) -> None:
+        """Replace the setting `known_reward`, if it was left to the problem, by whether the problem has rewards."""
+        if self.known_reward is None:
+            knows = isinstance(problem.task, ContinuousTask) or problem.task.knows_reward
+            self.settings = replace(self.settings, known_reward=knows)
 
     def __repr__(self) -> str:
         settings = getattr(self, "settings", None)
@@ -206,9 +213,12 @@ class Algorithm(Startable):
         """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
 
     def form_for(self, problem: Problem) -> Algorithm:
-        """Return itself."""
-        del problem
-        return self
+        """Return itself, or a copy that knows whether it learns rewards."""
+        if self.known_reward is not None:
+            return self
+        chosen = copy.copy(self)
+        chosen._decide_rewards(problem)
+        return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""
@@ -236,6 +246,7 @@ class Algorithm(Startable):
         return self.start(problem, seeds)
 
     def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
+        self._decide_rewards(problem)
         self.check_problem(problem)
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
@@ -265,6 +276,9 @@ class Algorithm(Startable):
             wanted = " or ".join(words[kind] for kind in self.kinds)
             remedy = "KernelMatrixRL learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
+        if self.known_reward and not isinstance(problem.task, ContinuousTask) and not problem.task.knows_reward:
+            rule = f"must be given to {self.name} with known_reward=True"
+            fail("reward", rule, f"{problem.name} without rewards", "Pass known_reward=False to learn them.")
         if problem.reward_outside == "widen" and not self.widens:
             rule = f"must be 'error' or 'clip' for {self.name}, which cannot re-scale what it learned"
             remedy = "Use MatrixRL without columns and without a likelihood set, or KernelMatrixRL."

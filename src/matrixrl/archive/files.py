@@ -22,7 +22,7 @@ from matrixrl.errors import CheckpointError, CheckpointMismatch, InvalidInput, U
 
 __all__ = ["FORMAT_VERSION", "comparing", "pack", "read_archive", "refusing", "unpack", "write_archive"]
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
 _DEEPEST = 32  # levels of lists and objects in a header

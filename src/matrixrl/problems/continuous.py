@@ -15,7 +15,7 @@ from matrixrl.problems.spaces import codec_of, space_remedy
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 
-__all__ = ["ContinuousTask", "read_continuous"]
+__all__ = ["ContinuousTask", "declared_range", "read_continuous"]
 
 _KNOWN_REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -95,13 +95,14 @@ def read_continuous(
         high=states.high.astype(np.float64),
         n_actions=n_actions,
         horizon=checked,
-        reward_range=_declared(env, reward_range),
+        reward_range=declared_range(env, reward_range),
         max_return=most,
         is_declared=reward_range is None,
     )
 
 
-def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
+def declared_range(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the range of rewards that is given, or that an environment declares; None if there is none."""
     if given is None:
         own = _attribute(env, "reward_range")
         known = None if env.spec is None else _KNOWN_REWARDS.get(env.spec.id)

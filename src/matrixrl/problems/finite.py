@@ -337,7 +337,8 @@ def _checked_rewards(reward: Any, n_states: Any, n_actions: Any, placeholder: fl
     if reward is None:
         for name, count in counts.items():
             integer(name, count, low=1, remedy=remedy)
-        fits_memory("n_states", float(n_states) * float(n_actions), f"{n_states:,} × {n_actions:,}", remedy="Use fewer.")
+        words = f"{n_states:,} states and {n_actions:,} actions"
+        fits_memory("n_states", float(n_states) * float(n_actions), words, remedy="Use a FunctionalTask.")
         return np.full((int(n_states), int(n_actions)), placeholder)
     table = shaped("reward", reward, (None, None), remedy=remedy)
     for (name, count), own in zip(counts.items(), table.shape, strict=True):

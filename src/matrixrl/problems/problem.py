@@ -17,7 +17,7 @@ from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["REWARD_OUTSIDE", "Kind", "Problem"]
+__all__ = ["REWARD_OUTSIDE", "Kind", "Problem", "checked_points"]
 
 Kind = Literal["finite", "functional", "continuous"]
 """States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
@@ -129,14 +129,18 @@ class Problem:
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
+        They may leave out the end state, if it is the last one: it is a neighbour of no state.
+
         Args:
-            points: Coordinates in place of the problem's own; evenly on a line from −1 to 1 where there are none.
+            points: Coordinates in place of the problem's own. Where there are none, states lie evenly on a line from −1
+                to 1, or on a grid with one axis for each part of the observation space.
         """
-        n_states = self.finite_task.n_states
         chosen = self.points if points is None else points
-        if chosen is None:
-            return np.linspace(-1.0, 1.0, n_states)[:, None]
-        return shaped("points", chosen, (n_states, None), remedy="Give one vector for each state.")
+        if chosen is not None:
+            return checked_points(self.finite_task, chosen)
+        if self.states is not None and len(self.states.sizes) > 1:
+            return self.states.coordinates()
+        return np.linspace(-1.0, 1.0, self.finite_task.n_states)[:, None]
 
     def state(self, name: str, obs: Any) -> Any:
         """Return an observation as a state, or refuse it."""
@@ -215,3 +219,13 @@ class Problem:
                 "Build the Task with may_terminate=True, which adds one, or give the number of yours as end_state=….",
             )
         return self.task.end_state
+
+
+def checked_points(task: Task, points: Any) -> FloatArray:
+    """Return the coordinates of the states of a finite task, (S, p), or of all but the end state if it is the last."""
+    remedy = "Give one vector for each state."
+    table = shaped("points", points, (None, None), remedy=remedy)
+    if task.end_words is not None:
+        remedy = f"Give one vector for each state; it may leave out {task.end_words}."
+    left_out = task.end_words is not None and len(table) == task.end_state
+    return shaped("points", table, (task.n_states - left_out, None), remedy=remedy)

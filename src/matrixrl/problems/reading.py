@@ -16,7 +16,7 @@ from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi
-from matrixrl.problems.continuous import read_continuous
+from matrixrl.problems.continuous import declared_range, read_continuous
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
@@ -68,8 +68,6 @@ def read_problem(
     maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
         _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
-        if known_reward and not given.knows_reward:
-            fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
         return Problem(
             given,
             env=given.env,
@@ -275,6 +273,6 @@ def _task_without_table(
         n_states=n_states,
         n_actions=n_actions,
         horizon=horizon_of(env, horizon),
-        reward_range=(0.0, 1.0) if reward_range is None else reward_range,
+        reward_range=declared_range(env, reward_range) or (0.0, 1.0),
         may_terminate=True,
     )

@@ -11,16 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from matrixrl.checks import choice, fail, integer, number, shaped
+from matrixrl.checks import choice, fail, integer, number
+from matrixrl.coding import Codec, codec_from
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
 from matrixrl.features.bundle import check_sizes
+from matrixrl.features.end_state import phi_with_end, psi_with_end
 from matrixrl.problems.continuous import ContinuousTask
-from matrixrl.problems.fingerprint import fingerprint, fingerprint_of_points, same_fingerprint
+from matrixrl.problems.fingerprint import (
+    differences,
+    fingerprint,
+    fingerprint_of_points,
+    fingerprint_parts,
+    parts_of_points,
+    same_fingerprint,
+)
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
-from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
+from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reading import read_problem
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
@@ -30,7 +39,7 @@ __all__ = ["SavedProblem", "save_problem", "unpack_problem"]
 M = TypeVar("M", Phi, Psi)
 Arrays = dict[str, NDArray[Any]]
 _PROBES = 16  # states at which feature maps are compared
-_LOWEST = -(2**63)  # of numbers that Gymnasium gives to states and actions
+_SAME = "Make the environment with the same settings."
 _OWN = "own"  # a feature map of which only answers are saved
 _WIDE = 1536  # features ψ of any number of states: K_ψ and what is computed of it fill less than 200 MB
 _LONGEST = 10**9  # steps of an episode
@@ -45,12 +54,11 @@ _ENTRIES = (
     "kind",
     "horizon",
     "reward_range",
-    "n_observed",
     "has_table",
     "measures_regret",
     "psi_pinv",
-    "first_state",
-    "first_action",
+    "states",
+    "actions",
     "reward_outside",
 )
 
@@ -66,12 +74,11 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "kind": problem.kind,
         "horizon": task.horizon,
         "reward_range": None if task.reward_range is None else list(task.reward_range),
-        "n_observed": problem.n_observed,
         "has_table": problem.mdp is not None,
         "measures_regret": problem.measures_regret,
         "psi_pinv": problem.pseudo,
-        "first_state": problem.first_state,
-        "first_action": problem.first_action,
+        "states": None if problem.states is None else problem.states.description(),
+        "actions": problem.actions.description(),
         "reward_outside": problem.reward_outside,
     }
     arrays: Arrays = {"fingerprint": fingerprint(task)}
@@ -84,7 +91,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     if isinstance(task, FunctionalTask):
         return header, arrays
     assert problem.features is not None
-    header["end_state"] = task.end_state
+    header |= {"end_state": task.end_state, "end_is_added": task.end_is_added, "knows_reward": task.knows_reward}
     arrays |= {"reward": task.reward, "start": task.start}
     if problem.points is not None:
         arrays["points"] = problem.state_points()
@@ -141,9 +148,8 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         has_table=flag("has_table", header["has_table"]),
         measures_regret=flag("measures_regret", header["measures_regret"]),
         pseudo=flag("psi_pinv", header["psi_pinv"]),
-        n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
-        first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
-        first_action=integer("first_action", header["first_action"], low=_LOWEST, remedy="It is damaged."),
+        states=None if header["states"] is None else codec_from(header["states"]),
+        actions=codec_from(header["actions"]),
         reward_outside=choice("reward_outside", header["reward_outside"], REWARD_OUTSIDE),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
@@ -154,14 +160,14 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     if kind != "finite":
         return saved
     task = _task(header, arrays)
-    if not 1 <= saved.n_observed <= task.n_states:
-        raise InvalidInput("it observes more states than it has")
+    observed = 0 if saved.states is None else saved.states.size
+    if observed not in (task.n_observed, task.n_states) or saved.actions.size != task.n_actions:
+        raise InvalidInput("its spaces do not have as many states and actions as its rewards")
     of_phi, of_psi = _left_out(header["left_out"])
     if not same_fingerprint(fingerprint(task), saved.fingerprint):
         raise InvalidInput("the problem is not the one of its fingerprint")
     if "points" in arrays:
-        points = shaped("points", arrays["points"], (task.n_states, None), remedy="It is damaged.")
-        saved = replace(saved, points=points)
+        saved = replace(saved, points=checked_points(task, arrays["points"]))
     phi = _unpack_phi(header["phi"], arrays, task, of_phi)
     psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo, of_psi)
     if isinstance(phi, Phi) and isinstance(psi, Psi):
@@ -176,7 +182,7 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     if kind == "continuous":
         entries.add("is_declared")
     if kind == "finite":
-        entries |= {"end_state", "phi", "psi", "left_out"}
+        entries |= {"end_state", "end_is_added", "knows_reward", "phi", "psi", "left_out"}
         phi, psi = header["phi"], header["psi"]
         if not isinstance(phi, str) or phi not in _PHI or not isinstance(psi, str) or psi not in _PSI:
             raise InvalidInput("it holds feature maps of an unknown kind")
@@ -221,9 +227,8 @@ class SavedProblem:
     has_table: bool
     measures_regret: bool
     pseudo: bool
-    n_observed: int
-    first_state: int
-    first_action: int
+    states: Codec | None
+    actions: Codec
     reward_outside: str
     fingerprint: FloatArray
     mdp_fingerprint: FloatArray | None
@@ -257,6 +262,9 @@ class SavedProblem:
             assert world is not None
             return replace(world, reward_outside=self.reward_outside)
         offered = None if world is None else world.features
+        if self.task.end_words is not None:  # an own map may leave out the end state, as it did at first
+            phi = phi_with_end(phi) if phi is not None and phi.n_states == self.task.end_state else phi
+            psi = psi_with_end(psi) if psi is not None and psi.n_states == self.task.end_state else psi
         features = Features(
             _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
             _same_map("psi", self.psi, psi, None if offered is None else offered.psi, _psi_answers),
@@ -268,11 +276,10 @@ class SavedProblem:
             mdp=None if world is None else world.mdp,
             name="saved problem" if world is None else world.name,
             points=self.points,
-            n_observed=self.n_observed,
             pseudo=self.pseudo,
             measures_regret=self.measures_regret,
-            first_state=self.first_state,
-            first_action=self.first_action,
+            states=self.states,
+            actions=self.actions,
             reward_outside=self.reward_outside,
         )
 
@@ -286,6 +293,9 @@ class SavedProblem:
         elif self.kind == "continuous":
             if given is None:
                 _need("env", "the environment that it was saved from", None)
+            if isinstance(given, gym.Env) and not isinstance(given.observation_space, gym.spaces.Box):
+                received = f"observation space {given.observation_space} (saved: vectors)"
+                fail("env", "must be the problem that the checkpoint was saved from", received, _SAME)
             own_range = None if self.is_declared else self.reward_range
             found = read_problem(
                 given, horizon=self.horizon, reward_range=own_range, measure_regret=self.measures_regret
@@ -294,21 +304,28 @@ class SavedProblem:
             return None
         else:
             found = self._finite_world(given)
-        is_same = same_fingerprint(fingerprint(found.task), self.fingerprint)
-        if self.mdp_fingerprint is not None:
-            is_same &= found.mdp is not None and same_fingerprint(fingerprint(found.mdp), self.mdp_fingerprint)
-        is_same &= (found.first_state, found.first_action) == (self.first_state, self.first_action)
-        is_same &= self._same_points(found.points)
-        if not is_same:
-            _another(self.kind)
+        words = self._differences(found)
+        if words:
+            functions = "Build the FunctionalTask with the same functions and settings."
+            remedy = functions if self.kind == "functional" else _SAME
+            fail("env", "must be the problem that the checkpoint was saved from", words, remedy)
         return found
 
-    def _same_points(self, found: FloatArray | None) -> bool:
-        """Say whether a world has the coordinates of states that were saved, where both have some."""
-        saved = self.points_fingerprint if self.points is None else fingerprint_of_points(self.points)
-        if found is None or saved is None:
-            return True
-        return same_fingerprint(fingerprint_of_points(found), saved)
+    def _differences(self, found: Problem) -> str:
+        """Return, in words, in what a problem differs from the saved one; empty if it is the same."""
+        spaces = {"action space": (str(self.actions), str(found.actions))}
+        if self.states is not None:
+            spaces["observation space"] = (str(self.states), "vectors" if found.states is None else str(found.states))
+        task = self.fingerprint if self.task is None else fingerprint_parts(self.task)
+        words = [differences(task, fingerprint_parts(found.task), spaces)]
+        if self.mdp_fingerprint is not None and found.mdp is None:
+            words.append("no known transitions (saved: known)")
+        elif self.mdp_fingerprint is not None and found.mdp is not None and not words[0]:
+            words.append(differences(self.mdp_fingerprint, fingerprint_parts(found.mdp)))
+        points = self.points_fingerprint if self.points is None else parts_of_points(self.points)
+        if found.points is not None and points is not None:
+            words.append(differences(points, parts_of_points(found.points)))
+        return ", ".join(filter(None, words))
 
     def _finite_world(self, given: Any) -> Problem:
         assert self.task is not None
@@ -316,20 +333,7 @@ class SavedProblem:
             _need("env", "an environment or a FiniteMDP", type(given).__name__)
         if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
             return read_problem(given)
-        reward = None if self.has_table else self.task.reward[: self.n_observed]
-        return read_problem(given, reward=reward, horizon=self.horizon, reward_range=self.task.reward_range)
-
-
-def _another(kind: str) -> NoReturn:
-    received = {
-        "finite": "other states, actions, horizon, rewards, transitions or coordinates of states",
-        "functional": "other functions, horizon, rewards, start or end",
-        "continuous": "other observations, actions, horizon or rewards",
-    }[kind]
-    remedy = "Make the environment with the same settings."
-    if kind == "functional":
-        remedy = "Build the FunctionalTask with the same functions and settings."
-    fail("env", "must be the problem that the checkpoint was saved from", received, remedy)
+        return read_problem(given, horizon=self.horizon, reward_range=self.task.reward_range)
 
 
 def _need(name: str, what: str, received: object, remedy: str = "Pass it to load.") -> NoReturn:
@@ -355,7 +359,12 @@ def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers
     found = None if chosen is None else answers(chosen)
     if found is None or found.shape != saved.shape or not np.allclose(found, saved, rtol=1e-9, atol=1e-12):
         what = "the feature map that it was saved with (no file holds functions), here or as the environment's own"
-        _need(name, what, None if chosen is None else f"another {type(chosen).__name__}")
+        received = None
+        if chosen is not None and found is not None:
+            saved_shape, shape = (f"{array.shape[-1]} features" for array in (saved, found))
+            other = "with other values" if found.shape == saved.shape else f"with {shape} (saved: {saved_shape})"
+            received = f"another {type(chosen).__name__}, {other}"
+        _need(name, what, received)
     assert chosen is not None
     return chosen
 
@@ -390,13 +399,24 @@ def _spread(n_states: int) -> NDArray[Any]:
 
 
 def _task(header: dict[str, Any], arrays: Arrays) -> Task:
-    return Task(
-        reward=arrays["reward"],
+    reward, known = arrays["reward"], flag("knows_reward", header["knows_reward"])
+    if reward.ndim != 2:
+        raise InvalidInput("reward must be a table of states and actions")
+    task = Task(
+        reward if known else None,
+        n_states=reward.shape[0],
+        n_actions=reward.shape[1],
         horizon=header["horizon"],
         reward_range=_pair(header["reward_range"]),
         start=arrays["start"],
         end_state=header["end_state"],
     )
+    if not np.array_equal(task.reward, reward):
+        raise InvalidInput("rewards that are not known must be placeholders")
+    task.end_is_added = flag("end_is_added", header["end_is_added"])
+    if task.end_is_added and task.end_words is None:
+        raise InvalidInput("an end state that was added must be the last state")
+    return task
 
 
 def _csr(arrays: Arrays) -> sparse.csr_array:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.coding import ArrayCodec, Codec, DictCodec, DiscreteCodec, TupleCodec
@@ -58,14 +59,10 @@ def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth:
         fail(name, f"must not have Tuple and Dict in more than {_DEEPEST} levels", shown(whole), "Flatten it.")
     if isinstance(space, spaces.Discrete):
         return DiscreteCodec(int(space.n), int(space.start))
-    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-        binary = isinstance(space, spaces.MultiBinary)
-        counts = np.full(space.shape, 2) if binary else space.nvec
-        firsts = np.zeros(space.shape, dtype=np.int64) if binary else np.asarray(getattr(space, "start", 0 * counts))
-        shape = tuple(int(n) for n in space.shape)
-        return ArrayCodec(
-            tuple(counts.ravel().tolist()), tuple(firsts.ravel().tolist()), shape, str(np.dtype(space.dtype))
-        )
+    if isinstance(space, spaces.MultiBinary):
+        return _arrays(space, np.full(space.shape, 2), np.zeros(space.shape, dtype=np.int64))
+    if isinstance(space, spaces.MultiDiscrete):
+        return _arrays(space, space.nvec, space.start)
     if isinstance(space, spaces.Tuple):
         inner = enumerate(space.spaces)
         return TupleCodec(tuple(_codec(f"{name}[{i}]", part, whole, one, depth=depth + 1) for i, one in inner))
@@ -77,6 +74,10 @@ def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth:
         parts = tuple(_codec(f"{name}[{k!r}]", part, whole, space.spaces[k], depth=depth + 1) for k in keys)
         return DictCodec(keys, parts)
     fail(name, f"must be finite: {_FINITE}", shown(space), space_remedy(part, whole))
+
+
+def _arrays(space: spaces.Space[Any], counts: NDArray[Any], firsts: NDArray[Any]) -> ArrayCodec:
+    return ArrayCodec(tuple(counts.ravel().tolist()), tuple(firsts.ravel().tolist()), counts.shape, str(space.dtype))
 
 
 def space_remedy(part: str, space: spaces.Space[Any]) -> str:

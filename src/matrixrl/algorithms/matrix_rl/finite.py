@@ -71,10 +71,11 @@ class UCMatrixRL(FiniteMatrixRL):
         """Return itself, or a copy with the set and the ties that `tightest` and `auto` mean for a problem."""
         may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
         settings = self.settings.for_features(problem.features, may_count=may_count)
-        if settings is self.settings:
+        if settings is self.settings and self.known_reward is not None:
             return self
         chosen = copy.copy(self)
         chosen.settings = settings
+        chosen._decide_rewards(problem)
         return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:

@@ -90,8 +90,11 @@ class MatrixRLSettings(Settings):
         "counted in units of the largest ‖φ‖².",
         _positive,
     )
-    known_reward: bool = setting(
-        True, "Whether the agent is given the rewards; if not, it learns them as linear in φ.", flag
+    known_reward: bool | None = setting(
+        None,
+        "Whether the agent is given the rewards; if not, it learns them as linear in φ. By default it learns them "
+        "where the problem has none.",
+        optional(flag),
     )
     ties: str = setting(
         "auto",
@@ -222,7 +225,7 @@ class MatrixRLSettings(Settings):
             ridge=self.ridge_for(features.phi.max_norm_sq),
             exploration=self.exploration,
             delta=self.delta,
-            known_reward=self.known_reward,
+            known_reward=self.known_reward is not False,
             horizon=horizon,
             c_core=self.c_core,
             end_state=end_state,

@@ -147,15 +147,10 @@ class Problem:
         if not isinstance(self.task, Task):
             return self.task.state(name, obs)
         assert self.states is not None
-        if self._is_unobserved_end(obs):
-            fail(name, f"must not be {self.task.end_words}", obs, "Give what was observed, and terminated=True.")
-        return self.states.encode(name, obs, "Give a state of observation_space.")
-
-    def _is_unobserved_end(self, obs: Any) -> bool:
-        """Say whether an observation is the number after the last state, which is that of the end state."""
-        if not isinstance(self.states, DiscreteCodec) or self.n_observed == self.finite_task.n_states:
-            return False
-        return type(obs) is int and obs == self.states.first + self.states.count
+        remedy = "Give a state of observation_space."
+        if self.states == DiscreteCodec(self.task.n_states - 1) and type(obs) is int and obs == self.task.end_state:
+            remedy = f"That is {self.task.end_words}. Give what was observed, and terminated=True."
+        return self.states.encode(name, obs, remedy)
 
     def observation(self, state: int) -> Any:
         """Return the observation of a state of a finite problem, as the environment gives it."""

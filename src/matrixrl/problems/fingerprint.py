@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 _PROBES = 16  # states at which functions are compared
+_NO_STATE = -1  # in place of the number of an end state
+_SHOWN = 6  # numbers of a vector in a message
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,9 @@ def _words(name: str, saved: Part, found: Part) -> str:
 
 
 def _shown(name: str, numbers: FloatArray) -> str:
-    if np.isnan(numbers).all() or (name == "end state" and numbers[0] < 0.0):
+    if np.isnan(numbers).all() or (name == "end state" and numbers[0] == _NO_STATE):
         return "none"
-    texts = [f"{x:g}" for x in numbers]
+    texts = [f"{x:g}" for x in numbers[:_SHOWN]] + ["…"] * (len(numbers) > _SHOWN)
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
@@ -191,7 +193,7 @@ def _of_task(task: Task) -> Parts:
     return {
         **_common(task.horizon, task.n_actions, task.reward_range),
         "states": _values(task.n_states),
-        "end state": _values(-1 if task.end_state is None else task.end_state),
+        "end state": _values(_NO_STATE if task.end_state is None else task.end_state),
         "rewards": _digest([rewards], task.reward if task.knows_reward else None),
         "start": _digest([task.start @ by_state], task.start),
     }
@@ -215,8 +217,8 @@ def _of_functions(task: FunctionalTask) -> Parts:
         "weights of the sampler": _digest(weights),
         "rewards": _digest(rewards),
         "states of the sampler": _digest(states.ravel()),
-        "start": _digest(start),
-        "end state": _digest(end),
+        "start": _values(*start),
+        "end state": _values(*end),
     }
 
 

@@ -138,6 +138,10 @@ class Agent(Certifying):
         self._selection: str | None = None  # why the data may be a selection that depends on what was observed
         self._advice: Any = None  # for `predict`; dropped when data come in
 
+    def __repr__(self) -> str:
+        rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
+        return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
+
     @property
     def algorithm(self) -> Algorithm:
         """The algorithm inside, with one replica."""

@@ -93,6 +93,19 @@ class Problem:
         return "functional" if isinstance(self.task, FunctionalTask) else "continuous"
 
     @property
+    def summary(self) -> str:
+        """The name and the sizes in words.
+
+        >>> Problem.of(Task(n_states=4, n_actions=2, horizon=3, may_terminate=True)).summary
+        'Task: 4 states and the end state, 2 actions, 3 steps'
+        """
+        states = {"functional": "functions of states", "continuous": "vectors as states"}.get(self.kind)
+        if isinstance(self.task, Task):
+            end = " and the end state" * self.task.end_is_added
+            states = f"{self.task.n_observed:,} states{end}"
+        return f"{self.name}: {states}, {self.task.n_actions:,} actions, {self.task.horizon:,} steps"
+
+    @property
     def finite_task(self) -> Task:
         """The task, if it is finite."""
         if not isinstance(self.task, Task):

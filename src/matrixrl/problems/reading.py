@@ -147,8 +147,8 @@ def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
     """Say that the transition table of an environment is not used."""
     warnings.warn(
         f"the transition table of {_name_of(env)} is not used, because {changed_by} may change it: regret is not "
-        "measured, and features and coordinates of states are not those of the table. A class of your own that changes "
-        "nothing says so with the class attribute keeps_table = True.",
+        "measured, rewards are given or learned, and features and coordinates of states are not those of the table. A "
+        "class of your own that changes nothing says so with the class attribute keeps_table = True.",
         MatrixRLWarning,
         stacklevel=users_stacklevel(),
     )

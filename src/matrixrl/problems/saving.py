@@ -31,6 +31,7 @@ from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reading import read_problem
+from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
 
@@ -285,6 +286,9 @@ class SavedProblem:
 
     def _world(self, given: Any) -> Problem | None:
         """Return the problem that is given, if it is the saved one."""
+        limit = time_limit(given) if isinstance(given, gym.Env) else None
+        if limit is not None and limit < self.horizon:
+            _refuse_world(f"horizon {limit} (saved: {self.horizon})")
         if self.kind == "functional":
             if not isinstance(given, FunctionalTask):
                 what = "the FunctionalTask that it was saved from (functions, which no file holds)"
@@ -294,8 +298,7 @@ class SavedProblem:
             if given is None:
                 _need("env", "the environment that it was saved from", None)
             if isinstance(given, gym.Env) and not isinstance(given.observation_space, gym.spaces.Box):
-                received = f"observation space {given.observation_space} (saved: vectors)"
-                fail("env", "must be the problem that the checkpoint was saved from", received, _SAME)
+                _refuse_world(f"observation space {given.observation_space} (saved: vectors)")
             own_range = None if self.is_declared else self.reward_range
             found = read_problem(
                 given, horizon=self.horizon, reward_range=own_range, measure_regret=self.measures_regret
@@ -307,8 +310,7 @@ class SavedProblem:
         words = self._differences(found)
         if words:
             functions = "Build the FunctionalTask with the same functions and settings."
-            remedy = functions if self.kind == "functional" else _SAME
-            fail("env", "must be the problem that the checkpoint was saved from", words, remedy)
+            _refuse_world(words, functions if self.kind == "functional" else _SAME)
         return found
 
     def _differences(self, found: Problem) -> str:
@@ -334,6 +336,10 @@ class SavedProblem:
         if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
             return read_problem(given)
         return read_problem(given, horizon=self.horizon, reward_range=self.task.reward_range)
+
+
+def _refuse_world(differences: str, remedy: str = _SAME) -> NoReturn:
+    fail("env", "must be the problem that the checkpoint was saved from", differences, remedy)
 
 
 def _need(name: str, what: str, received: object, remedy: str = "Pass it to load.") -> NoReturn:

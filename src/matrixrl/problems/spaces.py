@@ -36,10 +36,12 @@ def codec_of(part: str, space: spaces.Space[Any]) -> Codec:
     """
     argument = f"{part}_space"
     codec = _codec(argument, part, space, space, depth=0)
-    if codec.size > LARGEST_SPACE or len(codec.sizes) > _MOST_PARTS:
-        rule = f"must have at most {LARGEST_SPACE:,} elements, in at most {_MOST_PARTS:,} parts, to be numbered"
+    if len(codec.sizes) > _MOST_PARTS:
+        fail(argument, f"must have at most {_MOST_PARTS:,} parts", f"{len(codec.sizes):,}", _too_many(part))
+    if codec.size > LARGEST_SPACE:
         count = f"{codec.size:,}" if codec.size < 10**15 else f"about 10^{len(str(codec.size)) - 1}"
-        fail(argument, rule, f"{shown(space)}, with {count} in {len(codec.sizes):,} parts", _too_many(part))
+        rule = f"must have at most {LARGEST_SPACE:,} elements to be numbered"
+        fail(argument, rule, f"{shown(space)}, with {count} elements", _too_many(part))
     return codec
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from matrixrl.checks import choice, fail, integer, number
 from matrixrl.coding import Codec, codec_from
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
-from matrixrl.features.bundle import check_sizes
-from matrixrl.features.end_state import phi_with_end, psi_with_end
+from matrixrl.features import Phi, Psi
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.fingerprint import (
     differences,
@@ -31,26 +26,22 @@ from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reading import read_problem
+from matrixrl.problems.saved_features import (
+    Arrays,
+    SavedMaps,
+    feature_arrays,
+    match_features,
+    save_features,
+    unpack_features,
+)
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
 
 __all__ = ["SavedProblem", "save_problem", "unpack_problem"]
 
-M = TypeVar("M", Phi, Psi)
-Arrays = dict[str, NDArray[Any]]
-_PROBES = 16  # states at which feature maps are compared
 _SAME = "Make the environment with the same settings."
-_OWN = "own"  # a feature map of which only answers are saved
-_WIDE = 1536  # features ψ of any number of states: K_ψ and what is computed of it fill less than 200 MB
 _LONGEST = 10**9  # steps of an episode
-_PHI = {"one-hot": (), "table": ("phi",), _OWN: ("phi_probe",)}
-_PSI = {
-    "one-hot": (),
-    "table": ("psi",),
-    "sparse": ("psi_data", "psi_indices", "psi_indptr", "psi_shape"),
-    _OWN: ("psi_probe",),
-}
 _ENTRIES = (
     "kind",
     "horizon",
@@ -96,43 +87,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     arrays |= {"reward": task.reward, "start": task.start}
     if problem.points is not None:
         arrays["points"] = problem.state_points()
-    header["phi"] = _save_phi(problem.features.phi, arrays)
-    header["psi"] = _save_psi(problem.features.psi, arrays)
-    header["left_out"] = [problem.features.phi.left_out, problem.features.psi.left_out]  # of kernels, not saved
-    return header, arrays
-
-
-def _save_phi(phi: Phi, arrays: Arrays) -> str:
-    if type(phi) is OneHotPhi:
-        return "one-hot"
-    if type(phi) is TablePhi:
-        arrays["phi"] = np.ascontiguousarray(phi.table)
-        return "table"
-    arrays["phi_probe"] = phi.at(_spread(phi.n_states))
-    return _OWN
-
-
-def _save_psi(psi: Psi, arrays: Arrays) -> str:
-    if type(psi) is OneHotPsi:
-        return "one-hot"
-    if psi.d_psi > _widest(psi.n_states):
-        arrays["psi_probe"] = _psi_answers(psi)
-        return _OWN
-    if type(psi) is SparsePsi:
-        csr = psi.matrix
-        arrays |= {"psi_data": csr.data, "psi_indices": csr.indices, "psi_indptr": csr.indptr}
-        arrays["psi_shape"] = np.array(csr.shape, dtype=np.int64)
-        return "sparse"
-    if type(psi) is TablePsi:
-        arrays["psi"] = psi.table
-        return "table"
-    arrays["psi_probe"] = _psi_answers(psi)
-    return _OWN
-
-
-def _widest(n_states: int) -> int:
-    """Return the largest d_psi of a ψ that a file holds: a small file must not ask for a large K_ψ."""
-    return max(n_states, _WIDE)
+    return header | save_features(problem.features, arrays), arrays
 
 
 def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
@@ -164,16 +119,11 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
     observed = 0 if saved.states is None else saved.states.size
     if observed not in (task.n_observed, task.n_states) or saved.actions.size != task.n_actions:
         raise InvalidInput("its spaces do not have as many states and actions as its rewards")
-    of_phi, of_psi = _left_out(header["left_out"])
     if not same_fingerprint(fingerprint(task), saved.fingerprint):
         raise InvalidInput("the problem is not the one of its fingerprint")
     if "points" in arrays:
         saved = replace(saved, points=checked_points(task, arrays["points"]))
-    phi = _unpack_phi(header["phi"], arrays, task, of_phi)
-    psi = _unpack_psi(header["psi"], arrays, task, saved.pseudo, of_psi)
-    if isinstance(phi, Phi) and isinstance(psi, Psi):
-        check_sizes(phi, psi, task.n_states, task.n_actions)
-    return replace(saved, task=task, phi=phi, psi=psi)
+    return replace(saved, task=task, maps=unpack_features(header, arrays, task, pseudo=saved.pseudo))
 
 
 def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
@@ -184,10 +134,7 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
         entries.add("is_declared")
     if kind == "finite":
         entries |= {"end_state", "end_is_added", "knows_reward", "phi", "psi", "left_out"}
-        phi, psi = header["phi"], header["psi"]
-        if not isinstance(phi, str) or phi not in _PHI or not isinstance(psi, str) or psi not in _PSI:
-            raise InvalidInput("it holds feature maps of an unknown kind")
-        wanted |= {"reward", "start", *_PHI[phi], *_PSI[psi]}
+        wanted |= {"reward", "start", *feature_arrays(header)}
         optional = {"mdp_fingerprint", "points"}
     if set(header) != entries:
         raise InvalidInput(f"the header of the problem must have the entries {sorted(entries)}")
@@ -196,12 +143,6 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype != np.float64 and name not in ("psi_indices", "psi_indptr", "psi_shape"):
             raise InvalidInput(f"{name} must be float64; got {array.dtype}")
-
-
-def _left_out(value: Any) -> tuple[str | None, str | None]:
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(x, str | None) for x in value):
-        raise InvalidInput("left_out must be two texts or nothing")
-    return value[0], value[1]
 
 
 def _pair(value: Any) -> tuple[float, float]:
@@ -216,8 +157,7 @@ class SavedProblem:
     """Description of a problem in a file; `attach` makes it a `Problem` again.
 
     Attributes:
-        phi: φ, or its answers at a few states (A, k, d) if it is a user's own map.
-        psi: ψ, or its answers at a few states (k, d_psi).
+        maps: φ and ψ of a finite task, or the answers of a user's own map.
         others: As in `Problem` and its task.
     """
 
@@ -236,8 +176,7 @@ class SavedProblem:
     points_fingerprint: FloatArray | None = None
     points: FloatArray | None = None
     task: Task | None = None
-    phi: Phi | FloatArray | None = None
-    psi: Psi | FloatArray | None = None
+    maps: SavedMaps | None = None
 
     def attach(self, given: Any = None, *, phi: Phi | None = None, psi: Psi | None = None) -> Problem:
         """Return the problem, attached to a world.
@@ -251,7 +190,7 @@ class SavedProblem:
             InvalidInput: `given` is another problem, or something that no file can hold is missing.
         """
         world = self._world(given)
-        if self.task is None:
+        if self.task is None or self.maps is None:
             for name, own in (("phi", phi), ("psi", psi)):
                 if own is not None:
                     _need(
@@ -262,14 +201,7 @@ class SavedProblem:
                     )
             assert world is not None
             return replace(world, reward_outside=self.reward_outside)
-        offered = None if world is None else world.features
-        if self.task.end_words is not None:  # an own map may leave out the end state, as it did at first
-            phi = phi_with_end(phi) if phi is not None and phi.n_states == self.task.end_state else phi
-            psi = psi_with_end(psi) if psi is not None and psi.n_states == self.task.end_state else psi
-        features = Features(
-            _same_map("phi", self.phi, phi, None if offered is None else offered.phi, _phi_answers),
-            _same_map("psi", self.psi, psi, None if offered is None else offered.psi, _psi_answers),
-        ).check(self.task.n_states, self.task.n_actions)
+        features = match_features(self.maps, self.task, phi, psi, None if world is None else world.features)
         return Problem(
             self.task,
             features,
@@ -346,64 +278,6 @@ def _need(name: str, what: str, received: object, remedy: str = "Pass it to load
     fail(name, f"must be {what}", received, remedy)
 
 
-def _phi_answers(phi: Phi) -> FloatArray:
-    return phi.at(_spread(phi.n_states))
-
-
-def _psi_answers(psi: Psi) -> FloatArray:
-    return psi.rows(_spread(psi.n_states))
-
-
-def _same_map(name: str, saved: Any, given: M | None, offered: M | None, answers: Callable[[M], FloatArray]) -> M:
-    """Return the saved feature map, or the user's own one that answers as the saved one did."""
-    if not isinstance(saved, np.ndarray):
-        if given is not None:
-            _need(name, "left out: the file holds it", type(given).__name__, "Load without it.")
-        kept: M = saved
-        return kept
-    chosen = offered if given is None else given
-    found = None if chosen is None else answers(chosen)
-    if found is None or found.shape != saved.shape or not np.allclose(found, saved, rtol=1e-9, atol=1e-12):
-        what = "the feature map that it was saved with (no file holds functions), here or as the environment's own"
-        received = None
-        if chosen is not None and found is not None:
-            saved_shape, shape = (f"{array.shape[-1]} features" for array in (saved, found))
-            other = "with other values" if found.shape == saved.shape else f"with {shape} (saved: {saved_shape})"
-            received = f"another {type(chosen).__name__}, {other}"
-        _need(name, what, received)
-    assert chosen is not None
-    return chosen
-
-
-def _unpack_phi(form: str, arrays: Arrays, task: Task, left_out: str | None) -> Phi | FloatArray:
-    if form == "one-hot":
-        return OneHotPhi(task.n_states, task.n_actions)
-    return TablePhi(arrays.pop("phi"), left_out=left_out) if form == "table" else _probe("phi", arrays, task, 3)
-
-
-def _unpack_psi(form: str, arrays: Arrays, task: Task, pseudo: bool, left_out: str | None) -> Psi | FloatArray:
-    if form == "one-hot":
-        return OneHotPsi(task.n_states)
-    if form == _OWN:
-        return _probe("psi", arrays, task, 2)
-    table = _csr(arrays) if form == "sparse" else arrays["psi"]
-    if table.ndim != 2 or table.shape[0] != task.n_states or table.shape[1] > _widest(task.n_states):
-        raise InvalidInput(f"psi must have {task.n_states} rows and at most {_widest(task.n_states)} columns")
-    return SparsePsi(table, pseudo=pseudo) if form == "sparse" else TablePsi(table, pseudo=pseudo, left_out=left_out)
-
-
-def _probe(name: str, arrays: Arrays, task: Task, n_axes: int) -> FloatArray:
-    probe: FloatArray = arrays[f"{name}_probe"]
-    if probe.ndim != n_axes or not probe.size or not np.isfinite(probe).all():
-        raise InvalidInput(f"{name}_probe must be the answers of {name} at a few of {task.n_states} states")
-    return probe
-
-
-def _spread(n_states: int) -> NDArray[Any]:
-    """Return a few states from the first to the last."""
-    return np.linspace(0, n_states - 1, min(_PROBES, n_states)).astype(np.int64)
-
-
 def _task(header: dict[str, Any], arrays: Arrays) -> Task:
     reward, known = arrays["reward"], flag("knows_reward", header["knows_reward"])
     if reward.ndim != 2:
@@ -423,19 +297,3 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
     if task.end_is_added and task.end_words is None:
         raise InvalidInput("an end state that was added must be the last state")
     return task
-
-
-def _csr(arrays: Arrays) -> sparse.csr_array:
-    shape, parts = arrays["psi_shape"], [arrays[f"psi_{name}"] for name in ("data", "indices", "indptr")]
-    if shape.shape != (2,) or any(part.ndim != 1 for part in parts):
-        raise InvalidInput("psi must have a shape and three rows of entries")
-    if any(part.dtype not in (np.int32, np.int64) for part in (shape, *parts[1:])):
-        raise InvalidInput("psi must have whole numbers as indices")
-    n_rows, n_columns = (int(n) for n in shape)
-    if n_rows + 1 != len(arrays["psi_indptr"]) or not 1 <= n_columns <= len(arrays["psi_data"]):
-        raise InvalidInput("psi has a shape that its entries do not fill")
-    matrix = sparse.csr_array(
-        (arrays["psi_data"], arrays["psi_indices"], arrays["psi_indptr"]), shape=(n_rows, n_columns)
-    )
-    matrix.check_format(full_check=True)
-    return matrix

@@ -28,6 +28,8 @@ from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
 
+_ONE_HOT_NUMBERS = 60.0  # numbers of 8 bytes that agents with one-hot features were measured to keep for each pair
+
 
 def read_problem(
     given: object,
@@ -93,7 +95,9 @@ def read_problem(
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward, changed_by)
+            task = _task_without_table(
+                given, reward, horizon, reward_range, known_reward, changed_by, has_phi=phi is not None
+            )
             warn_about_table(given, changed_by)
         elif mdp is not None:
             task = mdp.task
@@ -106,7 +110,7 @@ def read_problem(
             task = mdp.task
             _compare_rewards(reward, task)
         else:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward)
+            task = _task_without_table(given, reward, horizon, reward_range, known_reward, has_phi=phi is not None)
     else:
         fail(
             "problem",
@@ -247,15 +251,17 @@ def _task_without_table(
     reward_range: tuple[float, float] | None,
     known_reward: bool | None,
     changed_by: str | None = None,
+    *,
+    has_phi: bool = False,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
     states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
     n_states, n_actions = states.size, actions.size
     fits_memory(
         "env",
-        3.0 * n_states * n_actions,
+        (3.0 if has_phi else _ONE_HOT_NUMBERS) * n_states * n_actions,
         f"{n_states:,} states and {n_actions:,} actions",
-        remedy="Leave out or coarsen parts of them, or use a FunctionalTask.",
+        remedy="Give features phi, leave out or coarsen parts of the spaces, or use a FunctionalTask.",
     )
     if reward is None and known_reward:
         why = "" if changed_by is None else f" (that of the environment is not used, as {changed_by} may change it)"

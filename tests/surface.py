@@ -14,7 +14,7 @@ from scipy import sparse
 
 import matrixrl
 from continuum import line
-from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Task
+from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Policy, Task
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousSettings
 from matrixrl.algorithms.matrix_rl import MatrixRLSettings
@@ -213,8 +213,17 @@ def calls():
     found["predict(obs)"] = lambda v: agent().predict(v, 0)
     found["predict(stage)"] = lambda v: agent().predict(0, v)
     found["predict(episode)"] = lambda v: agent().predict(0, episode=v)
-    found["policy.action(state)"] = lambda v: agent().policy.action(v, 0)
-    found["policy.action(stage)"] = lambda v: agent().policy.action(0, v)
+    found["policy.act(obs)"] = lambda v: agent().policy.act(v, 0)
+    found["policy.act(stage)"] = lambda v: agent().policy.act(0, v)
+    found["greedy().act(obs, stage)"] = lambda v: agent().greedy().act(v, v)
+    found["compare(policy)"] = lambda v: agent().compare(v, [0, 0, 0])
+    found["compare(incumbent)"] = lambda v: agent().compare([0, 0, 0], v)
+    for name in ("n_actions", "description", "first_state", "first_action", "n_unobserved", "certificate", "basis"):
+        found[f"Policy({name})"] = option(lambda **o: Policy([[0, 1]], **{"n_actions": 2, **o}), name)
+    found["Policy(table)"] = lambda v: Policy(v, n_actions=2)
+    for name in ("save", "to_json", "to_numpy", "to_csv"):
+        found[f"policy.{name}(path)"] = in_folder(lambda v, name=name: getattr(agent().policy, name)(v))
+    found["Policy.load(path)"] = Policy.load
     found["learn(n_episodes)"] = lambda v: agent().learn(v)
     for name in ("until_gap", "certify", "callback", "progress", "blas_threads"):
         found[f"learn({name})"] = option(lambda **o: agent().learn(1, **o), name)

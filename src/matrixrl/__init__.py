@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matrixrl.envs import make
     from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
     from matrixrl.features import Features, one_hot, tensor_product
+    from matrixrl.policies import Policy
     from matrixrl.problems import (
         FiniteMDP,
         FunctionalTask,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         from_gymnasium,
         solve,
     )
-    from matrixrl.records import Episode, History, Policy
+    from matrixrl.records import Episode, History
     from matrixrl.simulate import RunResult, run_seeds
 
 __version__ = "0.2.0"
@@ -48,7 +49,7 @@ _MODULES = {
     "MatrixRL": "agents",
     "MatrixRLError": "errors",
     "MatrixRLSettings": "algorithms",
-    "Policy": "records",
+    "Policy": "policies",
     "ProtocolError": "errors",
     "RunResult": "simulate",
     "Task": "problems",

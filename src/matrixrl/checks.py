@@ -27,6 +27,7 @@ __all__ = [
     "flag",
     "function",
     "index",
+    "indices",
     "integer",
     "number",
     "optional_flag",
@@ -209,6 +210,26 @@ def index(argument: str, value: object, *, size: int, first: int = 0, remedy: st
     if not first <= i < first + size:
         fail(argument, f"must be in {first} … {first + size - 1}", shown(i), remedy)
     return i
+
+
+def indices(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int | NDArray[np.int64]:
+    """Return `value` as an int, or as an array of integers of any shape, each in first … first+size-1."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return index(argument, value, size=size, first=first, remedy=remedy)
+    if np.ma.is_masked(value):
+        fail(argument, "must not have masked entries", shown(value), remedy)
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        fail(argument, "must be whole numbers", shown(value), remedy)
+    if not given.size:
+        return np.zeros(given.shape, dtype=np.int64)
+    if given.dtype.kind not in "iu":
+        fail(argument, "must be whole numbers", f"an array of {given.dtype}", remedy)
+    bad = (given < first) | (given >= first + size)
+    if bad.any():
+        fail(argument, f"must be in {first} … {first + size - 1}", show_where(given, bad), remedy)
+    return given.astype(np.int64)
 
 
 def choice(argument: str, value: object, options: Iterable[str], *, remedy: str | None = None) -> str:

@@ -37,6 +37,23 @@ class Codec(ABC):
     def sizes(self) -> tuple[int, ...]:
         """Number of values of each digit."""
 
+    @property
+    @abstractmethod
+    def firsts(self) -> tuple[int, ...]:
+        """Smallest value of each digit."""
+
+    @abstractmethod
+    def names(self, name: str) -> list[str]:
+        """Return the name of each digit of an element with a name, such as ``state['stock'][0]``."""
+
+    def values(self, number: int) -> list[int]:
+        """Return the value of each digit of the element of a number.
+
+        >>> TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=5))).values(4)
+        [1, 6]
+        """
+        return [first + digit for first, digit in zip(self.firsts, _digits(number, self.sizes), strict=True)]
+
     @cached_property
     def size(self) -> int:
         """Number of elements."""
@@ -90,6 +107,15 @@ class DiscreteCodec(Codec):
         """Number of values of the only digit."""
         return (self.count,)
 
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Smallest value of the only digit."""
+        return (self.first,)
+
+    def names(self, name: str) -> list[str]:
+        """Return the name itself."""
+        return [name]
+
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return value − first."""
         return index(name, value, size=self.count, first=self.first, remedy=remedy) - self.first
@@ -112,7 +138,7 @@ class ArrayCodec(Codec):
 
     Attributes:
         counts: Number of values of each entry, in C order.
-        firsts: Smallest value of each entry.
+        lowest: Smallest value of each entry.
         shape: Shape of the array.
         dtype: Type of its entries.
 
@@ -122,7 +148,7 @@ class ArrayCodec(Codec):
     """
 
     counts: tuple[int, ...]
-    firsts: tuple[int, ...]
+    lowest: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: str = "int64"
 
@@ -130,6 +156,15 @@ class ArrayCodec(Codec):
     def sizes(self) -> tuple[int, ...]:
         """Number of values of each entry."""
         return self.counts
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Smallest value of each entry."""
+        return self.lowest
+
+    def names(self, name: str) -> list[str]:
+        """Return the name of each entry."""
+        return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(self.shape)]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of an array, or of nested lists."""
@@ -144,20 +179,17 @@ class ArrayCodec(Codec):
         for i, entry in enumerate(array.ravel().tolist()):
             count, first = self.counts[i], self.firsts[i]
             if not first <= entry < first + count:
-                place = ", ".join(str(k) for k in np.unravel_index(i, self.shape))
-                fail(f"{name}[{place}]", f"must be in {first} … {first + count - 1}", shown(entry), remedy)
+                fail(self.names(name)[i], f"must be in {first} … {first + count - 1}", shown(entry), remedy)
             number = number * count + int(entry) - first
         return number
 
     def decode(self, number: int) -> NDArray[Any]:
         """Return a new array."""
-        digits = _digits(number, self.counts)
-        entries = [digit + first for digit, first in zip(digits, self.firsts, strict=True)]
-        return np.array(entries, dtype=self.dtype).reshape(self.shape)
+        return np.array(self.values(number), dtype=self.dtype).reshape(self.shape)
 
     def description(self) -> dict[str, Any]:
         """Return the codec as plain data."""
-        lists = {"counts": list(self.counts), "firsts": list(self.firsts), "shape": list(self.shape)}
+        lists = {"counts": list(self.counts), "firsts": list(self.lowest), "shape": list(self.shape)}
         return {"kind": "array", **lists, "dtype": self.dtype}
 
     def __str__(self) -> str:
@@ -167,8 +199,24 @@ class ArrayCodec(Codec):
         return f"MultiDiscrete({counts}, start={np.array(self.firsts).reshape(self.shape).tolist()})"
 
 
+class _Combined(Codec):
+    """A codec of elements that have an element of each part."""
+
+    parts: tuple[Codec, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each digit of each part."""
+        return tuple(n for part in self.parts for n in part.sizes)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Smallest value of each digit of each part."""
+        return tuple(n for part in self.parts for n in part.firsts)
+
+
 @dataclass(frozen=True)
-class TupleCodec(Codec):
+class TupleCodec(_Combined):
     """Tuples with one element of each part.
 
     >>> codec = TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=1)))
@@ -178,10 +226,9 @@ class TupleCodec(Codec):
 
     parts: tuple[Codec, ...]
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of values of each digit of each part."""
-        return tuple(n for part in self.parts for n in part.sizes)
+    def names(self, name: str) -> list[str]:
+        """Return the name of each digit of each part."""
+        return [one for i, part in enumerate(self.parts) for one in part.names(f"{name}[{i}]")]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of a tuple, a list or a vector."""
@@ -205,7 +252,7 @@ class TupleCodec(Codec):
 
 
 @dataclass(frozen=True)
-class DictCodec(Codec):
+class DictCodec(_Combined):
     """Dictionaries with one element of each part; keys are text or whole numbers.
 
     >>> codec = DictCodec(("day", "stock"), (DiscreteCodec(2), DiscreteCodec(3)))
@@ -216,10 +263,9 @@ class DictCodec(Codec):
     keys: tuple[str | int, ...]
     parts: tuple[Codec, ...]
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of values of each digit of each part."""
-        return tuple(n for part in self.parts for n in part.sizes)
+    def names(self, name: str) -> list[str]:
+        """Return the name of each digit of each part."""
+        return [one for key, part in self._items for one in part.names(f"{name}[{key!r}]")]
 
     def encode(self, name: str, value: Any, remedy: str) -> int:
         """Return the number of a dictionary, whatever the order of its keys."""

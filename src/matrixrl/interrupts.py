@@ -20,6 +20,12 @@ INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended."""
 
 
+class _Delayed:
+    """Whether a block of the main thread delays Ctrl-C, so that blocks inside it need not."""
+
+    active = False
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C until the block is finished.
@@ -29,7 +35,7 @@ def uninterrupted() -> Iterator[None]:
     >>> with uninterrupted():
     ...     done = True
     """
-    if threading.current_thread() is not threading.main_thread():
+    if _Delayed.active or threading.current_thread() is not threading.main_thread():
         yield
         return
     pending: list[tuple[int, FrameType | None]] = []
@@ -38,9 +44,11 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGINT, lambda number, frame: pending.append((number, frame)))
+    _Delayed.active = True
     try:
         yield
     finally:
+        _Delayed.active = False
         signal.signal(signal.SIGINT, before)
         if pending:
             before(*pending[0])

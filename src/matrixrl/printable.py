@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
-
 __all__ = ["literal", "printable"]
 
 
@@ -24,4 +22,6 @@ def literal(value: object) -> str:
     >>> literal("[red]a")
     '\\[red]a'
     """
+    from rich.markup import escape  # only terminals need it; `printable` is also used where a policy is deployed
+
     return escape(printable(value))

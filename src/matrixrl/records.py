@@ -9,9 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import index
-from matrixrl.coding import Codec, DiscreteCodec
-
 __all__ = [
     "BoolArray",
     "Bounds",
@@ -22,8 +19,6 @@ __all__ = [
     "HistoryLog",
     "IntArray",
     "Plan",
-    "Policy",
-    "Recommendation",
     "RegretCertificate",
     "Steps",
 ]
@@ -159,39 +154,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """A deterministic policy of a problem with numbered states.
-
-    Attributes:
-        table: (H, S) Action of each stage and state, counted from 0.
-        description: Description of the policy.
-        states: Numbers of the observations; 0 … S − 1 stand for themselves by default.
-        actions: Numbers of the actions, likewise.
-    """
-
-    table: IntArray
-    description: str
-    states: Codec | None = None
-    actions: Codec | None = None
-
-    def action(self, state: Any, stage: int) -> Any:
-        """Return the action at a state and stage; state and action are elements of the environment's spaces."""
-        horizon, n_states = self.table.shape
-        h = index("stage", stage, size=horizon, remedy="Stages count from 0.")
-        states = DiscreteCodec(n_states) if self.states is None else self.states
-        number = int(self.table[h, states.encode("state", state, "Give a state of observation_space.")])
-        return number if self.actions is None else self.actions.decode(number)
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return entries of the table."""
-        return self.table[key]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
-        """Return the table (H, S) as an array."""
-        return np.array(self.table, dtype=dtype, copy=copy)
-
-
-@dataclass(frozen=True, slots=True)
 class Certificate:
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
@@ -231,21 +193,6 @@ class Certificate:
             "delta": self.delta,
             "guarantee": self.guarantee,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The policy with the largest certified lower bound, to be deployed, and its certificate.
-
-    Attributes:
-        policy: The policy, as a table of stages and states.
-        certificate: Bounds on V*(s0) and on the value of the policy.
-        basis: What the lower bound comes from: `model` (the confidence set) or `returns` (of the frozen policy).
-    """
-
-    policy: Policy
-    certificate: Certificate
-    basis: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ __all__ = [
     "Streams",
     "fresh_seed",
     "generator",
+    "numbered_seed",
     "restore",
     "seed_list",
     "state_of",
@@ -49,6 +50,16 @@ def generator(seed: int, stream: Stream) -> np.random.Generator:
 def stream_seed(seed: int, stream: Stream) -> int:
     """Return an integer derived from `seed` for a component that only takes integers (`env.reset`)."""
     return int(_sequence(seed, stream).generate_state(1, np.uint32)[0])
+
+
+def numbered_seed(seed: int, stream: Stream, number: int) -> int:
+    """Return an integer of 62 bits derived from `seed` for the component with a number, apart from `stream_seed`.
+
+    >>> numbered_seed(7, "env", 0) == numbered_seed(7, "env", 1)
+    False
+    """
+    sequence = np.random.SeedSequence(entropy=seed, spawn_key=(_STREAM_KEYS[stream], number))
+    return int(sequence.generate_state(1, np.uint64)[0]) >> 2
 
 
 def fresh_seed() -> int:

@@ -135,7 +135,7 @@ def with_header(source, target, **changes):
 def test_truncated_files(saved, tmp_path, keep):
     data = saved.read_bytes()
     (tmp_path / "cut").write_bytes(data[: int(len(data) * keep)])
-    with pytest.raises(CheckpointError, match=r"truncated|not a matrixrl checkpoint"):
+    with pytest.raises(CheckpointError, match=r"truncated|not a matrixrl file"):
         MatrixRL.load(tmp_path / "cut")
 
 
@@ -171,8 +171,8 @@ def test_foreign_files(tmp_path):
     (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
     for name, words in [
         ("foreign.npz", "no header"),
-        ("text", "not a matrixrl checkpoint"),
-        ("pickle", "not a matrixrl checkpoint"),
+        ("text", "not a matrixrl file"),
+        ("pickle", "not a matrixrl file"),
         ("nothing", "is not a file"),
         (".", "is not a file"),
     ]:
@@ -213,10 +213,14 @@ def test_a_damaged_stream_of_the_environment_is_refused(saved, tmp_path, words):
         MatrixRL.load(tmp_path / "odd", make("linear-mdp", n_states=20, d=4, horizon=3))
 
 
-@pytest.mark.parametrize("advised", [[], [99, 0], [0, 9], [0, 0.5], [0], 3, [[0], 0]], ids=str)
-def test_damaged_advice_is_refused(saved, tmp_path, advised):
-    episodes = [{"terminated": False, "off_plan": False, "advised": advised}]
-    with_header(saved, tmp_path / "odd", episodes=episodes)
+DAMAGED_ADVICE = [(9, [0]), (0, [99]), (0, [0.5]), (0, []), (0, [0, 0]), (0, [[0]]), (-2, [0]), (0, None)]
+
+
+@pytest.mark.parametrize(("action", "states"), DAMAGED_ADVICE, ids=str)
+def test_damaged_advice_is_refused(saved, tmp_path, action, states):
+    told = None if states is None else npy(np.array(states))
+    advice = {"episodes_advised.npy": npy(np.array([action])), "episodes_advised_states.npy": told}
+    rewrite(saved, tmp_path / "odd", advice)
     with pytest.raises(CheckpointError, match="cannot be restored"):
         MatrixRL.load(tmp_path / "odd")
 
@@ -264,9 +268,22 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"first_state": 999},
         {"first_state": ...},
         {"problem": ...},
-        {"episodes": ...},
-        {"episodes": [{}]},
-        {"episodes": 3},
+        {"plans": ...},
+        {"plans": []},
+        {"plans": [{}]},
+        {"plans": [3]},
+        {"plans": [{"policy": 0, "values": 1, "empty": 2}, {"policy": 0, "values": 1, "empty": 2}]},
+        {"plans": [{"policy": 1, "values": 0, "empty": 2}]},
+        {"plans": [{"policy": 0, "values": 1, "empty": 7}]},
+        {"plans": [{"policy": 0, "values": 1, "empty": True}]},
+        {"plans": 3},
+        {"n_begun": 0},
+        {"n_begun": -1},
+        {"n_begun": ...},
+        {"delay": 99},
+        {"time_outs": -1},
+        {"late_episodes": "forget"},
+        {"late_episodes": ...},
         {"compiled": "maybe"},
         {"version": "one"},
         {"version": 0},
@@ -325,11 +342,26 @@ def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, cha
         ("learned_design.npy", np.zeros((1, 4, 4), dtype=np.float32)),
         ("learned_width_sq.npy", np.full((1, 100), np.inf)),
         ("history_returns.npy", np.zeros(3)),
-        ("plan_0_policy.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
-        ("plan_0_policy.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
-        ("episode_0_next_states.npy", np.array([99])),
-        ("episode_0_actions.npy", np.array([0.5])),
-        ("episode_0_rewards.npy", np.zeros(9)),
+        ("plan_table_0.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
+        ("plan_table_0.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
+        ("plan_table_7.npy", np.zeros(1)),
+        ("episodes_next_states.npy", np.array([99])),
+        ("episodes_actions.npy", np.array([0.5])),
+        ("episodes_rewards.npy", np.zeros(9)),
+        ("episodes_number.npy", np.array([-1])),
+        ("episodes_number.npy", np.array([99])),
+        ("episodes_number.npy", np.array(0)),
+        ("episodes_planned_after.npy", np.array([99])),
+        ("episodes_planned_after.npy", np.array([-1])),
+        ("episodes_plan.npy", np.array([1])),
+        ("episodes_length.npy", np.array([2])),
+        ("episodes_length.npy", np.array([0])),
+        ("episodes_length.npy", np.array([-1])),
+        ("episodes_terminated.npy", np.array([1])),
+        ("episodes_waiting.npy", np.array([True, False])),
+        ("episodes_asked_at.npy", np.array([1.0])),
+        ("episodes_asked_at.npy", np.array([np.inf])),
+        ("episodes_other.npy", np.array([1.0])),
         ("learned_refresh.npy", None),
         ("learned_episode.npy", np.array(77)),
         ("learned_episode.npy", np.array(3.5)),
@@ -340,9 +372,10 @@ def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, cha
         ("learned_streams.npy", np.zeros((0, 6), dtype=np.uint64)),
         ("learned_streams.npy", np.zeros((1, 6), dtype=np.uint64)),
         ("learned_streams.npy", np.ones((1, 6))),
-        ("plan_0_values.npy", None),
-        ("plan_0_empty.npy", np.zeros((1, 1), dtype=np.int64)),
-        ("episode_0_states.npy", None),
+        ("plan_table_1.npy", None),
+        ("plan_table_2.npy", np.zeros((1, 1), dtype=np.int64)),
+        ("episodes_states.npy", None),
+        ("episodes_plan.npy", None),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, member, array):

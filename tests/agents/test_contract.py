@@ -28,6 +28,7 @@ from tolerances import ALGEBRA
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 CERTIFYING = ("matrix-rl", "kernel-matrix-rl")
+WITH_MODEL = (*CERTIFYING, "epsilon-greedy", "psrl", "ucbvi", "ucrl2")
 
 
 def test_every_algorithm_has_an_agent_and_every_agent_is_here():
@@ -100,6 +101,17 @@ def with_one_ended_while_another_is_open(agent):
     first.end()
 
 
+def with_some_waiting(agent):
+    agent.learn(1)
+    episodes = [agent.begin_episode() for _ in range(4)]
+    for seed, i in enumerate((2, 1, 3)):
+        play_randomly(agent, episodes[i], np.random.default_rng(seed), most=2)
+        if i != 1:
+            assert episodes[i].end() is None
+    assert (agent.n_waiting, len(agent.open_episodes)) == (2, 2)
+    play_randomly(agent, episodes[0], np.random.default_rng(3), most=1)
+
+
 def before_the_first_step(agent):
     agent.begin_episode()
 
@@ -121,6 +133,7 @@ MOMENTS = [
     within_an_episode,
     with_two_open,
     with_one_ended_while_another_is_open,
+    with_some_waiting,
     before_the_first_step,
 ]
 
@@ -133,9 +146,10 @@ def test_a_saved_agent_goes_on_bit_for_bit(case, moment, tmp_path):
     agent.save(tmp_path / "a")
     loaded = case.kind.load(tmp_path / "a", case.env())
     assert_same_agent(loaded, agent)
-    assert [(e.stage, e.is_open, e.is_finished) for e in loaded.open_episodes] == [
-        (e.stage, e.is_open, e.is_finished) for e in agent.open_episodes
+    assert [(e.number, e.stage, e.is_open, e.is_finished) for e in loaded.open_episodes] == [
+        (e.number, e.stage, e.is_open, e.is_finished) for e in agent.open_episodes
     ]
+    assert loaded.n_waiting == agent.n_waiting
     assert go_on(loaded, seed=5) == go_on(agent, seed=5)
     assert_same_agent(loaded, agent)
     assert env_stream(loaded) == env_stream(agent)
@@ -169,6 +183,24 @@ def assert_same_records(one, other):
         np.testing.assert_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
+def check_deployment(case, agent):
+    """Give out the greedy policy and compare it with itself, or say why not."""
+    if case.agent not in WITH_MODEL:
+        with pytest.raises(ProtocolError, match="has no estimated model"):
+            agent.greedy()
+        return
+    chosen = agent.greedy()
+    assert chosen.table.shape == agent.policy.table.shape
+    assert (chosen.certificate is not None) == agent.algorithm.certifies == (case.agent in CERTIFYING)
+    if case.agent not in CERTIFYING or "columns" in case.settings:
+        with pytest.raises(ProtocolError, match=r"needs certificates|without sampled columns"):
+            agent.compare(chosen, chosen)
+        return
+    shown = agent.compare(chosen, chosen)
+    assert (shown.lower, shown.upper) == (0.0, 0.0)
+    assert shown.guarantee == chosen.certificate.guarantee
+
+
 @every_case
 def test_predict_and_policy_change_nothing(case):
     agent = case.build()
@@ -180,9 +212,10 @@ def test_predict_and_policy_change_nothing(case):
     answers = [agent.predict(obs, h) for obs, h in asked]
     assert answers == [agent.predict(obs, h) for obs, h in asked]
     if agent.problem.kind == "finite":
-        assert answers == [agent.policy.action(obs, h) for obs, h in asked]
+        assert answers == [agent.policy.act(obs, h) for obs, h in asked]
         assert agent.policy.table.shape == (agent.problem.task.horizon, agent.problem.task.n_states)
-        assert f"plan of {case.agent} from 3 episodes" in agent.policy.description
+        assert f"{case.agent} on {agent.problem.name}, 3 episodes" in agent.policy.description
+        check_deployment(case, agent)
     (episode,) = agent.open_episodes
     assert agent.predict(asked[0][0], episode=episode) == answers[0]
     if case.agent in CERTIFYING and agent.algorithm.certifies:
@@ -275,12 +308,16 @@ def shaped_alike(algorithm, state, name):
 
 
 @every_case
-def test_many_open_episodes_are_updates_in_the_order_of_their_ends(case):
-    """Up to fifty at once, begun at different times, told step by step in turns, against the algorithm itself."""
+@pytest.mark.parametrize("late", ["wait", "learn"])
+def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
+    """Up to fifty at once, begun at different times, told step by step in turns, against the algorithm itself.
+
+    Updates come in the order of the ends, or in the order of the begins as soon as all earlier ones are closed.
+    """
     count = 25 if case.world in ("river-swim", "one step") else 6
-    agent, other = case.build(), case.build().algorithm
+    agent, other = case.build(late_episodes=late), case.build().algorithm
     rng = np.random.default_rng(2)
-    episodes, plans, told = {}, {}, {}
+    episodes, plans, told, ended = {}, {}, {}, {}
 
     def begin(names):
         for i in names:
@@ -298,10 +335,17 @@ def test_many_open_episodes_are_updates_in_the_order_of_their_ends(case):
 
     def end(names):
         for i in names:
-            record = episodes.pop(i).end()
-            other.update(steps_of(told[i]), plans[i])
-            assert record.index == agent.n_episodes - 1
-            assert record.episode_return == pytest.approx(sum(step[2] for step in told[i]), abs=1e-12)
+            ended[i] = episodes.pop(i)
+            record = ended[i].end()
+            turn = [i] if late == "learn" else [k for k in sorted(ended) if k < min(episodes, default=2 * count)]
+            for k in turn:
+                index = other.episode
+                other.update(steps_of(told[k]), plans[k])
+                closed = ended.pop(k)
+                assert closed.record.index == index
+                assert closed.record.episode_return == pytest.approx(sum(step[2] for step in told[k]), abs=1e-12)
+            assert record is (closed.record if late == "learn" else None) or turn[0] == i
+            assert (agent.n_episodes, agent.n_waiting) == (other.episode, len(ended))
 
     begin(range(count))
     tell(2)
@@ -314,7 +358,7 @@ def test_many_open_episodes_are_updates_in_the_order_of_their_ends(case):
     end(rng.permutation(list(episodes)))
     assert_same_arrays(agent.algorithm.state(), other.state())
     assert agent.n_episodes == 2 * count
-    assert agent.open_episodes == ()
+    assert agent.open_episodes == () == tuple(ended)
 
 
 def steps_of(told):

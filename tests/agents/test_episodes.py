@@ -98,11 +98,11 @@ def test_the_policy_is_a_record(agent):
     policy = agent.policy
     np.testing.assert_array_equal(np.asarray(policy), policy.table)
     assert np.asarray(policy, dtype=float).dtype == float
-    assert policy.action(2, stage=1) == policy.table[1, 2] == agent.predict(2, stage=1)
-    assert policy.description == "plan of matrix-rl from 5 episodes, as `predict` follows it"
-    for state, stage, words in ((4, 0, "state must be in 0 … 3"), (-1, 0, "state must be"), (0, 3, "stage must be in")):
+    assert policy.act(2, stage=1) == policy.table[1, 2] == agent.predict(2, stage=1)
+    assert policy.description == f"matrix-rl on {agent.problem.name}, 5 episodes: the plan that predict follows"
+    for state, stage, words in ((4, 0, "obs must be in 0 … 3"), (-1, 0, "obs must be"), (0, 3, "stage must be in")):
         with pytest.raises(InvalidInput, match=words):
-            policy.action(state, stage)
+            policy.act(state, stage)
 
 
 def test_advice_does_not_change_when_it_is_asked_for_twice():
@@ -151,7 +151,7 @@ def test_states_and_actions_may_be_numbered_from_anywhere(first_state, first_act
     shifted.learn(12)
     assert_same_agent(shifted, plain)
     assert shifted.predict(first_state + 1, stage=1) == plain.predict(1, stage=1) + first_action
-    assert shifted.policy.action(first_state + 1, 1) == plain.policy.action(1, 1) + first_action
+    assert shifted.policy.act(first_state + 1, 1) == plain.policy.act(1, 1) + first_action
     with pytest.raises(InvalidInput, match=f"obs must be in {first_state} … {first_state + 2}"):
         shifted.predict(first_state + 3, stage=0)
     with pytest.raises(InvalidInput, match=f"obs must be in {first_state} …"):
@@ -244,7 +244,7 @@ def test_restarts_forget_at_the_same_place_with_episodes_that_overlap(kind, coun
 
 def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():
     """UCRL-VTR regresses the values of its own plan, also if newer plans were made while the episode was open."""
-    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0)
+    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0, late_episodes="learn")
     plans = recorded_plans(agent)
     agent.learn(2)
     early = agent.begin_episode()

@@ -67,7 +67,7 @@ def test_every_agent_speaks_in_the_numbers_of_the_environment(name, env):
     agent = Agent(env(), _made(name), horizon=HORIZON, seed=0)
     assert agent.learn(30).n_episodes == 30
     assert agent.predict(FIRST_STATE, 0) in ACTIONS
-    assert agent.policy.action(FIRST_STATE, 0) == agent.predict(FIRST_STATE, 0)
+    assert agent.policy.act(FIRST_STATE, 0) == agent.predict(FIRST_STATE, 0)
     episode = agent.begin_episode()
     action = episode.act(FIRST_STATE)
     assert action in ACTIONS

@@ -34,7 +34,7 @@ class TestRecommend:
         agent._certified.note(None, 7.9, CertifiedPolicy(3.0, table, "model"))
         chosen = agent.recommend()
         assert chosen.certificate.lower == 3.0
-        np.testing.assert_array_equal(chosen.policy.table, table)
+        np.testing.assert_array_equal(chosen.table, table)
 
     def test_returns_certify_where_the_model_is_too_wide(self):
         """One action pays 1 and every state may follow: the model needs the law of all of them."""
@@ -70,7 +70,7 @@ class TestRecommend:
             )
             again = loaded.recommend()
             assert again.certificate == first.certificate
-            np.testing.assert_array_equal(again.policy.table, first.policy.table)
+            np.testing.assert_array_equal(again.table, first.table)
         loaded = MatrixRL.load(tmp_path / "a.npz", env=river(seed=1).problem.env)
         loaded.learn(60)
         agent.learn(60)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
 
-from matrixrl import Agent, CheckpointError, FunctionalTask, InvalidInput, KernelMatrixRL, MatrixRL, run_seeds
+from matrixrl import Agent, CheckpointError, FunctionalTask, InvalidInput, KernelMatrixRL, MatrixRL, Policy, run_seeds
+from matrixrl.coding import DiscreteCodec, TupleCodec
 from matrixrl.problems.spaces import codec_of
 
 STATES, ACTIONS, HORIZON = 12, 6, 5
@@ -115,8 +119,69 @@ def test_an_agent_learns_from_elements_exactly_as_from_their_numbers(name, form,
         obs = states.decode(number)
         expected = plain.predict(number, stage=2)
         assert actions.encode("action", other.predict(obs, stage=2), "…") == expected
-        assert actions.encode("action", other.policy.action(obs, 2), "…") == expected
+        assert actions.encode("action", other.policy.act(obs, 2), "…") == expected
         assert PLAYED[form].contains(other.predict(obs, stage=2))
+
+
+@pytest.mark.parametrize("form", OBSERVED)
+def test_a_policy_that_was_saved_acts_with_elements(form, tmp_path):
+    agent = MatrixRL(Combined(form), seed=3)
+    agent.learn(5)
+    policy, states = agent.greedy(), agent.problem.states
+    policy.save(tmp_path / "p.json")
+    policy.save(tmp_path / "p.npz")
+    policy.to_csv(tmp_path / "p.csv")
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["stage", *states.names("state"), *agent.problem.actions.names("action")]
+    for copied in (Policy.load(tmp_path / "p.json"), Policy.load(tmp_path / "p.npz")):
+        assert copied == policy
+        for stage, number in np.ndindex(HORIZON, STATES):
+            obs = states.decode(number)
+            action = copied.act(obs, stage)
+            assert PLAYED[form].contains(action)
+            chosen = agent.problem.actions.encode("action", action, "…")
+            assert chosen == policy.table[stage, number]
+            row = [stage, *states.values(number), *agent.problem.actions.values(chosen)]
+            assert rows[1 + stage * STATES + number] == [str(n) for n in row]
+    with pytest.raises(InvalidInput, match="obs"):
+        policy.act(None, 0)
+    with pytest.raises(InvalidInput, match="stage must be a whole number"):
+        policy.act(states.decode(0), [0, 1])
+    function = agent.compare(lambda obs, stage: policy.act(obs, stage), policy)
+    assert (function.lower, function.upper) == (0.0, 0.0)
+    with pytest.raises(InvalidInput, match=r"policy must return actions of .* got None at observation .*, stage 0"):
+        agent.compare(lambda *_: None, policy)
+    other = MatrixRL(Numbers(), seed=3)
+    with pytest.raises(InvalidInput, match="must be a policy of this problem, whose"):
+        other.compare(policy, policy)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"states": DiscreteCodec(2)},
+        {"states": 3},
+        {"states": TupleCodec((DiscreteCodec(3),))},
+        {"actions": TupleCodec((DiscreteCodec(3),))},
+        {"states": TupleCodec((DiscreteCodec(2),)), "first_state": 1},
+    ],
+    ids=str,
+)
+def test_codecs_that_do_not_fit_a_policy_are_refused(changes):
+    assert Policy([[0, 1]], n_actions=2, states=TupleCodec((DiscreteCodec(2),))).act((1,), 0) == 1
+    with pytest.raises(InvalidInput, match=r"states must|actions must"):
+        Policy([[0, 1]], n_actions=2, **changes)
+
+
+@pytest.mark.parametrize("form", OBSERVED)
+def test_vector_environments_of_elements_are_those_of_numbers(form):
+    one, other = MatrixRL(Numbers(), seed=3), MatrixRL(Combined(form), seed=3)
+    one.learn(6, env=SyncVectorEnv([Numbers] * 3))
+    other.learn(6, env=SyncVectorEnv([lambda: Combined(form)] * 3))
+    assert_same(one, other)
+    with pytest.raises(InvalidInput, match="must have the actions of the agent's problem"):
+        other.learn(1, env=SyncVectorEnv([Numbers]))
 
 
 def test_an_environment_may_overwrite_its_observation():
@@ -161,7 +226,7 @@ def test_ask_and_tell_with_elements_and_a_file_in_between(tmp_path):
             lambda e: e.observe({"a": [1, 1], "b": 0}, {"y": 0, "x": 0}, 0.0, {"a": [1, 1]}),
             "next_obs must have the keys 'a', 'b'",
         ),
-        (lambda e: e._agent.policy.action({"a": [1, 1], "b": 5}, 0), r"state\['b'\] must be in 0 … 2"),
+        (lambda e: e._agent.policy.act({"a": [1, 1], "b": 5}, 0), r"obs\['b'\] must be in 0 … 2"),
     ],
 )
 def test_a_bad_element_is_one_error_that_changes_nothing(call, words):

@@ -316,8 +316,8 @@ def test_an_observation_that_is_the_end_state_is_refused_by_its_name():
         agent.predict(16, stage=0)
     with pytest.raises(InvalidInput, match=r"obs must be in 0 … 15; got 17\. Give a state of observation_space"):
         agent.predict(17, stage=0)
-    with pytest.raises(InvalidInput, match="state must be in 0 … 15"):
-        agent.policy.action(16, 0)
+    with pytest.raises(InvalidInput, match="obs must be in 0 … 15"):
+        agent.policy.act(16, 0)
 
 
 def test_tasks_and_features_of_a_users_own_end_state():

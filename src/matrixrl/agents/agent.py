@@ -10,19 +10,34 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from matrixrl.agents.certified import CertifiedSoFar
-from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.checkpoint import load_agent, save_agent
+from matrixrl.agents.deploying import Deploying
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.opening import Opening
+from matrixrl.agents.order import LATE_EPISODES, EpisodeOrder
 from matrixrl.agents.playing import play_episodes
+from matrixrl.agents.shared_tables import SharedTables
+from matrixrl.agents.vector import check_vector_env, play_vector
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
-from matrixrl.checks import fail, file_path, fits_memory, flag, function, index, integer, number, optional_flag, shown
+from matrixrl.checks import (
+    choice,
+    fail,
+    file_path,
+    fits_memory,
+    flag,
+    function,
+    index,
+    integer,
+    number,
+    optional_flag,
+    shown,
+)
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
-from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Episode, FloatArray, History, HistoryLog, Policy
+from matrixrl.records import Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed
 
 __all__ = ["Agent"]
@@ -30,7 +45,7 @@ __all__ = ["Agent"]
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 
-class Agent(Certifying):
+class Agent(Opening, Deploying):
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
@@ -58,6 +73,9 @@ class Agent(Certifying):
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
+        late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
+            once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
+            at once, and `guarantee` says from then on that nothing is proven.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
@@ -87,12 +105,14 @@ class Agent(Certifying):
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
         reward_outside: str = "error",
+        late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
         trust_code: bool = False,
         **settings: Any,
     ) -> None:
         flag("trust_code", trust_code)
+        choice("late_episodes", late_episodes, LATE_EPISODES)
         compiled = optional_flag("compiled", compiled)
         refuse_env_settings(problem, settings, setting_names(algorithm))
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
@@ -112,6 +132,7 @@ class Agent(Certifying):
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled)
+        self._late = late_episodes
 
     @classmethod
     def around(cls, algorithm: Algorithm) -> Self:
@@ -129,23 +150,21 @@ class Agent(Certifying):
         self.name = algorithm.name
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog()
-        self._open: list[OpenEpisode] = []
+        self._order = EpisodeOrder()
+        self._late = LATE_EPISODES[0]
+        self._tables = SharedTables()
+        self._delay = self._time_outs = 0
         self._env_is_seeded = False
         self._first_state: Any = None
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
         self._certifying = 0
         """Number of episodes that were played to certify a policy."""
-        self._selection: str | None = None  # why the data may be a selection that depends on what was observed
+        self._selection: str | None = None
         self._advice: Any = None  # for `predict`; dropped when data come in
 
     def __repr__(self) -> str:
         rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """The algorithm inside, with one replica."""
-        return self._algorithm
 
     @property
     def settings(self) -> Any:
@@ -163,11 +182,6 @@ class Agent(Certifying):
         return self._log.freeze()
 
     @property
-    def open_episodes(self) -> tuple[OpenEpisode, ...]:
-        """The episodes that were begun and neither ended nor abandoned."""
-        return tuple(self._open)
-
-    @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
@@ -176,41 +190,20 @@ class Agent(Certifying):
         words = self._algorithm.outside_words or self._algorithm.guarantee
         if words is True and self._certifying:
             return f"{self._certifying} episodes were played to certify a policy, not to earn"
+        if words is True and self._delay and not self._algorithm.overlap_is_proven:
+            return f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
         return self._selection or words if words is True else words
 
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        return self._algorithm.assumptions
-
-    def begin_episode(self) -> OpenEpisode:
-        """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
-        mark = self._algorithm.mark()
-        try:
-            episode = OpenEpisode(self, self._algorithm.plan())
-        except BaseException:  # a plan that was interrupted leaves no trace
-            self._algorithm.rewind(mark)
-            raise
-        self._open.append(episode)
-        self._advice = None  # a new epoch may have forgotten the data
-        return episode
-
-    def act(self, obs: Any) -> Any:
-        """Return the action to play now in the only open episode."""
-        return self._only("act").act(obs)
-
-    def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
-        """Add one step to the only open episode; see `OpenEpisode.observe`."""
-        self._only("observe").observe(obs, action, reward, next_obs, terminated)
-
-    def end_episode(self) -> Episode:
-        """Learn from the only open episode and return its record."""
-        return self._only("end_episode").end()
-
-    def abandon_episode(self) -> None:
-        """Forget the only open episode, if any: nothing is learned from it."""
-        if self._open:
-            self._only("abandon_episode").abandon()
+        words = self._algorithm.assumptions
+        if not words or not self._time_outs:
+            return words
+        return (
+            f"{words}; whether a step times out depends on its state and action alone, and bounds are for the problem "
+            "in which a time-out is an outcome"
+        )
 
     def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
         """Return the action that all finished episodes advise; it changes nothing, not even a random stream.
@@ -223,7 +216,7 @@ class Agent(Certifying):
         if (stage is None) == (episode is None):
             received = "neither" if stage is None else "both"
             fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
-        if episode is not None and not any(episode is one for one in self._open):
+        if episode is not None and not self._is_own(episode):
             received = "one that was ended, abandoned or begun by another agent"
             what = received if isinstance(episode, OpenEpisode) else shown(episode)
             fail("episode", "must be an open episode of this agent", what, "Such as agent.begin_episode().")
@@ -233,17 +226,11 @@ class Agent(Certifying):
         action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
         return self.problem.own_action(int(action[0]))
 
-    @property
-    def policy(self) -> Policy:
-        """The policy that `predict` follows, as a table of a problem with numbered states."""
-        table = self._algorithm.policy_table(self._advised_plan())[0]
-        words = f"plan of {self._algorithm.name} from {self.n_episodes} episodes, as `predict` follows it"
-        return Policy(table, words, self.problem.states, self.problem.actions)
-
     def learn(
         self,
         n_episodes: int,
         *,
+        env: Any = None,
         until_gap: float | None = None,
         explore_for: str | None = None,
         certify: bool = False,
@@ -255,6 +242,9 @@ class Agent(Certifying):
 
         Args:
             n_episodes: Largest number of episodes to play.
+            env: Vector environment of Gymnasium whose sub-environments are the agent's problem: one episode is open in
+                each of them, `n_episodes` are begun, and all of them are finished. Every call seeds it anew, by the
+                agent's seed and the number of episodes begun so far. By default the agent's own environment.
             until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. This is
                 checked whenever the number of episodes grew by 2 %.
             explore_for: "regret" or "certificate" for these episodes, in place of the agent's setting: play to earn, or
@@ -267,11 +257,11 @@ class Agent(Certifying):
         Returns:
             The history of all episodes of the agent.
         """
-        if self.problem.env is None:
+        if self.problem.env is None and env is None:
             raise ProtocolError(
                 "learn needs an environment, and this agent has none; pass one to load, or ask and tell: begin_episode"
             )
-        if self._open:
+        if self._order.n_open:
             raise ProtocolError("learn was called while an episode is open; end it first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
@@ -286,17 +276,19 @@ class Agent(Certifying):
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             self._check_certifies("until_gap")
+        options: dict[str, Any] = {
+            "callback": callback,
+            "progress": progress,
+            "blas_threads": blas_threads,
+            "certify": certify,
+            "until_gap": until_gap,
+        }
+        vector = None if env is None else check_vector_env(self, env)
         with self._exploring_for(explore_for):
-            play_episodes(
-                self,
-                self.problem.env,
-                count,
-                callback=callback,
-                progress=progress,
-                blas_threads=blas_threads,
-                certify=certify,
-                until_gap=until_gap,
-            )
+            if vector is not None:
+                play_vector(self, vector, count, **options)
+            elif self.problem.env is not None:
+                play_episodes(self, self.problem.env, count, **options)
         return self.history
 
     @contextmanager
@@ -364,51 +356,3 @@ class Agent(Certifying):
         """Certify an episode before its first step."""
         self._first_state = self.problem.state("obs", obs)
         episode._certificate = self._certificate_of(episode._plan)
-
-    def _end(self, episode: OpenEpisode) -> Episode:
-        plan = episode._plan
-        self._first_state = episode._states[0]
-        regret: float | None = None
-        if self._evaluator is not None and not episode._off_plan:
-            regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
-        steps = episode.steps()
-        record = Episode(
-            index=self.n_episodes,
-            episode_return=float(sum(episode._rewards)),
-            length=episode.stage,
-            regret=regret,
-            upper=float(self._algorithm.upper(plan, self._first_states())[0]),
-            alarm=bool(plan.empty[0]),
-            certificate=episode._certificate,
-        )
-        before = self.problem.task.reward_range
-        with uninterrupted():
-            if self._open[0] is not episode:
-                self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
-            self._algorithm.update(steps, plan)
-            self._log.append(record)
-            if self._algorithm.certifies and self.problem.kind == "finite":
-                self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
-            self._certifying += self._algorithm.purpose == "certificate"
-            self._abandon(episode)
-            if before is not None and self.problem.task.reward_range != before:
-                self._certified.forget()
-                for other in self._open:
-                    other._plan = self._algorithm.rescaled_plan(other._plan, before)
-            self._advice = None
-        return record
-
-    def _note_selection(self, what: str) -> None:
-        """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
-        self._selection = self._selection or f"{what}: which data are learned from may depend on what was observed"
-
-    def _abandon(self, episode: OpenEpisode) -> None:
-        episode._is_open = False
-        self._open = [other for other in self._open if other is not episode]
-
-    def _only(self, call: str) -> OpenEpisode:
-        if not self._open:
-            raise ProtocolError(f"{call} was called outside an episode; call begin_episode first")
-        if len(self._open) > 1:
-            raise ProtocolError(f"{call} was called while {len(self._open)} episodes are open; call it on one of them")
-        return self._open[0]

@@ -53,6 +53,7 @@ class CertifiedSoFar:
         self.least_upper: float | None = None
         self.best: CertifiedPolicy | None = None
         self._start: int | None = None
+        self._starts: dict[int, int] = {}
         self._episodes_start: int | None = None
         self._doubts: str | None = None  # why the returns of all episodes say nothing about one start
         self.contradiction: str | None = None
@@ -66,16 +67,23 @@ class CertifiedSoFar:
             table: (H, S) Policy that it was begun with.
             steps: (1, k) Its steps.
         """
-        start = start_of(self._problem, int(steps.states[0, 0]))
+        start = self._start_of(int(steps.states[0, 0]))
+        chain = is_chain(steps)
         if self._doubts is None and self._episodes_start not in (None, start):
             self._doubts = "episodes began in different states"
-        if self._doubts is None and not is_chain(steps):
+        if self._doubts is None and not chain:
             self._doubts = "a step did not begin in the state in which the one before it ended"
         length = steps.actions.shape[1]
         if self._doubts is None and length < self._problem.task.horizon and not steps.ended[0, -1]:
             self._doubts = "an episode was ended before its last step"
         self._episodes_start = start
-        self.returns.observe(number, table, steps)
+        self.returns.observe(number, table, steps, start, is_chain=chain)
+
+    def _start_of(self, first_state: int) -> int:
+        """Return `start_of` of a first state; the answers are kept, as episodes begin in few states."""
+        if first_state not in self._starts:
+            self._starts[first_state] = start_of(self._problem, first_state)
+        return self._starts[first_state]
 
     def doubts(self) -> str | None:
         """Return why the returns of all episodes say nothing about V* of the last certificate, or None if they do."""
@@ -109,6 +117,23 @@ class CertifiedSoFar:
         found = None if self._start is None else self.returns.best(self._start)
         self._offer(None if found is None else CertifiedPolicy(*found, "returns"))
         self._compare()
+
+    def tighten(
+        self, first_state: int | None, table: IntArray | None, interval: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Return an interval of the value of a policy, cut to what was certified so far for the same start.
+
+        Args:
+            first_state: First state that the interval is for; None if it is for the start of the problem.
+            table: (H, S) The policy, if it is deterministic.
+            interval: Lower and upper bound on its value, in the environment's unit.
+        """
+        lower, upper = interval
+        if self.least_upper is None or start_of(self._problem, first_state) != self._start:
+            return interval
+        if self.best is not None and table is not None and np.array_equal(self.best.table, table):
+            lower = max(lower, self.best.lower)
+        return lower, min(upper, self.least_upper)
 
     def _compare(self) -> None:
         if self.least_upper is not None and self.best is not None:

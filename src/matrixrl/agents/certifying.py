@@ -1,4 +1,4 @@
-"""What an agent can prove so far: certificates, the policy to deploy, and a bound on the regret."""
+"""What an agent can prove so far: certificates, and a bound on the regret."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
+from matrixrl.agents.order import EpisodeOrder
 from matrixrl.algorithms import Algorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
-from matrixrl.records import Certificate, HistoryLog, Policy, Recommendation, RegretCertificate
+from matrixrl.records import Certificate, HistoryLog, RegretCertificate
 
 __all__ = ["Certifying"]
 
@@ -22,10 +23,10 @@ class Certifying:
 
     _algorithm: Algorithm
     _log: HistoryLog
-    _open: list[Any]
+    _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first_state: Any
-    _selection: str | None  # why the data may be a selection that depends on what was observed
+    _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
 
     @property
@@ -45,29 +46,8 @@ class Certifying:
         tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
         V* is the least one that was certified so far.
         """
-        return self._certificate_of(self._open[0]._plan if len(self._open) == 1 else self._advised_plan())
-
-    def recommend(self) -> Recommendation:
-        """Return the policy with the largest certified lower bound so far, with its certificate: the one to deploy.
-
-        The lower bound comes from the confidence set, for the policy that is greedy in it, or from the returns of a
-        policy that was frozen earlier, whichever is larger.
-
-        >>> import matrixrl
-        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
-        >>> _ = agent.learn(n_episodes=200)
-        >>> chosen = agent.recommend()
-        >>> chosen.certificate.lower <= chosen.certificate.upper
-        True
-        """
-        self._check_certifies("recommend")
-        current = self._certificate_of(self._algorithm.safest_plan())
-        self._certified.note_returns()
-        best = self._certified.best
-        assert best is not None
-        words = f"largest certified lower bound of {self._algorithm.name}, from {self.n_episodes} episodes"
-        policy = Policy(best.table, words, self.problem.states, self.problem.actions)
-        return Recommendation(policy, self._least(replace(current, lower=best.lower)), best.basis)
+        played = self._order.open[0]._plan if self._order.n_open == 1 else self._advised_plan()
+        return self._certificate_of(played)
 
     def regret_certificate(self) -> RegretCertificate:
         """Return an upper bound on the regret of all episodes so far, from what they earned.
@@ -93,6 +73,14 @@ class Certifying:
         words: Literal[True] | str = self._certified.doubts() or self._certificate_words(shown.guarantee is not True)
         words = shown.guarantee if shown.guarantee is not True else words
         return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words)
+
+    def _safest(self) -> tuple[CertifiedPolicy, Certificate]:
+        """Return the policy with the largest certified lower bound so far, and its certificate."""
+        current = self._certificate_of(self._algorithm.safest_plan())
+        self._certified.note_returns()
+        best = self._certified.best
+        assert best is not None
+        return best, self._least(replace(current, lower=best.lower))
 
     def _certificate_of(self, plan: Any) -> Certificate:
         first = self._first_states()

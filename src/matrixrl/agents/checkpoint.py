@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.saved_episodes import episode_arrays, episode_header, restore_episode
+from matrixrl.agents.order import LATE_EPISODES
+from matrixrl.agents.saved_episodes import episode_arrays, plan_tables, restore_episodes, restore_plans
 from matrixrl.agents.saved_history import history_arrays, restore_history
 from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
 from matrixrl.archive import comparing, read_archive, refusing, write_archive
-from matrixrl.checks import fail, integer, shown
+from matrixrl.checks import choice, fail, integer, shown
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi
@@ -54,7 +55,11 @@ _ENTRIES: dict[str, Any] = {
     "certified": dict,
     "refutation": (str, type(None)),
     "problem": dict,
-    "episodes": list,
+    "late_episodes": str,
+    "n_begun": int,
+    "delay": int,
+    "time_outs": int,
+    "plans": list,
 }
 _MAY_BE_NAN = {  # of a problem without an end state, a start or a range of rewards; values that nobody asked for
     "problem_fingerprint",
@@ -62,6 +67,7 @@ _MAY_BE_NAN = {  # of a problem without an end state, a start or a range of rewa
     "history_certified_lower",
     "history_certified_upper",
     "history_upper",
+    "episodes_asked_at",
 }
 
 
@@ -70,6 +76,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     algorithm, env = agent.algorithm, agent.problem.env
     problem_header, problem_arrays = save_problem(agent.problem)
     first, recipe = agent._first_state, _recipe(algorithm)
+    plans, tables, chosen = plan_tables(agent)
     header = {
         "library": version("matrixrl"),
         "agent": agent.name,
@@ -86,16 +93,18 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "certified": agent._certified.header(),
         "refutation": algorithm.refutation(),
         "problem": problem_header,
-        "episodes": [episode_header(episode) for episode in agent.open_episodes],
+        "late_episodes": agent.late_episodes,
+        "n_begun": agent._order.n_begun,
+        "delay": agent._delay,
+        "time_outs": agent.n_time_outs,
+        "plans": plans,
     }
     arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
     arrays |= _prefixed("history_", history_arrays(agent._log))
     arrays |= _prefixed("certified_", agent._certified.arrays())
     if env is not None and agent._env_is_seeded:
         arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
-    for i, episode in enumerate(agent.open_episodes):
-        arrays |= _prefixed(f"episode_{i}_", episode_arrays(episode))
-        arrays |= _prefixed(f"plan_{i}_", algorithm.plan_to_arrays(episode._plan))
+    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_table_", tables)
     write_archive(path, _KIND, header, arrays)
 
 
@@ -274,9 +283,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))
-    for i, saved in enumerate(header["episodes"]):
-        own, plan = _taken(arrays, f"episode_{i}_"), _taken(arrays, f"plan_{i}_")
-        agent._open.append(restore_episode(agent, saved, own, plan))
+    _fill_episodes(agent, header, arrays)
     stream = arrays.pop("env_stream", None)
     restored = None if stream is None else stream_from_array(stream)
     if arrays:
@@ -284,6 +291,16 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     if agent.problem.env is not None and restored is not None:
         agent.problem.env.unwrapped.np_random = restored
         agent._env_is_seeded = True
+
+
+def _fill_episodes(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None:
+    """Put the episodes that were not learned from into a new agent."""
+    agent._late = choice("late_episodes", header["late_episodes"], LATE_EPISODES)
+    begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
+    agent._delay = integer("delay", header["delay"], low=0, high=agent.n_episodes, remedy="It is damaged.")
+    agent._time_outs = integer("time_outs", header["time_outs"], low=0, high=begun, remedy="It is damaged.")
+    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_table_"))
+    restore_episodes(agent, _taken(arrays, "episodes_"), plans, begun)
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from matrixrl.checks import flag
+from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
+from matrixrl.problems import FunctionalTask, Task
 from matrixrl.records import Certificate, Episode, Steps
 
 if TYPE_CHECKING:
-    from matrixrl.agents.agent import Agent
+    from matrixrl.agents.opening import Opening
 
 __all__ = ["OpenEpisode"]
 
+_CLOSED = "{} was called on an episode that was ended or abandoned; begin another one"
+
 
 class _Advised(NamedTuple):
-    """The last answer of an episode: stage, state as plain numbers, and the action, counted from 0."""
+    """The last answer of an episode: stage, state as plain numbers, action counted from 0, time of the question."""
 
     stage: int
     state: Any
     action: int
+    now: float | None = None
+
+
+class _Step(NamedTuple):
+    """One step: state, action counted from 0, reward in the environment's unit, next state, whether it terminated."""
+
+    state: Any
+    action: int
+    reward: float
+    following: Any
+    ended: bool
 
 
 class OpenEpisode:
     """One episode between `Agent.begin_episode` and its end; many may be open at once over one model.
+
+    Attributes:
+        number: Number of the episode, counted from 0 in the order in which the agent began them; `Agent.episode` finds
+            an open episode by it, also after `Agent.load`.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
@@ -36,22 +54,44 @@ class OpenEpisode:
     1
     """
 
-    def __init__(self, agent: Agent, plan: Any) -> None:
+    __slots__ = (
+        "__weakref__",
+        "_actions",
+        "_advised",
+        "_agent",
+        "_certificate",
+        "_life",
+        "_next_states",
+        "_off_plan",
+        "_plan",
+        "_planned_after",
+        "_record",
+        "_rewards",
+        "_states",
+        "_terminated",
+        "_timed_out",
+        "number",
+    )
+
+    def __init__(self, agent: Opening, plan: Any, number: int = 0, planned_after: int = 0) -> None:
+        self.number = number
         self._agent = agent
         self._plan = plan
+        self._planned_after = planned_after  # number of episodes that were learned from when it was begun
         self._states: list[Any] = []
         self._actions: list[int] = []
         self._rewards: list[float] = []
         self._next_states: list[Any] = []
         self._terminated = False
+        self._timed_out = False
         self._off_plan = False
         self._certificate: Certificate | None = None
+        self._record: Episode | None = None
         self._advised: _Advised | None = None
-        self._is_open = True
+        self._life: Literal["open", "waiting", "closed"] = "open"
 
     def __repr__(self) -> str:
-        state = "open" if self._is_open else "closed"
-        return f"<OpenEpisode of {self._agent.name}, stage {self.stage}, {state}>"
+        return f"<OpenEpisode {self.number} of {self._agent.name}, stage {self.stage}, {self._life}>"
 
     @property
     def stage(self) -> int:
@@ -61,23 +101,49 @@ class OpenEpisode:
     @property
     def is_open(self) -> bool:
         """Whether the episode was neither ended nor abandoned."""
-        return self._is_open
+        return self._life == "open"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the episode was ended and waits to be learned from until those begun before it are closed."""
+        return self._life == "waiting"
 
     @property
     def is_finished(self) -> bool:
         """Whether no further step can be observed."""
-        return self._terminated or self.stage >= self._agent.problem.task.horizon
+        return self._terminated or len(self._actions) >= self._agent.problem.task.horizon
 
-    def act(self, obs: Any) -> Any:
+    @property
+    def record(self) -> Episode | None:
+        """Record of the episode once it was learned from, else None."""
+        return self._record
+
+    def act(self, obs: Any, *, now: float | None = None) -> Any:
         """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
 
         The action is one of the environment's own space: a number, or an array, a tuple or a dictionary of numbers.
+
+        Args:
+            obs: Observation.
+            now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never
+                times out by that rule. If a question is asked again, its first time counts.
         """
         self._check_unfinished("act")
         problem = self._agent.problem
-        return problem.own_action(self._advice(problem.state("obs", obs), explore=True))
+        state = problem.state("obs", obs)
+        asked = None if now is None else number("now", now, remedy="Give a time as a number.")
+        return problem.own_action(self._advice(state, explore=True, now=asked))
 
-    def observe(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool = False) -> None:
+    def observe(
+        self,
+        obs: Any,
+        action: Any,
+        reward: float,
+        next_obs: Any,
+        terminated: bool = False,
+        *,
+        step: int | None = None,
+    ) -> None:
         """Add one step; the action need not be the one that was advised.
 
         Args:
@@ -86,58 +152,145 @@ class OpenEpisode:
             reward: Reward, in the environment's unit.
             next_obs: Observation after the step.
             terminated: Whether the environment ended the episode with this step.
+            step: Number of the step, counted from 0, for reports that may arrive twice: a step that was observed before
+                with the same content is ignored, and one with another content is refused.
         """
-        self._check_unfinished("observe")
+        if step is None:
+            self._check_unfinished("observe")
+        told = self._checked(obs, action, reward, next_obs, terminated)
+        if step is not None:
+            if self._is_repeated(step, told):
+                return
+            self._check_unfinished("observe")
+        self._off_plan |= told.action != self._advice(told.state, explore=False)
+        self._append(told)
+
+    def end(self) -> Episode | None:
+        """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record.
+
+        Returns:
+            The record, or None if the episode waits for episodes that were begun before it (`Agent` with
+            ``late_episodes="wait"``); `record` has it later.
+        """
+        self._check_open("end")
+        if self.stage == 0:
+            raise ProtocolError("the episode was ended before any step was observed; abandon it instead")
+        return self._agent._close(self)
+
+    def time_out(self, reward: float | None = None) -> Episode | None:
+        """End the episode because no outcome came for the action that was asked for last.
+
+        The time-out is an outcome that was observed: the step pays `reward` and leads to the end state. What is proven
+        is proven for the problem in which steps may time out (docs/proofs.md, section 3).
+
+        Args:
+            reward: Reward of the step that timed out; by default the known one, or 0 where rewards are learned.
+
+        Returns:
+            As `end`.
+        """
+        self._check_unfinished("time_out")
+        self._append(self._timed_out_step(reward))
+        self._timed_out = True
+        self._agent._note_time_out()
+        return self._agent._close(self)
+
+    def abandon(self) -> None:
+        """Forget the episode: nothing is learned from it.
+
+        Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
+        them (docs/proofs.md, section 3). Nothing happens if the episode was ended or abandoned before.
+        """
+        if not self.is_open:
+            return
+        if self.stage > 0:
+            self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
+        elif self._advised is not None and self._agent.problem.has_random_start:
+            self._agent._note_selection("an episode was abandoned after its random first state was seen")
+        self._agent._abandon(self)
+
+    def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool) -> _Step:
+        """Return a step that was told, or refuse it."""
         problem = self._agent.problem
         state = problem.state("obs", obs)
         chosen = problem.action("action", action)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
-        if ended:
-            following = problem.state_after_end(following)
-        self._off_plan |= chosen != self._advice(state, explore=False)
-        self._states.append(state)
-        self._actions.append(chosen)
-        self._rewards.append(earned)
-        self._next_states.append(following)
-        self._terminated = ended
+        return _Step(state, chosen, earned, problem.state_after_end(following) if ended else following, ended)
 
-    def end(self) -> Episode:
-        """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record."""
-        self._check_open("end")
-        if self.stage == 0:
-            raise ProtocolError("the episode was ended before any step was observed; abandon it instead")
-        return self._agent._end(self)
+    def _is_repeated(self, step: int, told: _Step) -> bool:
+        """Say whether a step was observed before; refuse one that contradicts it, or that comes too early."""
+        k = integer("step", step, low=0, remedy="Steps count from 0.")
+        if k > self.stage:
+            rule = f"must be at most {self.stage}, as steps {self.stage} … {k - 1} were not observed"
+            fail("step", rule, k, "Report the steps of an episode in order.")
+        if k == self.stage:
+            return False
+        last = k == self.stage - 1
+        known = (self._states[k], self._actions[k], self._rewards[k], self._next_states[k], last and self._terminated)
+        if not all(np.array_equal(one, other) for one, other in zip(known, told, strict=True)):
+            was = "timed out" if last and self._timed_out else "was observed with another content"
+            fail("step", f"must be reported once, or again with the same content: step {k} {was}", k, "Leave it out.")
+        return True
 
-    def abandon(self) -> None:
-        """Forget the episode: nothing is learned from it.
-
-        Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
-        them (docs/proofs.md, section 3).
-        """
-        if self._is_open and self.stage > 0:
-            self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
-        elif self._is_open and self._advised is not None and self._agent.problem.has_random_start:
-            self._agent._note_selection("an episode was abandoned after its random first state was seen")
-        self._agent._abandon(self)
-
-    def _advice(self, state: Any, *, explore: bool) -> int:
-        """Return the action of the plan at the current stage; the last answer is kept."""
+    @property
+    def _question(self) -> _Advised | None:
+        """The last answer, if the episode is open and no step followed it: a step is under way."""
         kept = self._advised
-        if kept is None or (kept.stage, kept.state) != (self.stage, np.asarray(state).tolist()):
-            algorithm = self._agent.algorithm
-            action = algorithm.act(self._plan, self.stage, np.asarray(state)[None], explore=explore)
-            kept = self._keep_advice(state, int(action[0]))
+        return kept if kept is not None and self.is_open and kept.stage == self.stage else None
+
+    def _timed_out_step(self, reward: float | None) -> _Step:
+        """Return the step that is under way with the outcome that it timed out."""
+        kept, problem = self._question, self._agent.problem
+        if kept is None:
+            raise ProtocolError("time_out was called while no step is under way; call act first, or end the episode")
+        if isinstance(problem.task, (Task, FunctionalTask)) and problem.task.end_state is None:
+            rule = "needs a problem with an end state, to which a step that timed out leads"
+            fail("time_out", rule, "one without", "Build the Task or FiniteMDP with end_state=….")
+        state = problem.inner_state("state", kept.state)
+        paid = problem.reward(self._default_reward(state, kept.action, reward))
+        return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)
+
+    def _default_reward(self, state: Any, action: int, given: float | None) -> float:
+        """Return the reward of a step that timed out; rewards that are known must not be contradicted."""
+        task = self._agent.problem.task
+        if isinstance(task, Task) and self._agent.algorithm.known_reward:
+            known = float(task.reward[state, action])
+        elif isinstance(task, FunctionalTask) and self._agent.algorithm.known_reward:
+            known = float(task.reward_at(state[None])[0, action])
+        else:
+            return 0.0 if given is None else given
+        if given is not None and self._agent.problem.reward(given) != known:
+            rule = f"must be left out, or be the known reward of the step, {known:g}"
+            fail("reward", rule, given, "Pass known_reward=False to learn rewards.")
+        return known
+
+    def _append(self, step: _Step) -> None:
+        self._states.append(step.state)
+        self._actions.append(step.action)
+        self._rewards.append(step.reward)
+        self._next_states.append(step.following)
+        self._terminated = step.ended
+
+    def _advice(self, state: Any, *, explore: bool, now: float | None = None) -> int:
+        """Return the action of the plan at the current stage; the last answer is kept."""
+        kept, stage = self._advised, len(self._actions)
+        plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
+        if kept is None or kept.stage != stage or kept.state != plain:
+            action = self._agent.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)
+            kept = self._keep_advice(plain, int(action[0]), now)
+        elif kept.now is None and now is not None:
+            self._advised = kept._replace(now=now)
         return kept.action
 
-    def _keep_advice(self, state: Any, action: int) -> _Advised:
-        self._advised = _Advised(self.stage, np.asarray(state).tolist(), action)
+    def _keep_advice(self, state: Any, action: int, now: float | None) -> _Advised:
+        self._advised = _Advised(len(self._actions), state, action, now)
         return self._advised
 
     def _check_open(self, call: str) -> None:
-        if not self._is_open:
-            raise ProtocolError(f"{call} was called on an episode that was ended or abandoned; begin another one")
+        if self._life != "open":
+            raise ProtocolError(_CLOSED.format(call))
 
     def _check_unfinished(self, call: str) -> None:
         self._check_open(call)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import integer
-from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, return_level
+from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
@@ -18,8 +18,8 @@ from matrixrl.records import IntArray, Steps
 __all__ = ["FrozenReturns", "checked_policy", "is_chain", "start_of"]
 
 _RANDOM_START = -1  # the random start of a problem whose P is known, in place of a first state
-_MOST_FROZEN = 63  # policies are frozen at episodes 1, 2, 4, …
 _LIVE = 3  # frozen policies that are still compared with what is played
+_MOST_UNCOUNTED = 4096  # returns that are collected before they are counted together
 
 
 class FrozenReturns:
@@ -37,43 +37,60 @@ class FrozenReturns:
         self._problem, self._delta = problem, delta
         self._origin: int | None = None
         self._frozen: dict[int, IntArray] = {}
-        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
+        self._stacked: IntArray | None = None  # (j, H, S) the tables of the frozen policies
+        self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
+        self._uncounted: list[tuple[int, int]] = []  # frozen policy and level of return of recent episodes
 
     @property
     def counts(self) -> bool:
         """Whether returns are counted."""
         return self._delta > 0.0 and self._problem.reward_outside != "widen"
 
-    def observe(self, number: int, table: IntArray, steps: Steps) -> None:
+    def observe(self, number: int, table: IntArray, steps: Steps, start: int, *, is_chain: bool) -> None:
         """Count what an episode earned for every frozen policy.
 
         Args:
             number: Number of the episode, counted from 1.
             table: (H, S) Policy that the episode was begun with.
             steps: (1, k) Its steps.
+            start: Where it started, as `start_of` returns it.
+            is_chain: Whether every step begins in the state in which the one before it ended.
         """
         if not self.counts:
             return
-        first = start_of(self._problem, int(steps.states[0, 0]))
-        self._origin = first if self._origin is None else self._origin
+        self._origin = start if self._origin is None else self._origin
         if number.bit_count() == 1:
             self._frozen[number.bit_length() - 1] = table
+            self._stacked = None
             if len(self._frozen) > _LIVE:
                 del self._frozen[min(self._frozen)]
-        if first == self._origin and is_chain(steps):
-            levels = [return_level(self._followed(kept, steps)) for kept in self._frozen.values()]
-            self._levels.add(np.array([list(self._frozen)]), np.array([levels]))
+        if start == self._origin and is_chain:
+            if self._stacked is None:
+                self._stacked = np.stack(list(self._frozen.values()))
+            levels = [return_level(share) for share in self._followed(self._stacked, steps)]
+            self._uncounted.extend(zip(self._frozen, levels, strict=True))
+            if len(self._uncounted) > _MOST_UNCOUNTED:
+                self._counted()
 
-    def _followed(self, table: IntArray, steps: Steps) -> float:
-        """Return the reward up to the first action that is not the table's, as a share of the largest return."""
+    def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
+        """Return the reward up to the first action that is not that of each table (j, H, S), as a share of the most."""
         task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
-        same = table[np.arange(len(actions)), states] == actions
-        length = len(actions) if same.all() else int(np.argmin(same))
-        low = task.reward_range[0]
-        total = float(np.clip((steps.rewards[0, :length] - low) / task.unit, 0.0, 1.0).sum())
-        if length == len(actions) and steps.ended[0, -1]:  # the end state pays 0 in each of the steps that are left
-            total += (task.horizon - length) * (0.0 - low) / task.unit
-        return total / task.horizon
+        n_steps, low = len(actions), task.reward_range[0]
+        same = tables[:, np.arange(n_steps), states] == actions
+        lengths = np.where(same.all(axis=1), n_steps, same.argmin(axis=1)).tolist()
+        unit = np.clip((steps.rewards[0] - low) / task.unit, 0.0, 1.0)
+        # The end state pays 0 in each of the steps that are left.
+        rest = (task.horizon - n_steps) * (0.0 - low) / task.unit if steps.ended[0, -1] else 0.0
+        totals = {length: float(unit[:length].sum()) + (rest if length == n_steps else 0.0) for length in set(lengths)}
+        return [totals[length] / task.horizon for length in lengths]
+
+    def _counted(self) -> OutcomeCounts:
+        """Return the numbers of episodes of each frozen policy at each level of return."""
+        if self._uncounted:
+            rows, levels = np.array(self._uncounted, dtype=np.int64).T
+            self._levels.add(rows[None], levels[None])
+            self._uncounted = []
+        return self._levels
 
     def best(self, start: int) -> tuple[float, IntArray] | None:
         """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any.
@@ -81,7 +98,7 @@ class FrozenReturns:
         Args:
             start: Start that the bound is for, as `start_of` returns it.
         """
-        seen, task = self._levels.seen, self._problem.finite_task
+        seen, task = self._counted().seen, self._problem.finite_task
         if not self.counts or self._origin != start or not len(seen.ids):
             return None
         bounds = dict(zip(seen.ids.tolist(), frozen_policy_bounds(seen, self._delta).tolist(), strict=True))
@@ -98,7 +115,7 @@ class FrozenReturns:
         """Return the tables and counts, for saving."""
         if not self._frozen:
             return {}
-        return {"frozen": np.stack(list(self._frozen.values())), **self._levels.arrays()}
+        return {"frozen": np.stack(list(self._frozen.values())), **self._counted().arrays()}
 
     def restore(self, origin: Any, arrays: Mapping[str, NDArray[Any]], n_episodes: int) -> None:
         """Take back `origin` and what `arrays` returned after so many episodes.
@@ -120,18 +137,18 @@ class FrozenReturns:
         if len(tables) != len(numbers):
             raise InvalidInput(f"there must be {len(numbers)} frozen policies")
         self._levels.restore(arrays["codes"], arrays["times"])
-        since = n_episodes + 1 - 2.0 ** np.arange(_MOST_FROZEN)
+        since = n_episodes + 1 - 2.0 ** np.arange(MOST_FROZEN)
         counted = self._levels.totals()[0]
         if (counted > np.maximum(since, 0.0)).any():
             raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
-        self._frozen = dict(zip(numbers, tables, strict=True))
+        self._frozen, self._stacked = dict(zip(numbers, tables, strict=True)), None
         if self._origin == _RANDOM_START and self._problem.mdp is None:  # loaded without its environment
             self._drop()
 
     def _drop(self) -> None:
         """Count no returns from now on."""
-        self._delta, self._origin, self._frozen = 0.0, None, {}
-        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
+        self._delta, self._origin, self._frozen, self._stacked, self._uncounted = 0.0, None, {}, None, []
+        self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
 
 
 def start_of(problem: Problem, first_state: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +22,39 @@ if TYPE_CHECKING:
 
 _LOOK_GROWTH = 1.02  # of the number of episodes between two looks at the gap: it falls like 1/√n
 
-__all__ = ["first_observation", "play_episodes", "play_through", "take_step"]
+__all__ = ["Audience", "first_observation", "kept", "play_episodes", "play_through", "refuse_truncation", "take_step"]
+
+
+class Audience:
+    """Those who follow the episodes of `Agent.learn`: the bar, the callback, and the gap to stop at.
+
+    Args:
+        agent: The agent.
+        bar: Progress bar.
+        callback: Called with each episode; returning False stops.
+        until_gap: Gap of the recommended policy to stop at.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        bar: EpisodeProgress,
+        callback: Callable[[Episode], bool | None] | None,
+        until_gap: float | None,
+    ) -> None:
+        self._agent, self._bar, self._callback, self._until_gap = agent, bar, callback, until_gap
+        self._next_look = agent.n_episodes + 1
+
+    def goes_on(self, episode: Episode) -> bool:
+        """Show an episode that was learned from, and say whether to begin more."""
+        self._bar.advance(f"return {episode.episode_return:.3g}")
+        if self._callback is not None and self._callback(episode) is False:
+            return False
+        if self._until_gap is None or self._agent.n_episodes < self._next_look:
+            return True
+        _, found = self._agent._safest()
+        self._next_look = max(self._agent.n_episodes + 1, int(self._agent.n_episodes * _LOOK_GROWTH))
+        return not (found.guarantee is True and found.gap <= self._until_gap)
 
 
 def play_episodes(
@@ -37,8 +69,8 @@ def play_episodes(
     until_gap: float | None = None,
 ) -> None:
     """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
-    next_look = agent.n_episodes + 1
     with limited_threads(blas_threads), EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
+        audience = Audience(agent, bar, callback, until_gap)
         for _ in range(n_episodes):
             mark = _Mark(agent, env)
             try:
@@ -46,14 +78,8 @@ def play_episodes(
             except BaseException as error:
                 mark.rewind(error)
                 raise
-            bar.advance(f"return {episode.episode_return:.3g}")
-            if callback is not None and callback(episode) is False:
+            if not audience.goes_on(episode):
                 return
-            if until_gap is not None and agent.n_episodes >= next_look:
-                shown_bounds = agent.recommend().certificate
-                if shown_bounds.guarantee is True and shown_bounds.gap <= until_gap:
-                    return
-                next_look = max(agent.n_episodes + 1, int(agent.n_episodes * _LOOK_GROWTH))
 
 
 class _Mark:
@@ -70,10 +96,7 @@ class _Mark:
         """Go back, unless the episode was learned from; an error may be due to what was observed."""
         if self._agent.n_episodes > self._episode:
             return
-        for episode in self._agent.open_episodes:
-            if isinstance(error, Exception):
-                self._agent._note_selection(f"an episode ended in an error after {episode.stage} of its steps")
-            self._agent._abandon(episode)
+        self._agent._drop_episodes(error)
         self._agent.algorithm.rewind(self._planning)
         self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
         if self._stream is not None:
@@ -87,7 +110,7 @@ def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
     if certify:
         agent._certify_from(episode, obs)
     play_through(episode, env, obs, agent.problem.task.horizon)
-    return episode.end()
+    return agent.end_episode()
 
 
 def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
@@ -95,7 +118,7 @@ def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
     answer: Any = env.reset(seed=seed)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
-    return _kept(answer[0])
+    return kept(answer[0])
 
 
 def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool]:
@@ -114,21 +137,26 @@ def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool
 
 def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, horizon: int) -> None:
     """Play an episode in an environment from its first observation to its last step."""
-    obs = _kept(obs)
+    obs = kept(obs)
     for stage in range(horizon):
         action = episode.act(obs)
         next_obs, reward, terminated, truncated = take_step(env, action)
         episode.observe(obs, action, reward, next_obs, terminated)
-        obs = _kept(next_obs)
+        obs = kept(next_obs)
         if terminated:
             return
         if truncated and stage < horizon - 1:
-            raise ProtocolError(
-                f"the environment truncated an episode after {stage + 1} steps, before the horizon of {horizon}; "
-                "make it with a longer time limit or give a smaller horizon"
-            )
+            refuse_truncation(stage + 1, horizon)
 
 
-def _kept(obs: Any) -> Any:
+def refuse_truncation(n_steps: int, horizon: int) -> NoReturn:
+    """Raise the error of an environment that truncates an episode before the horizon."""
+    raise ProtocolError(
+        f"the environment truncated an episode after {n_steps} steps, before the horizon of {horizon}; "
+        "make it with a longer time limit or give a smaller horizon"
+    )
+
+
+def kept(obs: Any) -> Any:
     """Return an observation that the environment cannot change any more: some reuse one array or dictionary."""
     return copy.deepcopy(obs) if isinstance(obs, (np.ndarray, tuple, list, dict)) else obs

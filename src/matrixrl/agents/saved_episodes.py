@@ -1,7 +1,8 @@
-"""Open episodes as arrays and plain data, and back."""
+"""Episodes that were not learned from yet as arrays, and back; tables of plans are stored once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,82 +11,202 @@ from numpy.typing import NDArray
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput
-from matrixrl.problems import Problem
-from matrixrl.settings import flag
+from matrixrl.problems import FunctionalTask, Problem, Task
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["episode_arrays", "episode_header", "restore_episode"]
+__all__ = ["episode_arrays", "plan_tables", "restore_episodes", "restore_plans"]
 
 Arrays = dict[str, NDArray[Any]]
 _STEPS = ("states", "actions", "rewards", "next_states")
-_FLAGS = {"terminated", "off_plan", "advised"}
+_WHOLE = ("number", "planned_after", "plan", "length", "advised")
+_FLAGS = ("terminated", "off_plan", "waiting")
+_NO_ADVICE = -1
 
 
-def episode_header(episode: OpenEpisode) -> dict[str, Any]:
-    """Return the flags of an open episode, and its last answer if no step followed: the same question gets it again."""
-    advised = episode._advised
-    return {
-        "terminated": episode._terminated,
-        "off_plan": episode._off_plan,
-        "advised": None if advised is None or advised.stage != episode.stage else [advised.state, advised.action],
-    }
+def plan_tables(agent: Agent) -> tuple[list[dict[str, int]], Arrays, list[int]]:
+    """Return the plans of all episodes that were not learned from.
+
+    Returns:
+        Each different plan as the number of each of its tables by name; the tables by number; the plan of each episode.
+    """
+    plans: list[dict[str, int]] = []
+    tables: list[NDArray[Any]] = []
+    numbers: dict[int, int] = {}  # of tables, by identity
+    known: dict[tuple[tuple[str, int], ...], int] = {}
+    by_plan: dict[int, int] = {}
+    chosen = []
+    for episode in _episodes(agent):
+        plan = episode._plan
+        if id(plan) not in by_plan:
+            found = {}
+            for name, table in agent.algorithm.plan_to_arrays(plan).items():
+                if id(table) not in numbers:
+                    numbers[id(table)] = len(tables)
+                    tables.append(table)
+                found[name] = numbers[id(table)]
+            key = tuple(found.items())
+            if key not in known:
+                known[key] = len(plans)
+                plans.append(found)
+            by_plan[id(plan)] = known[key]
+        chosen.append(by_plan[id(plan)])
+    return plans, {str(i): table for i, table in enumerate(tables)}, chosen
 
 
-def episode_arrays(episode: OpenEpisode) -> Arrays:
-    """Return the steps of an open episode; nothing before the first."""
-    lists = (episode._states, episode._actions, episode._rewards, episode._next_states)
-    return {name: np.array(values) for name, values in zip(_STEPS, lists, strict=True) if values}
-
-
-def restore_episode(agent: Agent, saved: Any, own: Arrays, plan: Arrays) -> OpenEpisode:
-    """Return an open episode of an agent.
+def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
+    """Return the episodes that were not learned from, in the order of their begin; nothing if there are none.
 
     Args:
         agent: The agent.
-        saved: What `episode_header` returned.
-        own: What `episode_arrays` returned.
-        plan: The arrays of its plan.
+        plans: Number of the plan of each of them.
+
+    Returns:
+        One entry for each episode (n,): number, planned_after, plan, length, advised (action that was asked for last,
+        or -1), asked_at (time of that question, or NaN), terminated, off_plan, waiting. The states of the questions,
+        and the steps of all episodes one after the other.
+    """
+    episodes = list(_episodes(agent))
+    if not episodes:
+        return {}
+    asked = [episode._question for episode in episodes]
+    whole = {
+        "number": [e.number for e in episodes],
+        "planned_after": [e._planned_after for e in episodes],
+        "plan": plans,
+        "length": [e.stage for e in episodes],
+        "advised": [_NO_ADVICE if one is None else one.action for one in asked],
+    }
+    arrays: Arrays = {name: np.array(values, dtype=np.int64) for name, values in whole.items()}
+    arrays["asked_at"] = np.array([np.nan if one is None or one.now is None else one.now for one in asked])
+    arrays |= {
+        "terminated": np.array([e._terminated for e in episodes]),
+        "off_plan": np.array([e._off_plan for e in episodes]),
+        "waiting": np.array([e.is_waiting for e in episodes]),
+    }
+    if any(one is not None for one in asked):
+        arrays["advised_states"] = np.array([one.state for one in asked if one is not None])
+    if any(e.stage for e in episodes):
+        for name in _STEPS:
+            arrays[name] = np.array([value for e in episodes for value in getattr(e, f"_{name}")])
+    return arrays
+
+
+def _episodes(agent: Agent) -> Iterator[OpenEpisode]:
+    """Yield the open and the waiting episodes in the order of their begin."""
+    yield from sorted((*agent._order.open, *agent._order.waiting), key=lambda episode: episode.number)
+
+
+def restore_plans(agent: Agent, plans: Any, tables: Arrays) -> list[Any]:
+    """Return the plans that `plan_tables` wrote.
 
     Raises:
-        InvalidInput: The episode cannot be one of the agent's problem.
+        InvalidInput: They are not plans of the agent's problem, or tables are left over.
     """
-    problem = agent.problem
-    if not isinstance(saved, dict) or set(saved) != _FLAGS:
-        raise InvalidInput(f"an open episode must have the entries {sorted(_FLAGS)}")
-    episode = OpenEpisode(agent, agent.algorithm.plan_from_arrays(plan))
-    episode._terminated = flag("terminated", saved["terminated"])
-    episode._off_plan = flag("off_plan", saved["off_plan"])
-    if own:
-        _add_steps(episode, own, problem)
-    elif episode._terminated or episode._off_plan:
-        raise InvalidInput("an open episode without steps can neither be terminated nor have left its plan")
-    if saved["advised"] is not None:
-        if not isinstance(saved["advised"], list) or len(saved["advised"]) != 2 or episode.is_finished:
-            raise InvalidInput("advised must be a state and an action of an episode that is not finished")
-        state, action = saved["advised"]
-        chosen = index("action", action, size=problem.task.n_actions, remedy="It is damaged.")
-        episode._keep_advice(problem.inner_state("state", state), chosen)
-    return episode
+    maps = [one for one in plans if isinstance(one, dict) and all(type(k) is int for k in one.values())]
+    if len(maps) != len(plans) or len({tuple(sorted(one.items())) for one in maps}) != len(maps):
+        raise InvalidInput("plans must be different and give the number of each of their tables")
+    if {str(k) for one in maps for k in one.values()} != set(tables):
+        raise InvalidInput("the tables must be those of the plans")
+    return [
+        agent.algorithm.plan_from_arrays({name: tables[str(number)] for name, number in one.items()}) for one in maps
+    ]
 
 
-def _add_steps(episode: OpenEpisode, own: Arrays, problem: Problem) -> None:
-    if set(own) != set(_STEPS):
-        raise InvalidInput(f"an open episode must have the arrays {sorted(_STEPS)}")
-    states, actions, rewards, next_states = (own[name] for name in _STEPS)
-    kind = np.int64 if problem.kind == "finite" else np.float64
+def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: int) -> None:
+    """Put the episodes that `episode_arrays` wrote into an agent.
+
+    Args:
+        agent: The agent, with everything that it learned.
+        own: What `episode_arrays` returned.
+        plans: The plans that the episodes refer to.
+        n_begun: Number of episodes that were begun.
+
+    Raises:
+        InvalidInput: The episodes cannot be those of the agent's problem.
+    """
+    agent._order.n_begun = n_begun
+    if not own and not plans:
+        return
+    _check(agent, own, len(plans), n_begun)
+    ends = np.cumsum(own["length"])
+    steps = [own[name] for name in _STEPS] if ends[-1] else None
+    states = iter(own.get("advised_states", ()))
+    columns = {name: own[name].tolist() for name in (*_WHOLE, *_FLAGS, "asked_at")}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for row, end in zip(rows, ends.tolist(), strict=True):
+        episode = OpenEpisode(agent, plans[row["plan"]], row["number"], row["planned_after"])
+        episode._terminated, episode._off_plan = row["terminated"], row["off_plan"]
+        if steps is not None and row["length"]:
+            _add_steps(episode, [part[end - row["length"] : end] for part in steps], agent.problem)
+        elif row["terminated"] or row["off_plan"] or row["waiting"]:
+            raise InvalidInput("an episode without steps can neither be over nor have left its plan")
+        agent._order.add(episode)
+        if row["waiting"]:
+            agent._order.wait(episode)
+            episode._life = "waiting"
+        if row["advised"] != _NO_ADVICE:
+            _restore_question(episode, agent.problem, next(states), row)
+
+
+def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
+    """Refuse arrays whose names, shapes, types or numbers no episodes have."""
+    needed = {*_WHOLE, *_FLAGS, "asked_at"}
+    asked = "advised" in own and bool((own["advised"] != _NO_ADVICE).any())
+    told = "length" in own and bool((own["length"] != 0).any())
+    if set(own) != needed | ({"advised_states"} if asked else set()) | (set(_STEPS) if told else set()):
+        raise InvalidInput("the open episodes must have the arrays of episodes")
+    count = len(own["number"]) if own["number"].ndim == 1 else 0
+    types = dict.fromkeys(_WHOLE, np.int64) | dict.fromkeys(_FLAGS, np.bool_) | {"asked_at": np.float64}
+    if not count or any(own[name].shape != (count,) or own[name].dtype != kind for name, kind in types.items()):
+        raise InvalidInput("every entry of the open episodes must have one value for each of them")
+    numbers, after, lengths = own["number"], own["planned_after"], own["length"]
+    if numbers[0] < 0 or (np.diff(numbers) <= 0).any() or numbers[-1] >= n_begun:
+        raise InvalidInput(f"numbers of episodes must increase from 0 to at most {n_begun - 1}")
+    if (after < 0).any() or (np.diff(after) < 0).any() or (after > np.minimum(numbers, agent.n_episodes)).any():
+        raise InvalidInput("an episode must be planned after episodes that were learned from")
+    if set(own["plan"].tolist()) != set(range(n_plans)):
+        raise InvalidInput("every plan must be that of an episode, and every episode must have one")
+    if (lengths < 0).any() or (lengths > agent.problem.task.horizon).any():
+        raise InvalidInput("an open episode does not fit the problem")
+    if own["waiting"].any() and agent.late_episodes != "wait":
+        raise InvalidInput("no episode waits if late episodes are learned from at once")
+    if np.isinf(own["asked_at"]).any() or (~np.isnan(own["asked_at"]) & (own["advised"] == _NO_ADVICE)).any():
+        raise InvalidInput("asked_at must be the time of a question")
+    if asked and len(own["advised_states"]) != int((own["advised"] != _NO_ADVICE).sum()):
+        raise InvalidInput("every question must have its state")
+    if told:
+        _check_steps(own, agent.problem, int(lengths.sum()))
+
+
+def _check_steps(own: Arrays, problem: Problem, total: int) -> None:
+    """Refuse steps of another number, shape or type than the problem has."""
+    task = problem.task
+    kind = task.state_dtype if isinstance(task, FunctionalTask) else np.int64 if isinstance(task, Task) else np.float64
     fits = (
-        actions.ndim == rewards.ndim == 1
-        and 1 <= len(actions) <= problem.task.horizon
-        and all(len(own[name]) == len(actions) for name in _STEPS)
-        and actions.dtype == np.int64
-        and rewards.dtype == np.float64
-        and states.dtype == next_states.dtype == kind
+        own["actions"].ndim == own["rewards"].ndim == 1
+        and all(own[name].ndim > 0 and len(own[name]) == total for name in _STEPS)
+        and own["actions"].dtype == np.int64
+        and own["rewards"].dtype == np.float64
+        and own["states"].dtype == own["next_states"].dtype == kind
     )
     if not fits:
         raise InvalidInput("an open episode does not fit the problem")
-    for state, action, reward, following in zip(states, actions, rewards, next_states, strict=True):
+
+
+def _restore_question(episode: OpenEpisode, problem: Problem, state: Any, row: dict[str, Any]) -> None:
+    """Take back the last answer of an episode: the same question gets it again."""
+    if episode.is_finished or not episode.is_open:
+        raise InvalidInput("only an open episode that is not finished can have been asked for an action")
+    chosen = index("action", row["advised"], size=problem.task.n_actions, remedy="It is damaged.")
+    now = None if np.isnan(row["asked_at"]) else row["asked_at"]
+    plain = np.asarray(problem.inner_state("state", state)).tolist()
+    episode._keep_advice(plain, chosen, now)
+
+
+def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
+    for state, action, reward, following in zip(*(part for part in parts), strict=True):
         episode._states.append(problem.inner_state("state", state))
         episode._actions.append(index("action", action, size=problem.task.n_actions, remedy="It is damaged."))
         episode._rewards.append(problem.reward(float(reward)))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.possible import Shapes
 from matrixrl.checks import fail
+from matrixrl.core.policy_bounds import PolicyIntervals
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import ContinuousTask, Problem
@@ -106,6 +107,8 @@ class Algorithm(Startable):
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
+        overlap_is_proven: Whether `guarantee` also holds for episodes that are planned before earlier ones were learned
+            from.
         settings: Its settings.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -122,6 +125,7 @@ class Algorithm(Startable):
     learned_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
+    overlap_is_proven: ClassVar[bool] = False
 
     outside: OutsideRewards
     settings: Any = None
@@ -402,6 +406,26 @@ class Algorithm(Startable):
     def safest_plan(self) -> Any:
         """Return the plan whose policy has the largest certified lower bound; what the data advise by default."""
         return self.advice()
+
+    def estimated_plan(self) -> Any:
+        """Return the plan that is greedy in the estimated model, without any bonus; ties to the lowest action."""
+        raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that predict follows")
+
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+    ) -> PolicyIntervals:
+        """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
+
+        Args:
+            first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
+            second: Likewise, of the other policy.
+            first_states: (B,) Where episodes start; as the problem says by default.
+        """
+        del first, second, first_states
+        raise ProtocolError(
+            f"{self.name} cannot bound given policies on this problem; matrix-rl and kernel-matrix-rl can, on numbered "
+            "states and without sampled columns"
+        )
 
     @property
     def purpose(self) -> str:

@@ -20,9 +20,21 @@ from matrixrl.archive.members import open_members, read_array, write_members
 from matrixrl.archive.seal import SEAL_SIZE, has_seal, seal, verify_seal
 from matrixrl.errors import CheckpointError, CheckpointMismatch, InvalidInput, UntrustedCode
 
-__all__ = ["FORMAT_VERSION", "comparing", "pack", "read_archive", "refusing", "unpack", "write_archive"]
+__all__ = [
+    "FORMAT_VERSION",
+    "check_version",
+    "comparing",
+    "pack",
+    "read_archive",
+    "read_json",
+    "refusing",
+    "unpack",
+    "write_archive",
+    "write_atomically",
+]
 
 FORMAT_VERSION = 6
+"""Format of saved agents and simulations; other kinds of archives may have versions of their own."""
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20
 _DEEPEST = 32  # levels of lists and objects in a header
@@ -42,24 +54,38 @@ _DAMAGE = (  # what zipfile, struct, json and NumPy raise on bytes that nobody w
 
 
 def write_archive(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | os.PathLike[str],
+    kind: str,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    version: int = FORMAT_VERSION,
 ) -> None:
-    """Write an archive to a file.
-
-    A temporary file in the same directory is written, flushed to disk and renamed, so an incomplete file never has the
-    final name.
+    """Write an archive to a file, atomically.
 
     Args:
         path: Path of the file.
         kind: Name of the type of content, checked by `read_archive`.
         header: Entries of the JSON header.
         arrays: Arrays by name.
+        version: Format version of this kind.
+
+    Raises:
+        CheckpointError: The file cannot be written.
+    """
+    write_atomically(path, _packed(kind, header, arrays, version).getbuffer())
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
+    """Write bytes to a file.
+
+    A temporary file in the same directory is written, flushed to disk and renamed, so an incomplete file never has the
+    final name.
 
     Raises:
         CheckpointError: The file cannot be written.
     """
     target = Path(path)
-    data = _packed(kind, header, arrays).getbuffer()
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -78,11 +104,11 @@ def write_archive(
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the bytes of an archive with a header and named arrays; `kind` is the name of its type of content."""
-    return _packed(kind, header, arrays).getvalue()
+    return _packed(kind, header, arrays, FORMAT_VERSION).getvalue()
 
 
-def _packed(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> io.BytesIO:
-    text = json.dumps({"format": kind, "version": FORMAT_VERSION, **header}, allow_nan=False).encode()
+def _packed(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], version: int) -> io.BytesIO:
+    text = json.dumps({"format": kind, "version": version, **header}, allow_nan=False).encode()
     if len(text) > _HEADER_LIMIT:  # never write what cannot be read
         raise CheckpointError(f"the header would have {len(text):,} bytes, more than the {_HEADER_LIMIT:,} of a file")
     buffer = io.BytesIO()
@@ -102,10 +128,12 @@ def unpack(kind: str, data: bytes, source: str) -> tuple[dict[str, Any], dict[st
     Raises:
         CheckpointError: The bytes are not a valid archive of this kind and version.
     """
-    return _read(kind, io.BytesIO(data), source)
+    return _read(kind, io.BytesIO(data), source, FORMAT_VERSION)
 
 
-def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_archive(
+    path: str | os.PathLike[str], kind: str, *, version: int = FORMAT_VERSION
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return header and arrays of a file written by `write_archive`.
 
     Nothing is unpickled or decompressed, and arrays never use more memory than the size of the file.
@@ -113,6 +141,7 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
     Args:
         path: Path of the file.
         kind: Name of the type of content that is expected.
+        version: Format version of this kind that is read.
 
     Raises:
         CheckpointError: The file is missing or is not a valid archive of this kind and version.
@@ -122,51 +151,68 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any
         raise CheckpointError(f"{source} is not a file; give the path that was passed to save")
     try:
         with source.open("rb") as file:
-            return _read(kind, file, str(source))
+            return _read(kind, file, str(source), version)
     except OSError as error:
         raise CheckpointError(f"{source} cannot be read ({error.strerror})") from error
 
 
-def _read(kind: str, file: IO[bytes], source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _read(kind: str, file: IO[bytes], source: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         if not has_seal(file):
-            _refuse_unsealed(kind, file, source)
+            _refuse_unsealed(kind, file, source, version)
         verify_seal(file, source)
         archive, infos = open_members(file, source, comment_size=SEAL_SIZE)
         with archive:
             header = _read_header(kind, archive, infos, source)
-            _check_version(header, source)
+            check_version(header, source, version)
             return header, {i.filename.removesuffix(".npy"): read_array(archive, i, source) for i in infos[1:]}
     except _DAMAGE as error:
-        raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint ({_words(error)})") from error
+        raise CheckpointError(f"{source} is truncated or not a matrixrl file ({_words(error)})") from error
 
 
-def _refuse_unsealed(kind: str, file: IO[bytes], source: str) -> NoReturn:
+def _refuse_unsealed(kind: str, file: IO[bytes], source: str, version: int) -> NoReturn:
     """Say what a file without a seal is: one of an older format, if it has its header."""
     archive, infos = open_members(file, source, comment_size=0)
     with archive:
         header = _read_header(kind, archive, infos, source)
-    _check_version(header, source)
-    raise CheckpointError(f"{source} is truncated or not a matrixrl checkpoint: its digest is missing")
+    check_version(header, source, version)
+    raise CheckpointError(f"{source} is truncated or not a matrixrl file: its digest is missing")
 
 
 def _read_header(kind: str, archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], source: str) -> dict[str, Any]:
     if not infos or infos[0].filename != f"{_HEADER}.npy":
-        raise CheckpointError(f"{source} is not a matrixrl checkpoint: it has no header")
+        raise CheckpointError(f"{source} is not a matrixrl file: it has no header")
     if infos[0].file_size > 2 * _HEADER_LIMIT:
         raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
     raw = read_array(archive, infos[0], source)
     if raw.ndim != 1 or raw.dtype != np.uint8 or raw.size > _HEADER_LIMIT:
         raise CheckpointError(f"{source} has a header that is not text of at most {_HEADER_LIMIT} bytes")
+    return read_json(raw.tobytes(), kind, source, part="header")
+
+
+def read_json(text: bytes, kind: str, source: str, *, part: str) -> dict[str, Any]:
+    """Return the object of a JSON text whose entry `format` is `kind`.
+
+    Names that occur twice, numbers that are not finite and deep nesting are refused.
+
+    Args:
+        text: The text.
+        kind: Name of the type of content that is expected.
+        source: Name of the file in messages.
+        part: What the text is of the file, in messages.
+
+    Raises:
+        CheckpointError: The text is not such an object.
+    """
     try:
-        header = json.loads(raw.tobytes(), object_pairs_hook=_object, parse_constant=_refuse_constant)
+        found = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{source} has a damaged header ({error})") from error
-    if _depth(header) > _DEEPEST:
-        raise CheckpointError(f"{source} has a header of more than {_DEEPEST} levels")
-    if not isinstance(header, dict) or header.get("format") != kind:
-        raise CheckpointError(f"{source} is not a matrixrl checkpoint: its header does not have the format {kind!r}")
-    return header
+        raise CheckpointError(f"{source} has a damaged {part} ({error})") from error
+    if _depth(found) > _DEEPEST:
+        raise CheckpointError(f"{source} has a {part} of more than {_DEEPEST} levels")
+    if not isinstance(found, dict) or found.get("format") != kind:
+        raise CheckpointError(f"{source} is not a matrixrl file: its {part} does not have the format {kind!r}")
+    return found
 
 
 def _depth(value: Any) -> int:
@@ -189,20 +235,25 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _check_version(header: dict[str, Any], source: str) -> None:
+def check_version(header: dict[str, Any], source: str, known: int) -> None:
+    """Refuse a header of another format version than the known one.
+
+    Raises:
+        CheckpointError: The version is older, newer, or none.
+    """
     version = header.get("version")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{source} has no valid format version; got {str(version)[:80]!r}")
-    if version < FORMAT_VERSION:
+    if version < known:
         library = header.get("library")
         author = f", written by matrixrl {library[:40]!r}" if isinstance(library, str) else ""
         raise CheckpointError(
-            f"{source} has format {version}{author}, older than the {FORMAT_VERSION} that this matrixrl reads; "
+            f"{source} has format {version}{author}, older than the {known} that this matrixrl reads; "
             "load it with the version that wrote it, or learn again"
         )
-    if version > FORMAT_VERSION:
+    if version > known:
         raise CheckpointError(
-            f"{source} has format {version}, newer than the {FORMAT_VERSION} that this matrixrl reads; upgrade"
+            f"{source} has format {version}, newer than the {known} that this matrixrl reads; upgrade"
         )
 
 

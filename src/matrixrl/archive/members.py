@@ -90,7 +90,7 @@ def _check_directory(file: IO[bytes], source: str, comment_size: int) -> None:
     """Refuse a directory of more entries than an archive has, before an object is made of each."""
     size = file.seek(0, os.SEEK_END)
     end = size - comment_size - _END.size
-    refusal = CheckpointError(f"{source} is truncated or not a matrixrl checkpoint")
+    refusal = CheckpointError(f"{source} is truncated or not a matrixrl file")
     if end < 0:
         raise refusal
     file.seek(end)

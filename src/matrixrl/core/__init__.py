@@ -16,6 +16,7 @@ from matrixrl.core.belief import Belief, form_belief
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.estimator import core_matrix
 from matrixrl.core.half_width_table import HalfWidthTable
+from matrixrl.core.policy_bounds import PolicyBounds, PolicyIntervals, policy_bounds
 from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import reward_bounds, reward_regularity
@@ -34,6 +35,8 @@ __all__ = [
     "Frame",
     "HalfWidthTable",
     "Level",
+    "PolicyBounds",
+    "PolicyIntervals",
     "Radius",
     "RadiusInputs",
     "Regularity",
@@ -48,6 +51,7 @@ __all__ = [
     "optimistic_plan",
     "pessimistic_plan",
     "pessimistic_values",
+    "policy_bounds",
     "regularity",
     "reward_bounds",
     "reward_regularity",

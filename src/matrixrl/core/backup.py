@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from matrixrl.records import FloatArray, IntArray, Plan
 
 __all__ = [
     "Frame",
+    "ScoredPlan",
     "backward_induction",
     "greedy_plan",
     "optimal_plan",
@@ -40,6 +41,30 @@ class Frame:
     n_states: int
     end_state: int | None = None
     end_reward: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPlan:
+    """A plan with the numbers that its policy is greedy in, so that ties can be broken otherwise without a new backup.
+
+    Attributes:
+        plan: The plan; its values do not depend on how ties are broken.
+        scores: (B, H, A, S) Q, with the preference that breaks ties before the rankings, if there is one.
+        has_preference: Whether there is one.
+    """
+
+    plan: Plan
+    scores: FloatArray
+    has_preference: bool
+
+    def with_ties(self, rankings: FloatArray) -> Plan:
+        """Return the plan with ties broken by rankings (B, A) of the actions in [0, 1]."""
+        horizon = self.plan.policy.shape[1]
+        tie_break = tie_weights(rankings, horizon, has_preference=self.has_preference)[:, :, None]
+        policy = np.empty_like(self.plan.policy)
+        for h in range(horizon):
+            policy[:, h] = greedy_actions(self.scores[:, h].copy(), tie_break)
+        return replace(self.plan, policy=policy)
 
 
 def backward_induction(

@@ -81,6 +81,10 @@ class Belief(ValueBounds):
             np.minimum(result, values.max(axis=1)[:, None, None], out=result)
         return result
 
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+        return self.most if sign > 0 else self.least
+
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on Q (B, A, S): the bound on the reward plus the bound on the expected next value (YW19 (4)).
 
@@ -88,7 +92,7 @@ class Belief(ValueBounds):
             values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
-        reward = self.most if sign > 0 else self.least
+        reward = self.reward_bound(sign=sign)
         if values is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         q = self.bound(values, sign=sign)

@@ -20,13 +20,16 @@ from matrixrl.features import Blocks, Features, OneHotPsi, Phi, Psi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
+__all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
 TIE_EXPLORATION = 0.05
 """Factor of the radius of the second plan that breaks ties with ``ties="estimate"`` (docs/proofs.md, section 8)."""
 
-Level = Literal["agent", "ties", "proven"]
-"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, or the proven radius (block)."""
+Level = Literal["agent", "ties", "proven", "estimate"]
+"""Choice of the radius: the agent's radius, `TIE_EXPLORATION` times that radius, the proven radius (block), or 0."""
+
+FACTORS: dict[Level, float] = {"agent": 1.0, "ties": TIE_EXPLORATION, "proven": 1.0, "estimate": 0.0}
+"""Factor of the radius at each level."""
 
 _PROVEN: Radius = BlockRadius()
 _PROVEN_VALUES: Radius = PairwiseRadius()
@@ -216,7 +219,7 @@ class Confidence:
         """
         inputs = self.inputs(design, clock, blocks)
         radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
-        factor = TIE_EXPLORATION if level == "ties" else 1.0
+        factor = FACTORS[level]
         full = checked_radius(radius, inputs)
         proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
         rewards = None
@@ -303,7 +306,7 @@ class Confidence:
         own = level != "proven" and type(self.radius) is not BlockRadius
         full = checked_radius(self.radius, inputs) if own else proven
         scale = 1.0 if level == "proven" else self.exploration
-        factor = TIE_EXPLORATION if level == "ties" else 1.0
+        factor = FACTORS[level]
         return factor * (scale * full), np.maximum(scale * full, proven)
 
     def for_plans(self, ball: Belief, design: PairDesign, clock: Clock, *, level: Level = "agent") -> ValueBounds:

@@ -74,6 +74,14 @@ class SandwichBelief(ValueBounds):
         """
         return self.ball.q(values, sign=sign)
 
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return the bounds of the ball on the expected next value (B, A, S), which hold for any values."""
+        return self.ball.bound(values, sign=sign)
+
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+        return self.ball.reward_bound(sign=sign)
+
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
         """Return lower and upper bounds on Q*, and the number of pairs that contradict the features.
 

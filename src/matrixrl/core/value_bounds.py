@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
 __all__ = ["OptimalBounds", "PlanArrays", "ValueBounds"]
@@ -98,6 +98,24 @@ class ValueBounds(ABC):
             values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
+
+    @abstractmethod
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value of all pairs (B, A, S) that hold for any values, also negative ones.
+
+        Args:
+            values: (B, S) Values of the next stage, such as those of a policy that was chosen by the data.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+
+    @abstractmethod
+    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
+
+    def restricted(self, pairs: BoolArray) -> ValueBounds:
+        """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
+        del pairs
+        return self
 
     @property
     def is_two_sided(self) -> bool:

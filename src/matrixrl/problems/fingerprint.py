@@ -112,7 +112,13 @@ def join_parts(parts: Parts) -> FloatArray:
     return np.concatenate([part.numbers for part in parts.values()])
 
 
-def differences(saved: Parts | FloatArray, found: Parts, spaces: Mapping[str, tuple[str, str]] | None = None) -> str:
+def differences(
+    saved: Parts | FloatArray,
+    found: Parts,
+    spaces: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    own: str = "saved",
+) -> str:
     """Return, in words, in what a problem differs from a saved one, with both values; empty if in nothing.
 
     Args:
@@ -120,19 +126,20 @@ def differences(saved: Parts | FloatArray, found: Parts, spaces: Mapping[str, tu
             of the two has, and rewards that only one of them knows, are not compared.
         found: Fingerprint of the problem.
         spaces: Saved and found spaces of observations and actions, by name.
+        own: What the saved problem is called.
 
     >>> first, second = (Task(n_states=2, n_actions=2, horizon=h) for h in (3, 5))
     >>> differences(fingerprint(first), fingerprint_parts(second))
     'horizon 5 (saved: 3)'
     """
-    words = [f"{name} {now} (saved: {then})" for name, (then, now) in (spaces or {}).items() if then != now]
+    words = [f"{name} {now} ({own}: {then})" for name, (then, now) in (spaces or {}).items() if then != now]
     parts = saved if isinstance(saved, dict) else _cut(saved, found)
     for name, now in found.items():
         then = parts.get(name)
         if then is None or (name == "rewards" and (np.isnan(then.numbers).any() or np.isnan(now.numbers).any())):
             continue
         if not same_fingerprint(then.numbers, now.numbers):
-            words.append(_words(name, then, now))
+            words.append(_words(name, then, now, own))
     if not isinstance(saved, dict) and len(saved) != len(join_parts(found)):
         words.append(f"another size of {' or '.join(name for name, part in found.items() if part.is_digest)}")
     return ", ".join(words)
@@ -154,16 +161,16 @@ def _cut(numbers: FloatArray, parts: Parts) -> Parts:
     return cut
 
 
-def _words(name: str, saved: Part, found: Part) -> str:
+def _words(name: str, saved: Part, found: Part, own: str) -> str:
     """Return the difference of one part in words."""
     if not found.is_digest:
-        return f"{name} {_shown(name, found.numbers)} (saved: {_shown(name, saved.numbers)})"
+        return f"{name} {_shown(name, found.numbers)} ({own}: {_shown(name, saved.numbers)})"
     if saved.table is None or found.table is None or saved.table.shape != found.table.shape:
         return f"other {name}"
     off = ~np.isclose(saved.table, found.table, rtol=1e-9, atol=1e-9)
     if not off.any():
         return f"other {name}"
-    return f"{name} {show_where(found.table, off)} (saved: {saved.table[tuple(np.argwhere(off)[0])]:.6g})"
+    return f"{name} {show_where(found.table, off)} ({own}: {saved.table[tuple(np.argwhere(off)[0])]:.6g})"
 
 
 def _shown(name: str, numbers: FloatArray) -> str:

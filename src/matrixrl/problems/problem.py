@@ -187,7 +187,8 @@ class Problem:
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
         earned = number("reward", value, low=-1e12, high=1e12, remedy="Give the reward of the step.")
-        if self.reward_outside == "error" and not self.in_range(np.array(earned)):
+        least, most = self._reward_limits()
+        if self.reward_outside == "error" and not least <= earned <= most:
             low, high = self.task.reward_range or (0.0, 1.0)
             remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' or 'widen'."
             fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
@@ -195,12 +196,17 @@ class Problem:
 
     def in_range(self, rewards: FloatArray) -> BoolArray:
         """Say which rewards lie in the declared range, up to rounding; all do if none is declared. Any shape."""
+        least, most = self._reward_limits()
+        inside: BoolArray = (rewards >= least) & (rewards <= most)
+        return inside
+
+    def _reward_limits(self) -> tuple[float, float]:
+        """Return the declared range of rewards, wider by what rounding may add; all numbers if none is declared."""
         if self.task.reward_range is None:
-            return np.ones(rewards.shape, dtype=np.bool_)
+            return -np.inf, np.inf
         low, high = self.task.reward_range
         slack = _REWARD_SLACK[self.kind] * (high - low)
-        inside: BoolArray = (rewards >= low - slack) & (rewards <= high + slack)
-        return inside
+        return low - slack, high + slack
 
     def with_range(self, low: float, high: float) -> Problem:
         """Return the same problem with another range of rewards."""

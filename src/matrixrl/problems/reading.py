@@ -112,11 +112,14 @@ def read_problem(
         else:
             task = _task_without_table(given, reward, horizon, reward_range, known_reward, has_phi=phi is not None)
     else:
+        remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
+        if isinstance(given, gym.vector.VectorEnv):
+            remedy = "Give one of its sub-environments here, and the vector environment to learn(n_episodes, env=…)."
         fail(
             "problem",
             "must be the name of an environment, a Gymnasium environment, a FiniteMDP, a Task or a FunctionalTask",
             shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
-            "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns.",
+            remedy,
         )
     chosen = Features(
         as_phi(_made("phi", phi, task), task.features.phi),

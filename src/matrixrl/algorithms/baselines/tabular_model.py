@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline
 from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole
+from matrixrl.core.greedy import lowest_first
 from matrixrl.problems import Problem
-from matrixrl.records import FloatArray, Steps
+from matrixrl.records import FloatArray, Plan, Steps
 
 __all__ = ["TabularBaseline", "TabularModel"]
 
@@ -80,6 +81,12 @@ class TabularModel:
         expected: FloatArray = np.matmul(self.transition_mean, values[:, :, None])
         return expected.reshape(self.shape)
 
+    def law(self) -> FloatArray:
+        """Return P̂ from the counts, whether it is kept up to date or not: (B, P, S)."""
+        law: FloatArray = self.transitions / np.maximum(self.counts, 1.0)[:, :, None]
+        law[self.counts == 0.0] = 1.0 / self.n_states
+        return law
+
     def reward_mean(self) -> FloatArray:
         """Return the mean of the observed rewards: (B, A, S)."""
         mean: FloatArray = self.reward_sums / np.maximum(self.counts, 1.0)
@@ -112,8 +119,7 @@ class TabularModel:
         if self.stage_visits is not None:
             self.stage_visits = arrays["stage_visits"].copy()
         if self._keeps_mean:
-            self.transition_mean = transitions / np.maximum(counts, 1.0)[:, :, None]
-            self.transition_mean[counts == 0.0] = 1.0 / self.n_states
+            self.transition_mean = self.law()
 
     def _check_stages(self, visits: FloatArray, counts: FloatArray) -> None:
         check_whole("stage_visits", visits)
@@ -170,6 +176,20 @@ class TabularBaseline(Baseline):
     def mean_reward(self) -> FloatArray:
         """Return the rewards (A, S) if they are known, else the means of observed ones (B, A, S)."""
         return self.unit_reward if self.settings.known_reward else self.model.reward_mean()
+
+    def estimated_plan(self) -> Plan:
+        """Return the plan that is greedy in P̂ and the mean rewards, ties to the lowest action.
+
+        A pair that was never visited leads to every state with the same probability.
+        """
+        reward, law = self.mean_reward(), self.model.law()
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+
+        def q_of(stage: int, values: FloatArray) -> FloatArray:
+            del stage
+            return reward + (law @ values[:, :, None]).reshape(self.model.shape)
+
+        return self.induct(q_of, rankings=rankings)
 
     def learn_episode(self, steps: Steps) -> None:
         """Count the steps of one episode."""

@@ -29,6 +29,7 @@ class MatrixRLLearner(Algorithm):
 
     data_names: ClassVar[tuple[str, ...]] = ("design", "cross_moment", "reward_moment")
 
+    overlap_is_proven: ClassVar[bool] = True  # docs/proofs.md, sections 3 and 7
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
     settings: MatrixRLSettings
 

@@ -15,12 +15,23 @@ from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
-from matrixrl.core import Level, ValueBounds, optimal_plan, optimistic_plan, pessimistic_plan, pessimistic_values
+from matrixrl.core import (
+    Level,
+    PolicyIntervals,
+    ValueBounds,
+    optimal_plan,
+    optimistic_plan,
+    pessimistic_plan,
+    pessimistic_values,
+    policy_bounds,
+)
+from matrixrl.core.backup import ScoredPlan
 from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan
+from matrixrl.tolerances import TIE
 
 __all__ = ["FiniteMatrixRL"]
 
@@ -45,6 +56,8 @@ class FiniteMatrixRL(RewardWatch):
         self.revision = 0
         self._purpose: str = self.settings.explore_for
         self._compiled: bool | None = None
+        self._planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
+        self._scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
 
     @abstractmethod
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
@@ -56,13 +69,43 @@ class FiniteMatrixRL(RewardWatch):
         if due.any():
             rankings = random_rankings(self.streams["ties"], self.task.n_actions, *self._undue(due))
             certifies = self._purpose == "certificate"
-            fresh = self._certifying_plan(rankings) if certifies else self.plan_with(rankings)
+            fresh = self._certifying_plan(rankings) if certifies else self._next_plan(rankings)
             if self.settings.switch_growth > 0.0:
                 self.kept = fresh if self.kept is None or due.all() else self.kept.updated(fresh, due)
             else:
                 self.kept = fresh
             self.n_plans = self.n_plans + due
         return self.noting_alarms(self.kept)
+
+    def _next_plan(self, rankings: FloatArray) -> Plan:
+        """Return the optimistic plan; if no data came in since the last one, only ties are broken anew.
+
+        Q does not depend on the rankings, so this is what `plan_with` returns. The second plan on the same data keeps
+        Q, for as long as no data come in: many episodes may be begun meanwhile.
+
+        Args:
+            rankings: (B, A) rankings of the actions that break ties.
+        """
+        at = (self.revision, self.compiles())
+        if self.is_own or self._planned != at:
+            self._planned, self._scored = at, None
+            return self.plan_with(rankings)
+        if self._scored is None:
+            self._scored = self._scored_plan()
+        return self._scored.with_ties(rankings)
+
+    def _scored_plan(self) -> ScoredPlan:
+        """Return the optimistic plan for the data at hand together with what its policy is greedy in."""
+        frame, rankings = self.frame, lowest_first(self.task.n_actions, self.n_replicas)
+        scores = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        if self.settings.ties == "random":
+            plan = self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=scores)
+            return ScoredPlan(plan, scores, has_preference=False)
+        own, small = self.beliefs("agent", "ties")
+        preference = self._preference(small)
+        plan = self._optimistic_plan(own, rankings, preference=preference, q_out=scores)
+        scores += TIE * preference
+        return ScoredPlan(plan, scores, has_preference=True)
 
     def _undue(self, due: BoolArray) -> tuple[IntArray, FloatArray]:
         """Return the replicas that draw a ranking, and the rankings of the others."""
@@ -132,6 +175,15 @@ class FiniteMatrixRL(RewardWatch):
         preference = self._preference(small)
         return pessimistic_plan(proven, self.frame, rankings, compiled=self.compiles(), preference=preference)
 
+    def estimated_plan(self) -> Plan:
+        """Return the plan that is greedy in the estimated model, the centre of the set; ties to the lowest action.
+
+        With likelihood sets a pair that was never tried is worth its reward and the smallest next value; a learned
+        reward is 0 there.
+        """
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        return pessimistic_plan(self.beliefs("estimate")[0], self.frame, rankings, compiled=self.compiles())
+
     def _preference(self, belief: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
         frame = self.frame
@@ -168,6 +220,19 @@ class FiniteMatrixRL(RewardWatch):
         lower = start_values(low_values, self.task, first_states)
         alarms = best.empty + self.contradictions()
         return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), alarms, optimal_lower)
+
+    def bound_policies(
+        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+    ) -> PolicyIntervals:
+        """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
+        belief, frame = self.beliefs("proven")[0], self.frame
+        ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        best = self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=ceiling)
+        sides = []
+        for values in policy_bounds(belief, first, second, frame, ceiling=ceiling):
+            unit = np.stack([start_values(one, self.task, first_states) for one in values])
+            sides.append(np.concatenate([self.task.to_own_unit(unit[:2]), self.task.unit * unit[2:]]))
+        return PolicyIntervals(sides[0], sides[1], best.empty + self.contradictions())
 
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.

@@ -185,6 +185,11 @@ class SampledMatrixRL(MatrixRLLearner):
         """Return the plan for the data at hand on the last columns, ties to the lowest action."""
         return SampledPlans([SampledPlan(self._constants[b], self._data(b)) for b in range(self.n_replicas)])
 
+    def estimated_plan(self) -> SampledPlans:
+        """Return the plan of the estimated model on the last columns, ties to the lowest action."""
+        every = range(self.n_replicas)
+        return SampledPlans([SampledPlan(self._constants[b], self._data(b), level="estimate") for b in every])
+
     def _data(self, b: int, rankings: FloatArray | None = None) -> PlanData:
         return PlanData(
             design=self.designs[b].matrix.copy(),

@@ -118,7 +118,8 @@ class ConfidenceSet(ABC):
         name: Name of the set in Python and on the command line.
         summary: One-line description for the command line.
         is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
-        guarantee: True if the bound holds for M* whenever the radius is valid, else the reason why it may not hold.
+        guarantee: True if the bound holds for M* and all values in [−H, H] whenever the radius is valid, else the
+            reason why it may not hold.
     """
 
     name: ClassVar[str] = "own set"

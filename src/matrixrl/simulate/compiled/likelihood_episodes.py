@@ -13,6 +13,7 @@ import numpy as np
 
 from matrixrl.core.compiled.jit import compiled
 from matrixrl.core.compiled.likelihood import dirichlet_excess, fill_plan, largest_mean, pessimistic_values
+from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 from matrixrl.simulate.compiled.episodes import (
     ACTIONS,
     CERTIFIED,
@@ -36,11 +37,14 @@ from matrixrl.simulate.compiled.episodes import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "Known", "Laws", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "4cd9cba83d2a3906"
+LOOPS_DIGEST = "71853bea56902a45"
 """Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
 
 AGENT, TIES, PROVEN = range(3)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
+_LOG_TOP, _LEAST_SHARE = math.log(TOP_SHARE), min(TOP_SHARE, NO_BET_SHARE)
+_REST = 1.0 - TOP_SHARE - NO_BET_SHARE
+_LOG_REST = math.log(_REST)
 
 
 class Laws(NamedTuple):
@@ -82,6 +86,8 @@ class Known(NamedTuple):
         upper: (3, B, P) Radius ε of upper bounds.
         lower: (B, P) Radius ε of lower bounds of certificates.
         joint: (3, B, P) Radius ε of the joint law of reward and next state.
+        top: (3, B, P) Radius ε at ν = top alone, of the joint law where rewards are learned; infinite if there is none.
+        no_top: (B, P) Infinity.
         most: (3, B, P) Largest unit reward that is believed.
         least: (B, P) Smallest unit reward that is believed, for certificates.
     """
@@ -99,6 +105,8 @@ class Known(NamedTuple):
     upper: Any
     lower: Any
     joint: Any
+    top: Any
+    no_top: Any
     most: Any
     least: Any
 
@@ -127,23 +135,32 @@ class Kept(NamedTuple):
 
 (FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
 (VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD, TUNED) = range(10)
-(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(10, 15)
+(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, TOP_EPSILON, NO_TOP, MOST, LEAST) = range(10, 17)
 (POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(7)
 
 
 @compiled
-def _reward_bound(mean: float, epsilon: float, sign: float) -> float:
+def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) -> float:
     """Return the largest (sign 1) or smallest (sign -1) mean reward of the binary ball."""
     if mean <= 0.0 or mean >= 1.0:
         end = 1.0 if sign > 0.0 else 0.0
         certain = 0.0 if mean <= 0.0 else 1.0
-        return end if end == certain else end - math.exp(-epsilon) * (end - certain)
+        return end if end == certain else end - math.exp(-min(epsilon, top_epsilon)) * (end - certain)
     shares, states = np.array([1.0 - mean, mean]), np.array([0, 1])
-    law = (states, states, shares, states, np.zeros(0), shares)
+    law = (states, states, shares, states, np.zeros(0), shares, shares)
     bound: float = sign * largest_mean(
-        0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, np.empty((2, 2))
+        0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, top_epsilon, np.empty((2, 2))
     )
     return bound
+
+
+@compiled
+def _bet_gain(n: float, gain: float) -> float:
+    """Return ln C_n from the gain over Beta(½, ½), as `core.likelihood.log_bet_gain` does."""
+    at_ends = -math.log(_LEAST_SHARE + _REST * math.exp(-gain))
+    if n <= 1.0:
+        return at_ends
+    return max(at_ends, gain + math.log(2.0 - 1.0 / n) + (n - 1.0) * math.log1p(-1.0 / n) - _LOG_REST)
 
 
 @compiled
@@ -154,20 +171,24 @@ def _refresh(known: Any, law: Any, b: int, pair: int, n_states: int) -> None:
         return
     known[EXCESS][b, pair] = dirichlet_excess(law[FIRSTS][b, pair], law[LASTS][b, pair], law[TIMES], n_states)
     gain = _HALF_LOG_PI + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
+    bet_gain = _bet_gain(n, gain)
     known[LOWER_EPSILON][b, pair] = known[SCALES][PROVEN] * (known[LOG_ALL] + known[EXCESS][b, pair]) / n
     for level in range(3):
         scale = known[SCALES][level]
-        of_all, of_optimal = known[LOG_ALL] + known[EXCESS][b, pair], known[LOG_OPTIMAL] + gain
-        of_rewards = known[LOG_REWARDS] + gain
+        of_all = known[LOG_ALL] + known[EXCESS][b, pair]
+        of_optimal, at_top = known[LOG_OPTIMAL] + bet_gain, known[LOG_OPTIMAL] - _LOG_TOP
+        of_rewards, rewards_at_top = known[LOG_REWARDS] + bet_gain, known[LOG_REWARDS] - _LOG_TOP
         if known[TUNED] and level != PROVEN:
             of_all, of_optimal, of_rewards = gain, gain, gain
+            at_top, rewards_at_top = np.inf, np.inf
+        known[TOP_EPSILON][level, b, pair] = scale * at_top / n
         if known[LEARNS_REWARD]:
             mean = min(max(known[REWARD_SUMS][b, pair] / n, 0.0), 1.0)
             known[UPPER_EPSILON][level, b, pair] = scale * of_all / n
             known[JOINT_EPSILON][level, b, pair] = scale * of_optimal / n
-            known[MOST][level, b, pair] = _reward_bound(mean, scale * of_rewards / n, 1.0)
+            known[MOST][level, b, pair] = _reward_bound(mean, scale * of_rewards / n, scale * rewards_at_top / n, 1.0)
             if level == PROVEN:
-                known[LEAST][b, pair] = _reward_bound(mean, scale * of_rewards / n, -1.0)
+                known[LEAST][b, pair] = _reward_bound(mean, scale * of_rewards / n, scale * rewards_at_top / n, -1.0)
         else:
             known[UPPER_EPSILON][level, b, pair] = scale * min(of_all, of_optimal) / n
 
@@ -257,8 +278,17 @@ def _plan(
     q_out: Any,
 ) -> None:
     """Fill in the optimistic values (1, H + 1, S) and the policy (1, H, S) of replica b at one level of the radius."""
-    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][level])
-    of_both = (joint[FIRSTS], joint[LASTS], joint[SHARES], joint[NEXT], joint[EXTRAS], known[JOINT_EPSILON][level])
+    at_top = known[NO_TOP] if known[LEARNS_REWARD] else known[TOP_EPSILON][level]
+    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][level], at_top)
+    of_both = (
+        joint[FIRSTS],
+        joint[LASTS],
+        joint[SHARES],
+        joint[NEXT],
+        joint[EXTRAS],
+        known[JOINT_EPSILON][level],
+        known[TOP_EPSILON][level],
+    )
     fill_plan(
         of_states,
         of_both,
@@ -322,7 +352,7 @@ def play_episodes(
     values, other = np.zeros((1, horizon + 1, n_states)), np.zeros((1, horizon, n_states), dtype=np.int32)
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
-    lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON])
+    lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON], known[NO_TOP])
     for b in range(n_replicas):
         policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]
         for i in range(n_episodes):

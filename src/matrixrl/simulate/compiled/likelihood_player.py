@@ -127,6 +127,8 @@ class LikelihoodPlayer(CompiledPlayer):
             upper=ones.copy(),
             lower=ones[0].copy(),
             joint=ones.copy(),
+            top=ones.copy(),
+            no_top=np.full((n_replicas, n_pairs), np.inf),
             most=ones.copy() if learns else np.tile(reward, (3, 1, 1)),
             least=np.zeros_like(reward) if learns else reward,
         )

@@ -1,0 +1,81 @@
+"""The result of comparing two policies: an interval of the difference of their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from matrixrl.printable import printable
+
+__all__ = ["Comparison"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """An interval of V^policy(s0) − V^incumbent(s0), in the environment's unit (docs/proofs.md, section 12).
+
+    Attributes:
+        lower: Lower bound on the difference.
+        upper: Upper bound on the difference.
+        policy: Lower and upper bound on V^policy(s0).
+        incumbent: Lower and upper bound on V^incumbent(s0).
+        delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
+        guarantee: True if the bounds are proven, else the reason why they are not.
+
+    >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=True)
+    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
+    """
+
+    lower: float
+    upper: float
+    policy: tuple[float, float]
+    incumbent: tuple[float, float]
+    delta: float
+    guarantee: Literal[True] | str
+
+    @property
+    def probably_better(self) -> bool:
+        """Whether the policy is proven to earn more than the incumbent, with probability 1 − δ."""
+        return self.guarantee is True and self.lower > 0.0
+
+    @property
+    def probably_worse(self) -> bool:
+        """Whether the policy is proven to earn less than the incumbent, with probability 1 − δ."""
+        return self.guarantee is True and self.upper < 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the bounds, delta, guarantee and the verdict by name."""
+        return {
+            "lower": self.lower,
+            "upper": self.upper,
+            "policy": list(self.policy),
+            "incumbent": list(self.incumbent),
+            "delta": self.delta,
+            "guarantee": self.guarantee,
+            "probably_better": self.probably_better,
+            "probably_worse": self.probably_worse,
+        }
+
+    def __repr__(self) -> str:
+        what = f"the policy earns {self._words()} the incumbent in an episode"
+        if self.guarantee is not True:
+            return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee)})>"
+        verdict = "more data are needed to tell which one is better"
+        if self.lower == self.upper == 0.0:
+            verdict = "they have the same value"
+        elif self.lower > 0.0:
+            verdict = "it is better"
+        elif self.upper < 0.0:
+            verdict = "it is worse"
+        return f"<Comparison: with probability {1.0 - self.delta:g} {what}: {verdict}>"
+
+    def _words(self) -> str:
+        """Return the interval in words that go on with "the incumbent"."""
+        low, high = f"{abs(self.lower):.4g}", f"{abs(self.upper):.4g}"
+        if self.lower == self.upper == 0.0:
+            return "as much as"
+        if self.lower >= 0.0:
+            return f"{low} to {high} more than"
+        if self.upper <= 0.0:
+            return f"{high} to {low} less than"
+        return f"between {low} less and {high} more than"

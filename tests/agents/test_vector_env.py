@@ -182,7 +182,7 @@ def test_known_tables_are_those_of_the_agent_and_regret_is_measured():
     with pytest.raises(InvalidInput, match=r"no wrapper that may change the known transition table.*TransformReward"):
         agent.learn(1, env=TransformReward(SyncVectorEnv([made] * 3), lambda reward: reward))
     asynchronous = AsyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=7)] * 2)
-    with pytest.raises(InvalidInput, match="sub-environment 0 with another transition table"):
+    with pytest.raises(InvalidInput, match=r"sub-environment 0 with horizon 7 \(agent: 6\)"):
         agent.learn(1, env=asynchronous)
     asynchronous.close()
     assert agent.n_episodes == 20

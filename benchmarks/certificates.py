@@ -5,6 +5,7 @@ python benchmarks/certificates.py coverage   share of 400 runs in which a certif
 python benchmarks/certificates.py episodes   episodes until a policy is certified within 10 % and 5 % of optimal
 python benchmarks/certificates.py alarm      false alarms and delay of the test of groups
 python benchmarks/certificates.py difference width of comparisons of the recommended policy with others
+python benchmarks/certificates.py rewards    false alarms and delay of the test of given rewards
 
 Seeds begin at 1,000, and nothing was tuned on them.
 """
@@ -17,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl import FiniteMDP, MatrixRL, run_seeds, solve
-from matrixrl.problems import tabular
+from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds, solve
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.problems import Problem, tabular
+from matrixrl.simulate.worlds import TableWorld
 from presets import worn_machine
 
 FIRST_SEED = 1000
@@ -181,10 +184,65 @@ def _value(mdp: FiniteMDP, policy: np.ndarray) -> float:
     return float(mdp.task.start @ values)
 
 
+def _refuted(off: float, noisy: bool, delta: float, runs: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the episode and the visits at which the wrong reward of one pair is refuted; infinity in runs without.
+
+    The agents are given rewards without a table: those of a random MDP, of which that of one pair is `off` too large.
+    They plan with a ball, which is fast for many runs side by side; the test sees nothing but visits and rewards.
+    """
+    law = tabular(n_states=5, n_actions=2, n_successors=3, horizon=10, seed=0).mdp.transitions
+    reward = np.random.default_rng(0).uniform(0.2, 0.6, (5, 2))
+    mdp = FiniteMDP(law, reward, 10, noisy_rewards=noisy)
+    given = reward.copy()
+    given[0, 0] += off
+    seeds = range(FIRST_SEED, FIRST_SEED + runs)
+    algorithm = UCMatrixRL(set="normalised", delta=delta).start(Problem.of(Task(given, 10)), seeds)
+    world = TableWorld(mdp, seeds)
+    episode, visits = np.full((2, runs), np.inf)
+    seen = np.zeros(runs)
+    for n in range(most):
+        steps = world.play(algorithm, algorithm.plan())
+        algorithm.update(steps)
+        seen += ((steps.states == 0) & (steps.actions == 0)).sum(axis=1)
+        new = algorithm.given.alarm & np.isinf(episode)
+        episode[new], visits[new] = n + 1, seen[new]
+        if algorithm.given.alarm.all():
+            break
+    return episode, visits
+
+
+def rewards(seeds: int) -> None:
+    """Print how often given rewards were refuted, and when, against the error of one of them."""
+    del seeds
+    print("| error of one given reward | rewards | δ | runs | refuted | median episode | median visits of that pair |")
+    print("|---|---|---|---|---|---|---|")
+    for off, delta, runs, most in (
+        (0.0, 0.5, 400, 1000),
+        (0.0, 0.05, 400, 1000),
+        (0.05, 0.05, 40, 5000),
+        (0.1, 0.05, 40, 5000),
+        (0.3, 0.05, 40, 5000),
+    ):
+        for noisy in (True, False):
+            episode, visits = _refuted(off, noisy, delta, runs, most)
+            found = np.isfinite(episode)
+            middle = [f"{np.median(x):,.0f}" if found.mean() > 0.5 else "–" for x in (episode, visits)]
+            words = "0 or 1" if noisy else "always the mean"
+            row = [f"{off}", words, f"{delta}", f"{runs}", f"{found.sum()}", *middle]
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tables = {"gap": gap, "coverage": coverage, "episodes": episodes, "alarm": alarm, "difference": difference}
+    tables = {
+        "gap": gap,
+        "coverage": coverage,
+        "episodes": episodes,
+        "alarm": alarm,
+        "difference": difference,
+        "rewards": rewards,
+    }
     parser.add_argument("table", choices=list(tables))
     parser.add_argument("--seeds", type=int, default=8)
     chosen = parser.parse_args()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.problems import EmbeddedMDP, low_rank, tabular
+from matrixrl.problems import EmbeddedMDP, FiniteMDP, low_rank, tabular
 from matrixrl.records import Steps
 
 WORLDS = {
@@ -48,3 +48,35 @@ def phi_rows(world: EmbeddedMDP) -> np.ndarray:
     """(A·S, d), the pair order of the library, from the public (S, A, d) table."""
     table = world.features.phi.table
     return table.transpose(1, 0, 2).reshape(-1, table.shape[-1])
+
+
+def random_mask(rng: np.random.Generator, n_states: int, n_actions: int, share: float = 0.55) -> np.ndarray:
+    """Return which actions are allowed, (S, A): some of every state, and not all of all states."""
+    allowed = rng.random((n_states, n_actions)) < share
+    allowed[np.arange(n_states), rng.integers(n_actions, size=n_states)] = True
+    allowed[0, 1:] = False
+    allowed[0, 0] = True
+    return allowed
+
+
+def masked_mdp(
+    *, n_states=5, n_actions=3, horizon=4, seed=0, end=False, start=0, noisy=False, fill=np.nan
+) -> FiniteMDP:
+    """Return a random MDP with a random mask; P and R of actions that are not allowed are `fill`."""
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(n_states, 0.5), (n_states, n_actions))
+    reward = rng.uniform(-1.0, 1.0, (n_states, n_actions))
+    allowed = random_mask(rng, n_states, n_actions)
+    table[~allowed], reward[~allowed] = fill, fill
+    if end:
+        table[-1], reward[-1] = np.eye(n_states)[-1], 0.0
+    return FiniteMDP(
+        table,
+        reward,
+        horizon,
+        reward_range=(-1.0, 1.0),
+        start=start,
+        end_state=n_states - 1 if end else None,
+        noisy_rewards=noisy,
+        allowed=allowed,
+    )

@@ -22,6 +22,7 @@ from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import as_kernel
+from matrixrl.logs import ROLES
 from matrixrl.simulate import Simulation, inspect_problem
 
 P = np.full((3, 2, 3), 1.0 / 3.0)
@@ -178,6 +179,25 @@ def observed(**changes):
         raise
 
 
+LOG = {"episode": [0, 0], "state": [0, 1], "action": [0, 1], "reward": [0.5, 0.5], "next_state": [1, 2]}
+
+
+def learned_from(log, **options):
+    one = agent()
+    before = one.algorithm.state()
+    try:
+        one.learn_from(log, **{"verbose": False, **options})
+    except Exception:
+        assert all(np.array_equal(before[k], v) for k, v in one.algorithm.state().items())
+        raise
+
+
+def told():
+    one = agent()
+    one.learn_from(LOG, verbose=False)
+    return one
+
+
 def option(make, name):
     return lambda value: make(**{name: value})
 
@@ -186,7 +206,7 @@ def calls():
     """Return the calls by name: each takes one value and passes it as one argument."""
     found = {}
     shell = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "env_settings", "measure_regret")
-    shell += ("reward_outside", "seed", "compiled", "trust_code")
+    shell += ("reward_outside", "seed", "compiled", "keep_log", "trust_code")
     hidden = Answering()
     for name in (*shell, *(f.name for f in fields(MatrixRLSettings)), "discount", "features"):
         found[f"MatrixRL({name})"] = option(agent, name)
@@ -228,6 +248,12 @@ def calls():
     for name in ("until_gap", "certify", "callback", "progress", "blas_threads"):
         found[f"learn({name})"] = option(lambda **o: agent().learn(1, **o), name)
     found["save(path)"] = in_folder(lambda v: agent().save(v))
+    found["export(path)"] = in_folder(lambda v: told().export(v))
+    found["learn_from(log)"] = in_folder(lambda v: learned_from(v))
+    for name in ROLES:
+        found[f"learn_from({name})"] = option(lambda **o: learned_from({**LOG, **o}), name)
+    for name in ("columns", "first_step", "verbose"):
+        found[f"learn_from({name})"] = option(lambda **o: learned_from(LOG, **o), name)
     found["load(path)"] = MatrixRL.load
     for name in ("env", "phi", "psi", "compiled", "algorithm", "seed", "set"):
         found[f"load({name})"] = option(lambda **o: MatrixRL.load(saved(), **o), name)

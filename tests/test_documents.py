@@ -60,6 +60,7 @@ def commands(document):
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_blocks(d)], ids=name_of)
 def test_python_blocks_run_and_print_what_is_shown(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     together = document.parent.name in CONTINUED
     names: dict[str, object] = {}
     for block, shown in python_blocks(document):

@@ -267,7 +267,12 @@ def _some(names: list[str], value: str) -> str:
     return f"{len(names)} names, such as {', '.join(nearest)}"
 
 
-def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str) -> NDArray[np.float64]:
+_REPLACE = "Remove or replace those entries."
+
+
+def shaped(
+    argument: str, value: object, shape: tuple[int | None, ...], *, remedy: str, if_not_finite: str = _REPLACE
+) -> NDArray[np.float64]:
     """Return a finite float64 copy of `value` if it has `shape`; None in `shape` stands for any size of at least 1.
 
     The result is a copy in C order, so later changes of `value` have no effect, and equal entries give bitwise equal
@@ -289,7 +294,7 @@ def shaped(argument: str, value: object, shape: tuple[int | None, ...], *, remed
     )
     if not fits:
         fail(argument, f"must have shape {wanted}", f"shape {array.shape}", remedy)
-    return finite(argument, array)
+    return finite(argument, array, remedy=if_not_finite)
 
 
 def real_numbers(value: object) -> NDArray[np.float64]:
@@ -303,11 +308,11 @@ def real_numbers(value: object) -> NDArray[np.float64]:
         return np.empty(0)
 
 
-def finite(argument: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
+def finite(argument: str, array: NDArray[np.float64], *, remedy: str = _REPLACE) -> NDArray[np.float64]:
     """Return `array` if every entry is finite; otherwise the error message gives the index of the first bad entry."""
     bad = ~np.isfinite(array)
     if bad.any():
-        fail(argument, "must be finite", show_where(array, bad), "Remove or replace those entries.")
+        fail(argument, "must be finite", show_where(array, bad), remedy)
     return array
 
 
@@ -319,7 +324,9 @@ def within(argument: str, array: NDArray[np.float64], low: float, high: float, *
     return array
 
 
-def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def distributions(
+    argument: str, rows: NDArray[np.float64], *, remedy: str = "Normalise each row."
+) -> NDArray[np.float64]:
     """Return `rows` if every row along the last axis is a probability distribution."""
     negative = rows < -PROBABILITY
     if negative.any():
@@ -327,7 +334,7 @@ def distributions(argument: str, rows: NDArray[np.float64]) -> NDArray[np.float6
     sums = rows.sum(axis=-1)
     off = np.abs(sums - 1.0) > PROBABILITY
     if off.any():
-        fail(argument, "rows must sum to one", f"sum {show_where(sums, off)}", "Normalise each row.")
+        fail(argument, "rows must sum to one", f"sum {show_where(sums, off)}", remedy)
     return rows
 
 

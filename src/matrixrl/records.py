@@ -86,13 +86,19 @@ class Steps:
 
     def padded(self, length: int) -> Steps:
         """Return the steps padded to `length` steps with steps that were not taken."""
-        missing = length - self.actions.shape[1]
+        return self._with_missing(length - self.actions.shape[1], before=False)
+
+    def delayed(self, missing: int) -> Steps:
+        """Return the steps after `missing` steps that were not taken, as the beginning of an episode is unknown."""
+        return self._with_missing(missing, before=True)
+
+    def _with_missing(self, missing: int, *, before: bool) -> Steps:
         if missing <= 0:
             return self
 
         def pad(array: NDArray[Any]) -> NDArray[Any]:
-            shape = (array.shape[0], missing, *array.shape[2:])
-            return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=1)
+            nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
+            return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
         parts = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
         return Steps(*(pad(array) for array in parts))
@@ -256,6 +262,8 @@ class History:
         regret: (N,) Exact regret of each episode; NaN for an episode whose actions were not those of the agent's
             policy. None if regret is known for no episode.
         certified: (N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
+        logged_returns: (M,) Sum of the rewards of each logged episode, which the agent learned from and did not play.
+        logged_lengths: (M,) Number of steps of each logged episode that were learned from.
     """
 
     returns: FloatArray
@@ -264,11 +272,18 @@ class History:
     alarms: BoolArray
     regret: FloatArray | None
     certified: FloatArray
+    logged_returns: FloatArray = field(default_factory=lambda: np.zeros(0))
+    logged_lengths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def n_episodes(self) -> int:
-        """Number of finished episodes N."""
+        """Number of finished episodes N that were played."""
         return int(self.returns.shape[0])
+
+    @property
+    def n_logged_episodes(self) -> int:
+        """Number of logged episodes M."""
+        return int(self.logged_returns.shape[0])
 
     @property
     def cumulative_regret(self) -> FloatArray:
@@ -291,6 +306,8 @@ class HistoryLog:
     regret: list[float] = field(default_factory=list)  # NaN if it is not known
     certified_lower: list[float] = field(default_factory=list)  # NaN if no certificate was requested
     certified_upper: list[float] = field(default_factory=list)
+    logged_returns: FloatArray = field(default_factory=lambda: np.zeros(0))
+    logged_lengths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def append(self, episode: Episode) -> None:
         """Append one finished episode."""
@@ -303,6 +320,11 @@ class HistoryLog:
         self.certified_lower.append(math.nan if certificate is None else certificate.lower)
         self.certified_upper.append(math.nan if certificate is None else certificate.upper)
 
+    def add_logged(self, returns: FloatArray, lengths: IntArray) -> None:
+        """Append the returns and lengths of logged episodes, (m,) each."""
+        self.logged_returns = np.concatenate([self.logged_returns, returns])
+        self.logged_lengths = np.concatenate([self.logged_lengths, lengths])
+
     def freeze(self) -> History:
         """Return the history as arrays; `regret` is None if it is known for no episode."""
         regret = np.array(self.regret, dtype=np.float64)
@@ -313,4 +335,6 @@ class HistoryLog:
             alarms=np.array(self.alarms, dtype=np.bool_),
             regret=None if np.isnan(regret).all() else regret,
             certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
+            logged_returns=self.logged_returns,
+            logged_lengths=self.logged_lengths,
         )

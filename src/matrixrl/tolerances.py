@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EMPTY_SET", "GRAM_RANK", "PROBABILITY", "TIE"]
+__all__ = ["EMPTY_SET", "GIVEN_REWARD", "GRAM_RANK", "PROBABILITY", "TIE"]
 
 PROBABILITY: Final = 1e-8
 """Largest error of the sum of a row of P, and largest negative probability. Rounding of long sums is smaller."""
@@ -23,3 +23,8 @@ EMPTY_SET: Final = 1e-9
 """Relative excess of ε²/‖u‖² over βw² above which the normalised set counts as empty and the misspecification alarm
 is raised (docs/proofs.md, section 2), so that rounding alone never raises it. The alarm on rewards (section 5) has the
 same relative slack."""
+
+GIVEN_REWARD: Final = 1e-6
+"""Largest difference between a given reward and the expected one, as a share of the range of rewards, that does not
+count as one (docs/proofs.md, section 5). Rewards in single precision are rounded by less than a tenth of it, and so is
+the slack of the declared range."""

@@ -12,6 +12,7 @@ from matrixrl import make
 from matrixrl.agents import AGENTS
 from matrixrl.problems import FiniteMDP, MDPEnv, low_rank
 from matrixrl.seeding import stream_seed
+from small_worlds import masked_mdp
 
 SEED = 11
 
@@ -24,10 +25,17 @@ def one_step():
     )
 
 
+def masked(horizon=6):
+    """Return an environment in which some actions are not allowed."""
+    return MDPEnv(masked_mdp(n_states=5, n_actions=3, horizon=horizon, seed=2, start=np.full(5, 0.2)))
+
+
 WORLDS = {
     "river-swim": lambda: make("river-swim", n_states=4, horizon=6),
     "frozen-lake": lambda: make("gym:FrozenLake-v1", horizon=8),
     "one step": one_step,
+    "masked": masked,
+    "one masked step": lambda: masked(horizon=1),
     "mountain-car": lambda: make("mountain-car", sparse=True, horizon=25),
     "cart-pole": lambda: make("cart-pole", horizon=15),
     "functions": line,
@@ -75,6 +83,9 @@ CASES = [
     Case("kernel-matrix-rl", "cart-pole", {"features": "nystroem", "budget": 2}),
     *(Case(name, "river-swim", TUNED) for name in ("epsilon-greedy", "ucrl2", "psrl", "ucbvi", "rlsvi", "ucrl-vtr")),
     Case("ucbvi", "river-swim", {"bonus": "bernstein", "known_reward": False}),
+    *(Case(name, "masked") for name in ("matrix-rl", "epsilon-greedy", "q-learning", "random", "ucrl2", "ucrl-vtr")),
+    *(Case("matrix-rl", "masked", {**more, "known_reward": False, "switch_growth": 0.5}) for more in (BALL, {})),
+    *(Case(name, "one masked step") for name in BANDITS),
 ]
 
 

@@ -181,12 +181,12 @@ def test_foreign_files(tmp_path):
 
 
 def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path):
-    assert header_of(saved.read_bytes())["version"] == 6
+    assert header_of(saved.read_bytes())["version"] == 7
     with_header(saved, tmp_path / "new", version=99)
     with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
     with_header(saved, tmp_path / "old", version=2)
-    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 6 that this"):
+    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 7 that this"):
         MatrixRL.load(tmp_path / "old")
 
 
@@ -194,7 +194,7 @@ def test_a_file_of_format_3_says_which_version_wrote_it(tmp_path):
     """As `numpy.savez` wrote it, without a digest."""
     header = {"format": "matrixrl-agent", "version": 3, "library": "0.7.0"}
     np.savez(tmp_path / "old.npz", header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), a=np.zeros(3))
-    words = "format 3, written by matrixrl '0.7.0', older than the 6 .* load it with the version that wrote it"
+    words = "format 3, written by matrixrl '0.7.0', older than the 7 .* load it with the version that wrote it"
     with pytest.raises(CheckpointError, match=words):
         MatrixRL.load(tmp_path / "old.npz")
 
@@ -272,10 +272,11 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"plans": []},
         {"plans": [{}]},
         {"plans": [3]},
-        {"plans": [{"policy": 0, "values": 1, "empty": 2}, {"policy": 0, "values": 1, "empty": 2}]},
-        {"plans": [{"policy": 1, "values": 0, "empty": 2}]},
-        {"plans": [{"policy": 0, "values": 1, "empty": 7}]},
-        {"plans": [{"policy": 0, "values": 1, "empty": True}]},
+        {"plans": [{"policy": 0, "values": 0, "empty": 0}, {"policy": 0, "values": 0, "empty": 0}]},
+        {"plans": [{"policy": 0, "values": 0, "empty": 0}, {"empty": 0, "policy": 0, "values": 0}]},
+        {"plans": [{"policy": 0, "values": 0, "empty": 1}]},
+        {"plans": [{"policy": 0, "values": 0, "empty": False}]},
+        {"plans": [{"policy": 0, "values": 0}]},
         {"plans": 3},
         {"n_begun": 0},
         {"n_begun": -1},
@@ -342,9 +343,9 @@ def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, cha
         ("learned_design.npy", np.zeros((1, 4, 4), dtype=np.float32)),
         ("learned_width_sq.npy", np.full((1, 100), np.inf)),
         ("history_returns.npy", np.zeros(3)),
-        ("plan_table_0.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
-        ("plan_table_0.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
-        ("plan_table_7.npy", np.zeros(1)),
+        ("plan_0_policy.npy", np.full((1, 3, 20), 9, dtype=np.uint8)),
+        ("plan_0_policy.npy", np.zeros((1, 2, 20), dtype=np.uint8)),
+        ("plan_7_policy.npy", np.zeros(1)),
         ("episodes_next_states.npy", np.array([99])),
         ("episodes_actions.npy", np.array([0.5])),
         ("episodes_rewards.npy", np.zeros(9)),
@@ -372,8 +373,8 @@ def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, cha
         ("learned_streams.npy", np.zeros((0, 6), dtype=np.uint64)),
         ("learned_streams.npy", np.zeros((1, 6), dtype=np.uint64)),
         ("learned_streams.npy", np.ones((1, 6))),
-        ("plan_table_1.npy", None),
-        ("plan_table_2.npy", np.zeros((1, 1), dtype=np.int64)),
+        ("plan_0_values.npy", None),
+        ("plan_0_empty.npy", np.zeros((1, 1), dtype=np.int64)),
         ("episodes_states.npy", None),
         ("episodes_plan.npy", None),
     ],

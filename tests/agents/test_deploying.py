@@ -185,6 +185,49 @@ class TestEnvironments:
             agent.compare([0, 0, 0], [0, 2, 0])
 
 
+class TestMasks:
+    def agent(self, **settings):
+        mdp = tabular(n_states=3, n_actions=3, horizon=4, seed=0).mdp
+        law = mdp.transitions.rows(np.repeat(np.arange(3), 3), np.tile(np.arange(3), 3)).reshape(3, 3, 3)
+        allowed = np.ones((3, 3), dtype=bool)
+        allowed[0, 0] = allowed[1, 2] = False  # which are the best actions there
+        agent = MatrixRL(FiniteMDP(law, mdp.task.reward, 4), allowed=allowed, seed=0, **settings)
+        agent.learn(40)
+        return agent, law
+
+    @pytest.mark.parametrize("settings", [{}, {"known_reward": False}, {"set": "normalised"}], ids=str)
+    def test_policies_take_allowed_actions_and_the_truth_is_inside(self, settings):
+        agent, law = self.agent(**settings)
+        reward = agent.problem.mdp.task.reward
+        mixed = np.array([[0.0, 0.5, 0.5], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+        for chosen in (agent.greedy(), agent.recommend()):
+            assert not (chosen.table[:, 0] == 0).any()
+            assert not (chosen.table[:, 1] == 2).any()
+            values = np.zeros((2, 3))
+            for h in reversed(range(4)):
+                q = reward + law @ values[0], reward + law @ values[1]
+                values = np.stack([q[0][np.arange(3), chosen.table[h]], (mixed * q[1]).sum(axis=1)])
+            shown = agent.compare(chosen, mixed)
+            assert shown.lower <= values[0, 0] - values[1, 0] <= shown.upper
+            assert shown.guarantee is True
+
+    def test_other_actions_are_refused(self):
+        agent, _ = self.agent()
+        for given in ([0, 1, 1], np.full((3, 3), 1.0 / 3.0), lambda *_: 2):
+            with pytest.raises(InvalidInput, match="incumbent"):
+                agent.compare([1, 1, 1], given)
+
+    def test_the_end_state_may_be_left_out(self):
+        def allowed(obs):
+            return [0] if obs == 10 else [-1, 0]
+
+        agent = MatrixRL(Ending(), horizon=4, known_reward=False, seed=0, delta=0.2, switch_growth=0.1, allowed=allowed)
+        agent.learn(60)
+        assert agent.compare(agent.greedy(), [1, 0, 0]).guarantee is True
+        with pytest.raises(InvalidInput, match="incumbent"):
+            agent.compare(agent.greedy(), [0, 0, 0])
+
+
 class TestCompare:
     def test_before_the_first_episode_nothing_is_known(self):
         agent = MatrixRL("river-swim", **RIVER, seed=0, known_reward=False)
@@ -200,6 +243,7 @@ class TestCompare:
         assert agent._certified.header() == before[1]
         assert all(np.array_equal(array, before[0][name]) for name, array in agent.algorithm.state().items())
 
+    @pytest.mark.slow
     def test_the_recommended_policy_keeps_its_lower_bound_from_returns(self):
         rng = np.random.default_rng(0)
         law = rng.dirichlet(np.ones(30), size=(30, 2))

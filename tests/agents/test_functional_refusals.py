@@ -37,7 +37,7 @@ def test_a_hostile_column_is_refused(tmp_path):
         "learned_kept_0_columns": np.full(10, -1),
         "learned_kept_0_design": np.zeros((1, 2, 2)),
         "learned_kept_0_clock": np.array([0, 0]),
-        "learned_kept_logdet": np.zeros(2),
+        "learned_kept_sizes": np.zeros(2),
         "plan_0_columns": np.full(10, -1),
         "plan_0_rankings": np.zeros((1, 9)),
     }.items():

@@ -266,3 +266,31 @@ def test_inspect_calls_sampled_constants_estimates():
     found = inspect_problem("soft-grid", env_settings={"side": 20}, settings={"columns": 100})
     assert {entry["known"] for entry in found.constants.values()} == {"estimated from 100 columns"}
     assert any("estimates" in words for words in found.warnings)
+
+
+def test_open_episodes_with_whole_numbers_as_states_are_saved(tmp_path):
+    phi = np.random.default_rng(0).dirichlet(np.ones(3), size=(6, 2))
+    psi = np.repeat(np.eye(3), 2, axis=0)
+
+    def task():
+        return FunctionalTask(
+            phi=lambda s: phi[s],
+            psi=lambda s: psi[s],
+            sampler=lambda rng, m: (np.arange(m) % 6 if m % 6 == 0 else rng.integers(6, size=m), np.full(m, 6.0 / m)),
+            n_actions=2,
+            horizon=3,
+            reward=lambda s: np.tile(s[:, None] / 5.0, (1, 2)),
+            start=0,
+        )
+
+    agent = MatrixRL(task(), columns=6, seed=0)
+    episode = agent.begin_episode()
+    episode.observe(0, episode.act(0), 0.0, 4)
+    action = episode.act(4)
+    agent.save(tmp_path / "a")
+    loaded = MatrixRL.load(tmp_path / "a", task())
+    assert loaded.act(4) == action
+    for one in (agent, loaded):
+        one.observe(4, action, 0.8, 5)
+        one.end_episode()
+    assert_same_arrays(loaded.algorithm.state(), agent.algorithm.state())

@@ -87,7 +87,7 @@ IMPOSSIBLE = [
     (*ONE_HOT, LEARNED, "learned_joint_times", move(0.5)),
     (*ONE_HOT, LEARNED, "learned_joint_codes", add(-1, 10**6)),
     (*ONE_HOT, LEARNED, "learned_levels", fill(0.5)),
-    (*ONE_HOT, {"switch_growth": 0.5}, "learned_kept_logdet", fill(99.0)),
+    (*ONE_HOT, {"switch_growth": 0.5}, "learned_kept_sizes", fill(99.0)),
     # visits of the baselines
     ("psrl", "river-swim", {}, "learned_counts", fill(0.0)),
     ("psrl", "river-swim", {}, "learned_transitions", lambda array: -array),
@@ -146,10 +146,10 @@ IMPOSSIBLE = [
     (*ONE_HOT, {}, "learned_n_plans", fill(0)),
     (*ONE_HOT, {}, "plan_0_values", fill(1.0)),
     (*ONE_HOT, {}, "plan_0_empty", fill(-1)),
-    (*ONE_HOT, {}, "episode_0_rewards", fill(7.0)),
-    (*ONE_HOT, {}, "episode_0_rewards", lambda array: array.astype(np.float32)),
-    (*ONE_HOT, {}, "episode_0_actions", lambda array: array.astype(np.uint8)),
-    (*ONE_HOT, {}, "episode_0_rewards", None),
+    (*ONE_HOT, {}, "episodes_rewards", fill(7.0)),
+    (*ONE_HOT, {}, "episodes_rewards", lambda array: array.astype(np.float32)),
+    (*ONE_HOT, {}, "episodes_actions", lambda array: array.astype(np.uint8)),
+    (*ONE_HOT, {}, "episodes_rewards", None),
 ]
 
 
@@ -184,7 +184,7 @@ def test_an_open_episode_that_no_problem_has_is_refused(saved, files, tmp_path):
         MatrixRL.load(tmp_path / "odd")
 
 
-@pytest.mark.parametrize("name", ["extra", "learned_extra", "problem_extra", "plan_1_policy", "episode_0_extra"])
+@pytest.mark.parametrize("name", ["extra", "learned_extra", "problem_extra", "plan_1_policy", "episodes_extra"])
 def test_arrays_that_no_agent_has_are_refused(name, files, tmp_path):
     (tmp_path / "odd").write_bytes(changed(files(*ONE_HOT), {f"{name}.npy": npy(np.zeros(3))}))
     with pytest.raises(CheckpointError, match="cannot be restored"):
@@ -201,8 +201,8 @@ def test_algorithms_know_the_shapes_of_what_they_learn(case):
     known = algorithm.learned_shapes(algorithm.problem, 1)
     assert known.keys() == found.keys()
     for name, shape in known.items():
-        free = (None,) if name.endswith(("_codes", "_times")) else found[name]  # lists of outcomes seen have any length
-        assert shape == free
+        is_list = name in algorithm.list_names  # outcomes or pairs seen
+        assert shape == ((None, *found[name][1:]) if is_list else found[name])
 
 
 @pytest.mark.parametrize("known_reward", [True, False])
@@ -213,7 +213,7 @@ def test_shapes_of_groups_are_known_too(kind, known_reward):
     algorithm = MatrixRL(env, phi=groups, set=kind, known_reward=known_reward, seed=0).algorithm
     known = algorithm.learned_shapes(algorithm.problem, 1)
     found = {name: array.shape for name, array in algorithm.learned().items()}
-    assert {name: (0,) if shape == (None,) else shape for name, shape in known.items()} == found
+    assert {name: tuple(n or 0 for n in shape) for name, shape in known.items()} == found
 
 
 @pytest.mark.parametrize("case", [c for c in FINITE if c.agent != "random"], ids=str)

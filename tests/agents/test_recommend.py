@@ -183,8 +183,8 @@ class TestReturnsThatSayNothing:
         assert "random first state" in agent.regret_certificate().guarantee
 
     def test_a_contradiction_is_remembered(self, tmp_path):
-        """Given rewards of one half, and every step pays 1: returns exceed the upper bound."""
-        agent = MatrixRL(Task(np.full((2, 1), 0.5), 5), seed=0)
+        """A table with rewards of one half, and every step pays 1: returns exceed the upper bound."""
+        agent = MatrixRL(FiniteMDP(np.eye(2)[:, None], np.full((2, 1), 0.5), 5, start=1), seed=0)
         told(agent, 1, 5, 60)
         agent.recommend()
         agent.save(tmp_path / "a.npz")

@@ -231,6 +231,41 @@ def test_vectors_are_those_of_the_sub_environments(mode):
     assert all(pair in played for pair in pairs)
 
 
+class Strict(Walk):
+    """A walk that allows the first action in even states only, and the second in odd ones; it raises otherwise."""
+
+    def __init__(self, told):
+        super().__init__()
+        self.info_has_it = told
+
+    def action_of(self):
+        return self.state % 2
+
+    def tell(self, obs):
+        return obs, {"action_mask": np.arange(2) == self.action_of()} if self.info_has_it else {}
+
+    def reset(self, *, seed=None, options=None):
+        return self.tell(super().reset(seed=seed)[0])
+
+    def step(self, action):
+        if action - 3 != self.action_of():
+            raise RuntimeError(f"action {action} in state {self.state}")
+        obs, *rest, _ = super().step(action)
+        return obs, *rest, self.tell(obs)[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("told", [False, True])
+def test_idle_sub_environments_take_allowed_actions_only(mode, told):
+    """Declared masks, and those that infos tell; two of three sub-environments have no episode."""
+    env = SyncVectorEnv([partial(Strict, told)] * 3, autoreset_mode=mode)
+    declared = {} if told else {"allowed": np.arange(6)[:, None] % 2 == np.arange(2)}
+    agent = MatrixRL(Strict(told), **OPTIONS, **declared)
+    for _ in range(6):
+        agent.learn(1, env=env)
+    assert agent.n_episodes == 6
+
+
 def test_a_callback_that_stops_lets_begun_episodes_finish():
     agent, shown = MatrixRL(Walk(), **OPTIONS), []
 

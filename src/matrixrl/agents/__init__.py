@@ -18,6 +18,7 @@ from matrixrl.agents.baselines import (
     UCRLVTRAgent,
 )
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.logged import LearnedLog
 from matrixrl.agents.matrix_rl import KernelMatrixRL, MatrixRL
 
 AGENTS: dict[str, type[Agent]] = {
@@ -37,6 +38,7 @@ __all__ = [
     "KernelUCBAgent",
     "KernelUCBVIAgent",
     "LSVIUCBAgent",
+    "LearnedLog",
     "LinUCBAgent",
     "MatrixRL",
     "OpenEpisode",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from matrixrl.agents.certified import CertifiedSoFar
 from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.deploying import Deploying
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.agents.opening import Opening
+from matrixrl.agents.logged import Logged
 from matrixrl.agents.order import LATE_EPISODES, EpisodeOrder
 from matrixrl.agents.playing import play_episodes
 from matrixrl.agents.shared_tables import SharedTables
@@ -36,6 +36,7 @@ from matrixrl.checks import (
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
+from matrixrl.logs import SeenLog
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode, FloatArray, History, HistoryLog
 from matrixrl.seeding import fresh_seed
@@ -45,7 +46,7 @@ __all__ = ["Agent"]
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 
 
-class Agent(Opening, Deploying):
+class Agent(Logged, Deploying):
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
@@ -73,10 +74,15 @@ class Agent(Opening, Deploying):
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
+        allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
+            the numbers of its allowed actions or A booleans. By default those that the problem declares or the
+            environment tells (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
+            an environment tells.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
             at once, and `guarantee` says from then on that nothing is proven.
         seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
+        keep_log: Keep all steps that are seen, so that `export` can write them; at least 14 bytes a step, in files too.
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
@@ -105,13 +111,16 @@ class Agent(Opening, Deploying):
         env_settings: dict[str, Any] | None = None,
         measure_regret: bool = True,
         reward_outside: str = "error",
+        allowed: Any = None,
         late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
+        keep_log: bool = True,
         trust_code: bool = False,
         **settings: Any,
     ) -> None:
         flag("trust_code", trust_code)
+        flag("keep_log", keep_log)
         choice("late_episodes", late_episodes, LATE_EPISODES)
         compiled = optional_flag("compiled", compiled)
         refuse_env_settings(problem, settings, setting_names(algorithm))
@@ -129,19 +138,23 @@ class Agent(Opening, Deploying):
             known_reward=unstarted.known_reward,
             measure_regret=measure_regret,
             reward_outside=reward_outside,
+            allowed=allowed,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
-        self._setup(unstarted.start(known, [chosen]), compiled)
+        self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
         self._late = late_episodes
 
     @classmethod
     def around(cls, algorithm: Algorithm) -> Self:
-        """Return an agent around an algorithm that was started with one replica; both share what is learned."""
+        """Return an agent around an algorithm that was started with one replica; both share what is learned.
+
+        It keeps no log of the steps that it sees.
+        """
         agent = cls.__new__(cls)
-        agent._setup(algorithm, algorithm.compiled)
+        agent._setup(algorithm, algorithm.compiled, False)
         return agent
 
-    def _setup(self, algorithm: Algorithm, compiled: bool | None) -> None:
+    def _setup(self, algorithm: Algorithm, compiled: bool | None, keep_log: bool) -> None:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
@@ -159,8 +172,12 @@ class Agent(Opening, Deploying):
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
         self._certifying = 0
         """Number of episodes that were played to certify a policy."""
+        self._narrowed = 0
+        """Number of answers among fewer actions than the problem allows."""
         self._selection: str | None = None
         self._advice: Any = None  # for `predict`; dropped when data come in
+        self._seen = SeenLog(problem) if keep_log else None
+        self._digests, self._exported = [], []
 
     def __repr__(self) -> str:
         rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
@@ -180,30 +197,6 @@ class Agent(Opening, Deploying):
     def history(self) -> History:
         """All finished episodes."""
         return self._log.freeze()
-
-    @property
-    def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
-        if any(self._log.alarms):
-            first = self._log.alarms.index(True)
-            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
-        words = self._algorithm.outside_words or self._algorithm.guarantee
-        if words is True and self._certifying:
-            return f"{self._certifying} episodes were played to certify a policy, not to earn"
-        if words is True and self._delay and not self._algorithm.overlap_is_proven:
-            return f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
-        return self._selection or words if words is True else words
-
-    @property
-    def assumptions(self) -> str:
-        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        words = self._algorithm.assumptions
-        if not words or not self._time_outs:
-            return words
-        return (
-            f"{words}; whether a step times out depends on its state and action alone, and bounds are for the problem "
-            "in which a time-out is an outcome"
-        )
 
     def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
         """Return the action that all finished episodes advise; it changes nothing, not even a random stream.

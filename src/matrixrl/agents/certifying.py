@@ -15,17 +15,34 @@ from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
 from matrixrl.records import Certificate, HistoryLog, RegretCertificate
 
-__all__ = ["Certifying"]
+__all__ = ["LOG_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
+
+TIME_OUT_ASSUMPTION = (
+    "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
+    "time-out is an outcome"
+)
+"""Assumption about time-outs under which bounds hold, in words (docs/proofs.md, section 3)."""
+
+LOG_ASSUMPTION = (
+    "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
+    "is in a log was decided before its reward and next state were known, and no step is learned from twice"
+)
+"""Assumption about logs under which bounds hold, in words (docs/proofs.md, section 14)."""
 
 
 class Certifying:
     """The methods of an agent that return proven bounds (docs/proofs.md, sections 6 and 11)."""
 
+    name: str
     _algorithm: Algorithm
     _log: HistoryLog
     _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first_state: Any
+    _certifying: int  # number of episodes that were played to certify a policy
+    _narrowed: int  # number of answers among fewer actions than the problem allows
+    _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
+    _time_outs: int
     _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
 
@@ -36,8 +53,34 @@ class Certifying:
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes that were learned from."""
-        return self._algorithm.episode
+        """Number of episodes that were played and learned from."""
+        return self._algorithm.episode - self._algorithm.logged_episodes
+
+    @property
+    def guarantee(self) -> Literal[True] | str:
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
+        if any(self._log.alarms):
+            first = self._log.alarms.index(True)
+            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
+        words = self._algorithm.claim
+        if words is True and self._narrowed:
+            answers = f"{self._narrowed} answer{'s were' if self._narrowed > 1 else ' was'} chosen among fewer actions"
+            return f"{answers} than declared: the regret bound is about policies that may choose from all of them"
+        if words is True and self._certifying:
+            return f"{self._certifying} episodes were played to certify a policy, not to earn"
+        if words is True and self._delay and not self._algorithm.overlap_is_proven:
+            return f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
+        if words is True and self._algorithm.logged_episodes:
+            words = self._algorithm.log_guarantee
+        return self._selection or words if words is True else words
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        words = self._algorithm.assumptions
+        if words and self._time_outs:
+            words = f"{words}; {TIME_OUT_ASSUMPTION}"
+        return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
 
     def certificate(self) -> Certificate:
         """Return how far from optimal the policy being played can still be.
@@ -105,8 +148,7 @@ class Certifying:
 
     def _certificate_words(self, alarmed: bool) -> Literal[True] | str:
         """Return True if a certificate is proven, else the reason why it is not."""
-        words = self._algorithm.certificate_guarantee(alarmed or any(self._log.alarms))
-        words = self._algorithm.outside_words or words
+        words = self._algorithm.certificate_claim(alarmed or any(self._log.alarms))
         return self._selection or self._certified.contradiction or words if words is True else words
 
     def _check_certifies(self, call: str) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from matrixrl.agents.order import LATE_EPISODES
 from matrixrl.agents.saved_episodes import episode_arrays, plan_tables, restore_episodes, restore_plans
 from matrixrl.agents.saved_history import history_arrays, restore_history
+from matrixrl.agents.saved_log import log_arrays, restore_log
 from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
@@ -49,9 +50,11 @@ _ENTRIES: dict[str, Any] = {
     "attributes": dict,
     "seed": int,
     "compiled": (bool, type(None)),
+    "keep_log": bool,
     "first_state": (int, float, list, type(None)),
     "selection": (str, type(None)),
     "certifying": int,
+    "narrowed": int,
     "certified": dict,
     "refutation": (str, type(None)),
     "problem": dict,
@@ -87,9 +90,11 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "attributes": recipe["attributes"],
         "seed": agent.seed,
         "compiled": algorithm.compiled,
+        "keep_log": agent.keep_log,
         "first_state": None if first is None else np.asarray(first).tolist(),
         "selection": agent._selection,
         "certifying": agent._certifying,
+        "narrowed": agent._narrowed,
         "certified": agent._certified.header(),
         "refutation": algorithm.refutation(),
         "problem": problem_header,
@@ -102,9 +107,10 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
     arrays |= _prefixed("history_", history_arrays(agent._log))
     arrays |= _prefixed("certified_", agent._certified.arrays())
+    arrays |= _prefixed("seen_", log_arrays(agent))
     if env is not None and agent._env_is_seeded:
         arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
-    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_table_", tables)
+    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_", tables)
     write_archive(path, _KIND, header, arrays)
 
 
@@ -153,7 +159,7 @@ def load_agent(
         _check_recipe(started, header)
     agent = cls.__new__(cls)
     with refusing(source):
-        agent._setup(started, header["compiled"] if compiled is None else compiled)
+        agent._setup(started, header["compiled"] if compiled is None else compiled, header["keep_log"])
         _fill(agent, header, learned, arrays)
     return agent
 
@@ -271,15 +277,20 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     if agent.problem.task.reward_range != saved_range:
         raise InvalidInput("its problem and what was learned have two different ranges of rewards")
     clipped = agent.problem.reward_outside == "clip" and agent.algorithm.outside.count > 0
-    agent._log = restore_history(_taken(arrays, "history_"), agent.n_episodes, agent.problem, clipped=clipped)
-    seen, played = agent.algorithm.n_steps(), sum(agent._log.lengths)
-    if seen is not None and int(seen[0]) != played:
-        raise InvalidInput(f"{int(seen[0])} steps were learned from, but {played} were played")
+    counts = (agent.n_episodes, agent.n_logged_episodes)
+    agent._log = restore_history(_taken(arrays, "history_"), *counts, agent.problem, clipped=clipped)
+    learned_from, played = agent.algorithm.n_steps(), sum(agent._log.lengths)
+    if int(agent._log.logged_lengths.sum()) != agent.n_logged_steps:
+        raise InvalidInput(f"{agent.n_logged_steps} logged steps were learned from, but the history has others")
+    if learned_from is not None and int(learned_from[0]) != played + agent.n_logged_steps:
+        raise InvalidInput(f"{int(learned_from[0])} steps were learned from, but {played} were played")
+    restore_log(agent, _taken(arrays, "seen_"))
     first = header["first_state"]
     agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     most = agent.n_episodes
     agent._certifying = integer("certifying", header["certifying"], low=0, high=most, remedy="It is damaged.")
+    agent._narrowed = integer("narrowed", header["narrowed"], low=0, remedy="It is damaged.")
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))
@@ -299,7 +310,7 @@ def _fill_episodes(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None
     begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
     agent._delay = integer("delay", header["delay"], low=0, high=agent.n_episodes, remedy="It is damaged.")
     agent._time_outs = integer("time_outs", header["time_outs"], low=0, high=begun, remedy="It is damaged.")
-    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_table_"))
+    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_"))
     restore_episodes(agent, _taken(arrays, "episodes_"), plans, begun)
 
 

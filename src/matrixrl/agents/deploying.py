@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matrixrl.agents.certifying import Certifying
+from matrixrl.agents.heeding import check_policy
 from matrixrl.errors import ProtocolError
 from matrixrl.policies import Comparison, Numbering, Policy, read_actions
 from matrixrl.records import FloatArray, IntArray
@@ -86,7 +87,7 @@ class Deploying(Certifying):
 
         Raises:
             ProtocolError: The algorithm has no certificates, or not for given policies.
-            InvalidInput: An argument is no policy of this problem.
+            InvalidInput: An argument is no policy of this problem, or takes actions that are not allowed.
 
         >>> import matrixrl
         >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
@@ -97,6 +98,8 @@ class Deploying(Certifying):
         self._check_certifies("compare")
         sizes = self._numbering("compare")
         tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
+        for name, table in zip(("policy", "incumbent"), tables, strict=True):
+            check_policy(self._algorithm, name, table)
         first = self._first_states()
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
         state = None if first is None else int(first[0])

@@ -6,25 +6,39 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from matrixrl.agents.heeding import ToldByEnvironment, check_allowed, choose_among, narrower
+from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import FunctionalTask, Task
-from matrixrl.records import Certificate, Episode, Steps
+from matrixrl.problems.masks import action_list
+from matrixrl.records import BoolArray, Certificate, Episode, Steps
 
 if TYPE_CHECKING:
     from matrixrl.agents.opening import Opening
 
-__all__ = ["OpenEpisode"]
+__all__ = ["Advised", "OpenEpisode"]
 
 _CLOSED = "{} was called on an episode that was ended or abandoned; begin another one"
 
 
-class _Advised(NamedTuple):
-    """The last answer of an episode: stage, state as plain numbers, action counted from 0, time of the question."""
+class Advised(NamedTuple):
+    """The last answer of an episode.
+
+    Attributes:
+        stage: Stage of the question.
+        state: State of the question, as plain numbers.
+        action: Answer, counted from 0.
+        planned: Action of the plan, which is the answer unless it was not allowed just then.
+        among: Actions that the answer was chosen from, counted from 0; None for all that are allowed in the state.
+        now: Time of the question.
+    """
 
     stage: int
     state: Any
     action: int
+    planned: int
+    among: tuple[int, ...] | None = None
     now: float | None = None
 
 
@@ -87,11 +101,16 @@ class OpenEpisode:
         self._off_plan = False
         self._certificate: Certificate | None = None
         self._record: Episode | None = None
-        self._advised: _Advised | None = None
+        self._advised: Advised | None = None
         self._life: Literal["open", "waiting", "closed"] = "open"
 
     def __repr__(self) -> str:
         return f"<OpenEpisode {self.number} of {self._agent.name}, stage {self.stage}, {self._life}>"
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm that advises."""
+        return self._agent.algorithm
 
     @property
     def stage(self) -> int:
@@ -118,13 +137,17 @@ class OpenEpisode:
         """Record of the episode once it was learned from, else None."""
         return self._record
 
-    def act(self, obs: Any, *, now: float | None = None) -> Any:
+    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
 
         The action is one of the environment's own space: a number, or an array, a tuple or a dictionary of numbers.
 
         Args:
             obs: Observation.
+            allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
+                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed anew from the
+                data at hand if the plan does not keep it. The regret bound is then withdrawn, as it is about policies
+                that may choose from all actions; certificates hold for any data and stay.
             now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never
                 times out by that rule. If a question is asked again, its first time counts.
         """
@@ -132,7 +155,24 @@ class OpenEpisode:
         problem = self._agent.problem
         state = problem.state("obs", obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
-        return problem.own_action(self._advice(state, explore=True, now=asked))
+        among = None if allowed is None else narrower(self.algorithm, state, allowed)
+        action = self._answer(state, among, asked)
+        if among is not None:
+            self._agent._note_narrowed()
+        return problem.own_action(action)
+
+    def act_as_told(self, obs: Any, info: Any, told: ToldByEnvironment) -> Any:
+        """Return the action to play now in an environment that may tell what is allowed.
+
+        Args:
+            obs: Observation.
+            info: What `reset` or `step` returned with it.
+            told: Reader of masks.
+        """
+        self._check_unfinished("act")
+        problem = self._agent.problem
+        state = problem.state("obs", obs)
+        return problem.own_action(self._answer(state, told.among(state, info)))
 
     def observe(
         self,
@@ -162,7 +202,7 @@ class OpenEpisode:
             if self._is_repeated(step, told):
                 return
             self._check_unfinished("observe")
-        self._off_plan |= told.action != self._advice(told.state, explore=False)
+        self._off_plan |= told.action != self._planned(told.state, explore=False).planned
         self._append(told)
 
     def end(self) -> Episode | None:
@@ -214,6 +254,7 @@ class OpenEpisode:
         problem = self._agent.problem
         state = problem.state("obs", obs)
         chosen = problem.action("action", action)
+        check_allowed(self.algorithm, state, chosen)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
@@ -235,7 +276,7 @@ class OpenEpisode:
         return True
 
     @property
-    def _question(self) -> _Advised | None:
+    def _question(self) -> Advised | None:
         """The last answer, if the episode is open and no step followed it: a step is under way."""
         kept = self._advised
         return kept if kept is not None and self.is_open and kept.stage == self.stage else None
@@ -273,20 +314,27 @@ class OpenEpisode:
         self._next_states.append(step.following)
         self._terminated = step.ended
 
-    def _advice(self, state: Any, *, explore: bool, now: float | None = None) -> int:
-        """Return the action of the plan at the current stage; the last answer is kept."""
+    def _answer(self, state: Any, among: BoolArray | None, now: float | None = None) -> int:
+        """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
+        kept = self._planned(state, explore=True)
+        asked = None if among is None else tuple(action_list(among))
+        if kept.among != asked:
+            action = kept.planned
+            if among is not None and not among[action]:
+                action = choose_among(self.algorithm, self._plan, kept.stage, state, among)
+            self._advised = kept = kept._replace(action=action, among=asked)
+        if kept.now is None and now is not None:
+            self._advised = kept = kept._replace(now=now)
+        return kept.action
+
+    def _planned(self, state: Any, *, explore: bool) -> Advised:
+        """Return the last answer if it was to the current question, else the action of the plan, which is kept."""
         kept, stage = self._advised, len(self._actions)
         plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
         if kept is None or kept.stage != stage or kept.state != plain:
-            action = self._agent.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)
-            kept = self._keep_advice(plain, int(action[0]), now)
-        elif kept.now is None and now is not None:
-            self._advised = kept._replace(now=now)
-        return kept.action
-
-    def _keep_advice(self, state: Any, action: int, now: float | None) -> _Advised:
-        self._advised = _Advised(len(self._actions), state, action, now)
-        return self._advised
+            action = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
+            self._advised = kept = Advised(stage, plain, action, action)
+        return kept
 
     def _check_open(self, call: str) -> None:
         if self._life != "open":

@@ -181,6 +181,7 @@ def checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntArr
         and table.shape[-2:] == (task.horizon, task.n_states)
         and table.dtype.kind in "iu"
         and (not table.size or 0 <= table.min() <= table.max() < task.n_actions)
+        and (task.allowed is None or bool(task.allowed[np.arange(task.n_states), table].all()))
     )
     if not fits:
         raise InvalidInput("a certified policy does not fit the problem")

@@ -6,12 +6,12 @@ from typing import Any
 
 from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.agents.order import EpisodeOrder
 from matrixrl.agents.shared_tables import SharedTables
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
+from matrixrl.logs import SeenLog
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode
 
@@ -25,14 +25,10 @@ class Opening(Certifying):
     is ended before one that was begun earlier waits, unless the agent was made with ``late_episodes="learn"``.
     """
 
-    name: str
-    _order: EpisodeOrder
     _late: str
     _evaluator: RegretEvaluator | None
     _tables: SharedTables
-    _certifying: int
-    _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
-    _time_outs: int
+    _seen: SeenLog | None  # all steps that were seen; None if they are not kept
 
     @property
     def algorithm(self) -> Algorithm:
@@ -91,9 +87,9 @@ class Opening(Certifying):
         self._advice = None  # a new epoch may have forgotten the data
         return episode
 
-    def act(self, obs: Any, *, now: float | None = None) -> Any:
+    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now in the only open episode; see `OpenEpisode.act`."""
-        return self._only("act").act(obs, now=now)
+        return self._only("act").act(obs, allowed=allowed, now=now)
 
     def observe(
         self,
@@ -184,6 +180,8 @@ class Opening(Certifying):
             self._delay = max(self._delay, self.n_episodes - episode._planned_after)
             self._algorithm.update(steps, plan)
             self._log.append(record)
+            if self._seen is not None:
+                self._seen.add_played(steps)
             if self._algorithm.certifies and self.problem.kind == "finite":
                 self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
             self._certifying += self._algorithm.purpose == "certificate"
@@ -220,6 +218,10 @@ class Opening(Certifying):
         for episode in left:
             self._order.remove(episode)
             episode._life, episode._plan = "closed", None
+
+    def _note_narrowed(self) -> None:
+        """Take note of an answer among fewer actions than the problem allows."""
+        self._narrowed += 1
 
     def _note_selection(self, what: str) -> None:
         """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""

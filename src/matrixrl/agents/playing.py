@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gymnasium as gym
 import numpy as np
 
+from matrixrl.agents.heeding import ToldByEnvironment
 from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.errors import ProtocolError
+from matrixrl.problems.wrappers import current_mask
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
 from matrixrl.seeding import restore, state_of, stream_seed
@@ -104,43 +106,44 @@ class _Mark:
 
 
 def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
-    obs = first_observation(env, None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
+    obs, info = first_observation(env, None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
     agent._env_is_seeded = True
     episode = agent.begin_episode()
     if certify:
         agent._certify_from(episode, obs)
-    play_through(episode, env, obs, agent.problem.task.horizon)
+    play_through(episode, env, obs, info, agent.problem.task.horizon)
     return agent.end_episode()
 
 
-def first_observation(env: gym.Env[Any, Any], seed: int | None) -> Any:
-    """Reset an environment and return its first observation, as it was then."""
+def first_observation(env: gym.Env[Any, Any], seed: int | None) -> tuple[Any, Any]:
+    """Reset an environment and return its first observation, as it was then, and the info."""
     answer: Any = env.reset(seed=seed)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
-    return kept(answer[0])
+    return kept(answer[0]), answer[1]
 
 
-def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool]:
-    """Take an action and return next observation, reward, terminated and truncated, checked as far as they can be."""
+def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool, Any]:
+    """Take an action and return next observation, reward, terminated, truncated and info, checked where they can be."""
     answer: Any = env.step(action)
     if not isinstance(answer, tuple) or len(answer) != 5:
         rule = "must return (observation, reward, terminated, truncated, info)"
         fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")
-    next_obs, reward, terminated, truncated, _ = answer
+    next_obs, reward, terminated, truncated, info = answer
     if isinstance(reward, (bool, np.bool_)) or (isinstance(reward, np.ndarray) and reward.size == 1):
         numbers = real_numbers(reward).ravel()
         reward = float(numbers[0]) if len(numbers) else reward
     remedy = "env.step returns it."
-    return next_obs, reward, flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
+    ended, cut = flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
+    return next_obs, reward, ended, cut, info
 
 
-def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, horizon: int) -> None:
-    """Play an episode in an environment from its first observation to its last step."""
-    obs = kept(obs)
+def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, info: Any, horizon: int) -> None:
+    """Play an episode in an environment from its first observation, and the info with it, to its last step."""
+    obs, told = kept(obs), ToldByEnvironment(episode.algorithm, current_mask(env))
     for stage in range(horizon):
-        action = episode.act(obs)
-        next_obs, reward, terminated, truncated = take_step(env, action)
+        action = episode.act_as_told(obs, info, told)
+        next_obs, reward, terminated, truncated, info = take_step(env, action)
         episode.observe(obs, action, reward, next_obs, terminated)
         obs = kept(next_obs)
         if terminated:

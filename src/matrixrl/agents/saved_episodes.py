@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.episodes import Advised, OpenEpisode
+from matrixrl.agents.heeding import check_allowed
 from matrixrl.checks import index
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import FunctionalTask, Problem, Task
+from matrixrl.problems.masks import action_list
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -20,7 +22,7 @@ __all__ = ["episode_arrays", "plan_tables", "restore_episodes", "restore_plans"]
 
 Arrays = dict[str, NDArray[Any]]
 _STEPS = ("states", "actions", "rewards", "next_states")
-_WHOLE = ("number", "planned_after", "plan", "length", "advised")
+_WHOLE = ("number", "planned_after", "plan", "length", "advised", "planned")
 _FLAGS = ("terminated", "off_plan", "waiting")
 _NO_ADVICE = -1
 
@@ -29,30 +31,23 @@ def plan_tables(agent: Agent) -> tuple[list[dict[str, int]], Arrays, list[int]]:
     """Return the plans of all episodes that were not learned from.
 
     Returns:
-        Each different plan as the number of each of its tables by name; the tables by number; the plan of each episode.
+        Each different plan as the number of each of its tables by name; the tables, "0_policy", "1_policy", …; the
+        number of the plan of each episode.
     """
-    plans: list[dict[str, int]] = []
-    tables: list[NDArray[Any]] = []
-    numbers: dict[int, int] = {}  # of tables, by identity
-    known: dict[tuple[tuple[str, int], ...], int] = {}
+    tables: dict[str, dict[int, tuple[int, NDArray[Any]]]] = {}  # by name and identity: number and table
+    plans: dict[tuple[tuple[str, int], ...], int] = {}
     by_plan: dict[int, int] = {}
     chosen = []
     for episode in _episodes(agent):
-        plan = episode._plan
-        if id(plan) not in by_plan:
-            found = {}
-            for name, table in agent.algorithm.plan_to_arrays(plan).items():
-                if id(table) not in numbers:
-                    numbers[id(table)] = len(tables)
-                    tables.append(table)
-                found[name] = numbers[id(table)]
-            key = tuple(found.items())
-            if key not in known:
-                known[key] = len(plans)
-                plans.append(found)
-            by_plan[id(plan)] = known[key]
-        chosen.append(by_plan[id(plan)])
-    return plans, {str(i): table for i, table in enumerate(tables)}, chosen
+        if id(episode._plan) not in by_plan:
+            numbers = []
+            for name, table in agent.algorithm.plan_to_arrays(episode._plan).items():
+                known = tables.setdefault(name, {})
+                numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
+            by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))
+        chosen.append(by_plan[id(episode._plan)])
+    arrays = {f"{number}_{name}": table for name, known in tables.items() for number, table in known.values()}
+    return [dict(plan) for plan in plans], arrays, chosen
 
 
 def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
@@ -64,8 +59,9 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
 
     Returns:
         One entry for each episode (n,): number, planned_after, plan, length, advised (action that was asked for last,
-        or -1), asked_at (time of that question, or NaN), terminated, off_plan, waiting. The states of the questions,
-        and the steps of all episodes one after the other.
+        or -1), planned (action of the plan there, or -1), asked_at (time of that question, or NaN), terminated,
+        off_plan, waiting. The states of the questions and, if any was about some actions only, which ones (q, A), all
+        False for a question about all; and the steps of all episodes one after the other.
     """
     episodes = list(_episodes(agent))
     if not episodes:
@@ -77,6 +73,7 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
         "plan": plans,
         "length": [e.stage for e in episodes],
         "advised": [_NO_ADVICE if one is None else one.action for one in asked],
+        "planned": [_NO_ADVICE if one is None else one.planned for one in asked],
     }
     arrays: Arrays = {name: np.array(values, dtype=np.int64) for name, values in whole.items()}
     arrays["asked_at"] = np.array([np.nan if one is None or one.now is None else one.now for one in asked])
@@ -86,7 +83,11 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
         "waiting": np.array([e.is_waiting for e in episodes]),
     }
     if any(one is not None for one in asked):
-        arrays["advised_states"] = np.array([one.state for one in asked if one is not None])
+        questions = [one for one in asked if one is not None]
+        arrays["advised_states"] = np.array([one.state for one in questions])
+        if any(one.among is not None for one in questions):
+            actions = np.arange(agent.problem.task.n_actions)
+            arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
     if any(e.stage for e in episodes):
         for name in _STEPS:
             arrays[name] = np.array([value for e in episodes for value in getattr(e, f"_{name}")])
@@ -107,11 +108,10 @@ def restore_plans(agent: Agent, plans: Any, tables: Arrays) -> list[Any]:
     maps = [one for one in plans if isinstance(one, dict) and all(type(k) is int for k in one.values())]
     if len(maps) != len(plans) or len({tuple(sorted(one.items())) for one in maps}) != len(maps):
         raise InvalidInput("plans must be different and give the number of each of their tables")
-    if {str(k) for one in maps for k in one.values()} != set(tables):
+    if {f"{number}_{name}" for one in maps for name, number in one.items()} != set(tables):
         raise InvalidInput("the tables must be those of the plans")
-    return [
-        agent.algorithm.plan_from_arrays({name: tables[str(number)] for name, number in one.items()}) for one in maps
-    ]
+    own = [{name: tables[f"{number}_{name}"] for name, number in one.items()} for one in maps]
+    return [agent.algorithm.plan_from_arrays(one) for one in own]
 
 
 def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: int) -> None:
@@ -133,6 +133,7 @@ def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: i
     ends = np.cumsum(own["length"])
     steps = [own[name] for name in _STEPS] if ends[-1] else None
     states = iter(own.get("advised_states", ()))
+    among = iter(own.get("advised_among", np.zeros((len(own["number"]), 0), dtype=np.bool_)))
     columns = {name: own[name].tolist() for name in (*_WHOLE, *_FLAGS, "asked_at")}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for row, end in zip(rows, ends.tolist(), strict=True):
@@ -147,7 +148,7 @@ def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: i
             agent._order.wait(episode)
             episode._life = "waiting"
         if row["advised"] != _NO_ADVICE:
-            _restore_question(episode, agent.problem, next(states), row)
+            _restore_question(episode, agent.problem, next(states), next(among), row)
 
 
 def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
@@ -155,7 +156,8 @@ def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
     needed = {*_WHOLE, *_FLAGS, "asked_at"}
     asked = "advised" in own and bool((own["advised"] != _NO_ADVICE).any())
     told = "length" in own and bool((own["length"] != 0).any())
-    if set(own) != needed | ({"advised_states"} if asked else set()) | (set(_STEPS) if told else set()):
+    needed |= ({"advised_states"} if asked else set()) | (set(_STEPS) if told else set())
+    if set(own) - ({"advised_among"} if asked else set()) != needed:
         raise InvalidInput("the open episodes must have the arrays of episodes")
     count = len(own["number"]) if own["number"].ndim == 1 else 0
     types = dict.fromkeys(_WHOLE, np.int64) | dict.fromkeys(_FLAGS, np.bool_) | {"asked_at": np.float64}
@@ -176,6 +178,10 @@ def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
         raise InvalidInput("asked_at must be the time of a question")
     if asked and len(own["advised_states"]) != int((own["advised"] != _NO_ADVICE).sum()):
         raise InvalidInput("every question must have its state")
+    if "advised_among" in own:
+        shape, found = (len(own["advised_states"]), agent.problem.task.n_actions), own["advised_among"]
+        if found.shape != shape or found.dtype != np.bool_ or not found.any():
+            raise InvalidInput(f"advised_among must be booleans of shape {shape}, for questions about some actions")
     if told:
         _check_steps(own, agent.problem, int(lengths.sum()))
 
@@ -195,20 +201,30 @@ def _check_steps(own: Arrays, problem: Problem, total: int) -> None:
         raise InvalidInput("an open episode does not fit the problem")
 
 
-def _restore_question(episode: OpenEpisode, problem: Problem, state: Any, row: dict[str, Any]) -> None:
+def _restore_question(
+    episode: OpenEpisode, problem: Problem, state: Any, among: NDArray[Any], row: dict[str, Any]
+) -> None:
     """Take back the last answer of an episode: the same question gets it again."""
     if episode.is_finished or not episode.is_open:
         raise InvalidInput("only an open episode that is not finished can have been asked for an action")
-    chosen = index("action", row["advised"], size=problem.task.n_actions, remedy="It is damaged.")
+    chosen, planned = (
+        index("action", row[name], size=problem.task.n_actions, remedy="It is damaged.")
+        for name in ("advised", "planned")
+    )
     now = None if np.isnan(row["asked_at"]) else row["asked_at"]
-    plain = np.asarray(problem.inner_state("state", state)).tolist()
-    episode._keep_advice(plain, chosen, now)
+    own = problem.inner_state("state", state)
+    asked = tuple(action_list(among)) or None
+    if (chosen != planned and (asked is None or planned in asked)) or (asked is not None and chosen not in asked):
+        raise InvalidInput("an answer must be the action of the plan, unless that was not allowed")
+    check_allowed(episode.algorithm, own, chosen)
+    episode._advised = Advised(episode.stage, np.asarray(own).tolist(), chosen, planned, asked, now)
 
 
 def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
     for state, action, reward, following in zip(*(part for part in parts), strict=True):
         episode._states.append(problem.inner_state("state", state))
         episode._actions.append(index("action", action, size=problem.task.n_actions, remedy="It is damaged."))
+        check_allowed(episode.algorithm, episode._states[-1], episode._actions[-1])
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
     if episode._terminated and problem.kind != "continuous":

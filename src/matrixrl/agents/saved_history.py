@@ -15,50 +15,76 @@ __all__ = ["history_arrays", "restore_history"]
 
 Arrays = dict[str, NDArray[Any]]
 _NAMES = ("returns", "lengths", "upper", "alarms", "regret", "certified_lower", "certified_upper")
+_LOGGED = ("logged_returns", "logged_lengths")
 _SLACK = 1e-6  # rounding of sums of rewards and values, relative to the range of returns
 
 
 def history_arrays(log: HistoryLog) -> Arrays:
-    """Return every column of a history: (N,) each."""
-    return {name: np.array(getattr(log, name), dtype=np.float64) for name in _NAMES}
+    """Return every column of a history: (N,) each, and (M,) each of the logged episodes if there are any."""
+    logged = _LOGGED if len(log.logged_returns) else ()
+    return {name: np.array(getattr(log, name), dtype=np.float64) for name in (*_NAMES, *logged)}
 
 
-def restore_history(arrays: Arrays, n_episodes: int, problem: Problem, *, clipped: bool) -> HistoryLog:
+def restore_history(arrays: Arrays, n_episodes: int, n_logged: int, problem: Problem, *, clipped: bool) -> HistoryLog:
     """Return the history that `history_arrays` wrote, if episodes of the problem can have it.
 
     Args:
         arrays: Columns of the history.
-        n_episodes: Number of episodes.
+        n_episodes: Number of episodes that were played.
+        n_logged: Number of logged episodes.
         problem: The problem that was played.
         clipped: Whether rewards outside the declared range were clipped; returns are those earned before.
 
     Raises:
         InvalidInput: A column is missing, has another length, or holds numbers that no episode has.
     """
-    if set(arrays) != set(_NAMES):
-        raise InvalidInput(f"the history must have the columns {sorted(_NAMES)}")
+    expected = {*_NAMES, *(_LOGGED if n_logged else ())}
+    if set(arrays) != expected:
+        raise InvalidInput(f"the history must have the columns {sorted(expected)}")
+    log = HistoryLog()
+    if n_logged:
+        _restore_logged(log, {name: arrays.pop(name) for name in _LOGGED}, n_logged, problem, clipped)
     for values in arrays.values():
         if values.shape != (n_episodes,) or values.dtype != np.float64:
             raise InvalidInput(f"the history must have {n_episodes} episodes")
     _check(arrays, problem, clipped)
-    log = HistoryLog()
     for name, values in arrays.items():
         kind = {"lengths": int, "alarms": bool}.get(name, float)
         getattr(log, name).extend(kind(value) for value in values.tolist())
     return log
 
 
-def _check(arrays: Arrays, problem: Problem, clipped: bool) -> None:
-    lengths, alarms, horizon = arrays["lengths"], arrays["alarms"], problem.task.horizon
+def _restore_logged(log: HistoryLog, arrays: Arrays, n_logged: int, problem: Problem, clipped: bool) -> None:
+    """Take back the columns of the logged episodes, if episodes of the problem can have them."""
+    returns, lengths = (arrays[name] for name in _LOGGED)
+    if any(values.shape != (n_logged,) or values.dtype != np.float64 for values in arrays.values()):
+        raise InvalidInput(f"the history must have {n_logged} logged episodes")
+    _check_lengths(lengths, problem.task.horizon)
+    _check_returns(returns, lengths, problem, clipped)
+    log.add_logged(returns.copy(), lengths.astype(np.int64))
+
+
+def _check_lengths(lengths: FloatArray, horizon: int) -> None:
     if (lengths != np.floor(lengths)).any() or (lengths < 1).any() or (lengths > horizon).any():
         raise InvalidInput(f"lengths must be whole numbers from 1 to {horizon}")
+
+
+def _check_returns(returns: FloatArray, lengths: FloatArray, problem: Problem, clipped: bool) -> None:
+    low, high = problem.task.reward_range or (-np.inf, np.inf)
+    slack = _SLACK * (1.0 + problem.task.horizon * (high - low))
+    beyond = (returns < lengths * low - slack) | (returns > lengths * high + slack)
+    if beyond.any() and not clipped:
+        raise InvalidInput("returns must be sums of rewards of the declared range")
+
+
+def _check(arrays: Arrays, problem: Problem, clipped: bool) -> None:
+    lengths, alarms, horizon = arrays["lengths"], arrays["alarms"], problem.task.horizon
+    _check_lengths(lengths, horizon)
     if not np.isin(alarms, (0.0, 1.0)).all():
         raise InvalidInput("alarms must be 0 or 1")
     low, high = problem.task.reward_range or (-np.inf, np.inf)
     slack = _SLACK * (1.0 + horizon * (high - low))
-    beyond = (arrays["returns"] < lengths * low - slack) | (arrays["returns"] > lengths * high + slack)
-    if beyond.any() and not clipped:
-        raise InvalidInput("returns must be sums of rewards of the declared range")
+    _check_returns(arrays["returns"], lengths, problem, clipped)
     lower, upper = arrays["certified_lower"], arrays["certified_upper"]
     if (np.isnan(lower) != np.isnan(upper)).any() or (lower > upper + slack).any():
         raise InvalidInput("certificates must have a lower and an upper bound")

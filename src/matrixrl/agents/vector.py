@@ -11,14 +11,17 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
+from matrixrl.agents.heeding import ToldByEnvironment
 from matrixrl.agents.playing import Audience, kept, refuse_truncation
 from matrixrl.checks import fail, flag, shown
 from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.problems import FiniteMDP, Problem, from_gymnasium, read_problem
+from matrixrl.problems.declared_masks import restricted
 from matrixrl.problems.fingerprint import differences, fingerprint_parts
 from matrixrl.problems.gym_tables import known_mdp
 from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.wrappers import current_mask
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Episode
 from matrixrl.seeding import numbered_seed
@@ -73,11 +76,12 @@ class _VectorPlay:
         self._slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
         self._resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
         self._unlearned: list[OpenEpisode] = []
+        self._told = ToldByEnvironment(agent.algorithm, None)
 
     def play(self, n_episodes: int) -> None:
         """Begin `n_episodes` episodes, or fewer if the audience stops, and finish them."""
         seed = numbered_seed(self._agent.seed, "env", self._agent._order.n_begun)
-        self._take_observations(self._env.reset(seed=seed)[0])
+        self._take_observations(*self._env.reset(seed=seed))
         left = n_episodes
         while left or any(slot is not None for slot in self._slots):
             for i, slot in enumerate(self._slots):
@@ -94,19 +98,23 @@ class _VectorPlay:
         self._slots[i] = episode
         self._unlearned.append(episode)
 
-    def _take_observations(self, obs: Any) -> None:
-        """Keep the observation of each sub-environment; vector environments may reuse their arrays."""
+    def _take_observations(self, obs: Any, infos: Any) -> None:
+        """Keep observation and mask of each sub-environment; vector environments may reuse their arrays."""
         self._obs = [kept(one) for one in iterate(self._env.observation_space, obs)]
+        self._infos = [_mask_info(infos, i) for i in range(self._env.num_envs)]
 
     def _step(self) -> bool:
         """Take one step in every sub-environment, end finished episodes, and say whether to begin more."""
-        idle, before = self._agent.problem.own_action(0), self._obs
-        actions = [idle if slot is None else slot.act(obs) for slot, obs in zip(self._slots, before, strict=True)]
+        before = self._obs
+        actions = [
+            self._idle_action(obs, info) if slot is None else slot.act_as_told(obs, info, self._told)
+            for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
+        ]
         space = self._env.single_action_space
         empty: Any = create_empty_array(space, len(actions))
         batch = concatenate(space, actions, empty)
         obs, rewards, terminations, truncations, infos = self._env.step(batch)
-        self._take_observations(obs)
+        self._take_observations(obs, infos)
         done: BoolArray = np.asarray(terminations, dtype=np.bool_) | np.asarray(truncations, dtype=np.bool_)
         done &= ~self._resets_next  # such a step belongs to no episode
         self._resets_next = done.copy() if self._mode == _NEXT else np.zeros_like(done)
@@ -127,6 +135,13 @@ class _VectorPlay:
         self._reset(to_reset)
         return self._end(finished)
 
+    def _idle_action(self, obs: Any, info: dict[str, Any]) -> Any:
+        """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
+        problem = self._agent.problem
+        told = info.get("action_mask")
+        known = self._agent.algorithm.allowed_at(problem.state("obs", obs)) if told is None else told
+        return problem.own_action(0 if known is None else int(np.argmax(known)))
+
     def _reset(self, chosen: BoolArray) -> None:
         """Reset some sub-environments."""
         if not chosen.any():
@@ -136,7 +151,11 @@ class _VectorPlay:
                 f"an episode of the vector environment goes on after the horizon of {self._agent.problem.task.horizon} "
                 "steps, and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
             )
-        self._take_observations(self._env.reset(options={"reset_mask": chosen})[0])
+        kept_infos = self._infos
+        self._take_observations(*self._env.reset(options={"reset_mask": chosen}))
+        self._infos = [
+            new if chosen[i] else old for i, (new, old) in enumerate(zip(self._infos, kept_infos, strict=True))
+        ]
 
     def _end(self, finished: list[OpenEpisode]) -> bool:
         """End episodes and show those that were learned from; say whether to begin more."""
@@ -148,6 +167,13 @@ class _VectorPlay:
         self._unlearned = [episode for episode in self._unlearned if episode.record is None]
         answers = [self._audience.goes_on(record) for record in learned]  # every one is shown
         return all(answers)
+
+
+def _mask_info(infos: Any, i: int) -> dict[str, Any]:
+    """Return the mask of actions that a sub-environment told, as its own info has it."""
+    masks = infos.get("action_mask") if isinstance(infos, dict) else None
+    has_one = infos.get("_action_mask") if masks is not None else None
+    return {"action_mask": np.array(masks[i])} if masks is not None and (has_one is None or has_one[i]) else {}
 
 
 def _final_observation(infos: Any, i: int) -> Any:
@@ -182,9 +208,18 @@ def check_vector_env(agent: Agent, env: object) -> VectorEnv[Any, Any, Any]:
         rule = "must have shared memory, without which its reset leaves an earlier end of an episode pending"
         fail("env", rule, "AsyncVectorEnv(shared_memory=False)", "Leave it out, or use autoreset_mode='SameStep'.")
     _check_spaces(problem, env)
+    _check_masks(problem)
     if problem.mdp is not None:
         _check_tables(problem, problem.mdp, env)
     return env
+
+
+def _check_masks(problem: Problem) -> None:
+    """Refuse masks that only a method of the environment tells, which a vector environment does not pass on."""
+    known = problem.ignores_masks or problem.mdp is not None or problem.allowed_by_action is not None
+    if not known and problem.env is not None and current_mask(problem.env) is not None:
+        rule = "must tell masks with infos['action_mask'] to be played many at a time"
+        fail("env", rule, "a method of the sub-environments", "Return them in info, or declare them: allowed=….")
 
 
 def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
@@ -248,8 +283,10 @@ def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -
 
 def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
     """Return the transition table of a sub-environment with the horizon and the range of rewards of the problem."""
-    task, known = problem.task, known_mdp(env)
+    task, known, allowed = problem.task, known_mdp(env), problem.allowed_option
+    if problem.kind == "finite" and known is not None:
+        return restricted(known, allowed)
     if problem.kind == "finite":
-        return known or from_gymnasium(env, horizon=task.horizon, reward_range=task.reward_range)
+        return from_gymnasium(env, horizon=task.horizon, reward_range=task.reward_range, allowed=allowed)
     read = read_problem(env, horizon=task.horizon, reward_range=task.reward_range, measure_regret=True)
     return read.mdp

@@ -1,12 +1,13 @@
 """Batched learners behind one protocol: MatrixRL, its continuous form and the baselines."""
 
-from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL, ContinuousSettings
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelStarter
 from matrixrl.algorithms.registry import ALGORITHMS, make_algorithm
+from matrixrl.algorithms.startable import Startable
 from matrixrl.records import Plan, Steps
 
 __all__ = [

@@ -3,96 +3,32 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.possible import Shapes
+from matrixrl.algorithms.from_logs import LOGGED, FromLogs
+from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clipped, find_outside, wider_range
+from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_plans, check_progress, check_same_kind
+from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.problems.problem import Kind
-from matrixrl.records import Bounds, FloatArray, IntArray, Steps
-from matrixrl.references import describe
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
-from matrixrl.settings import Settings, describe_settings, plain_value
 
-__all__ = ["Algorithm", "Arrays", "OutsideRewards", "Startable"]
+__all__ = ["Algorithm", "Arrays"]
 
 Arrays = dict[str, NDArray[Any]]
-_OUTSIDE = "outside_rewards"
-_LARGEST_REWARD = 1e12  # as in Problem.reward
-_PROGRESS = ("episode", "n_plans", "streams")
 
 
-@dataclass(frozen=True)
-class OutsideRewards:
-    """Rewards outside the declared range that an algorithm learned from.
-
-    Attributes:
-        count: Number of them.
-        first_episode: Number of the episode of the first one, counted from 1.
-        declared: Declared range of rewards.
-    """
-
-    count: int
-    first_episode: int
-    declared: tuple[float, float]
-
-    def plus(self, count: int, episode: int) -> OutsideRewards:
-        """Return the record with so many more of an episode."""
-        return OutsideRewards(self.count + count, self.first_episode or episode, self.declared)
-
-    def words(self, problem: Problem) -> str | None:
-        """Return what the rewards outside the range mean for bounds; None if there were none."""
-        if not self.count:
-            return None
-        low, high = self.declared
-        what = f"{self.count} reward{'s' * (self.count > 1)} outside the declared range [{low:g}, {high:g}]"
-        since = f"the first in episode {self.first_episode}"
-        if problem.reward_outside == "clip":
-            verb = "were" if self.count > 1 else "was"
-            return f"{what} ({since}) {verb} clipped: the bounds hold for the clipped rewards, not for those earned"
-        now = problem.task.reward_range or self.declared
-        return (
-            f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "
-            "range that was chosen by data"
-        )
-
-
-class Startable(ABC):
-    """An algorithm with its settings, before it knows its problem.
-
-    Attributes:
-        name: Name on the command line and in specs.
-    """
-
-    name: ClassVar[str] = "own agent"
-
-    @abstractmethod
-    def form_for(self, problem: Problem) -> Algorithm:
-        """Return the algorithm that plays a problem, not started."""
-
-    @abstractmethod
-    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
-        """Return the algorithm, ready to play a problem with one replica for each seed."""
-
-    @property
-    def known_reward(self) -> bool | None:
-        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
-        return True
-
-    def announce(self, n_episodes: int) -> None:  # noqa: B027  # most constants do not depend on N
-        """Tell how many episodes will be played; an algorithm whose constants depend on N may use it."""
-
-
-class Algorithm(Startable):
+class Algorithm(FromLogs, Configured):
     """A learner for B independent replicas that share nothing but the problem.
 
     An algorithm is configured first, ``PSRL(preset="tuned")``, and `start` then returns a copy that plays one problem.
@@ -101,15 +37,14 @@ class Algorithm(Startable):
     Attributes:
         name: Name on the command line and in specs.
         kinds: Kinds of problems that it can learn.
-        settings_class: Declaration of its settings.
         stream_names: Random streams that it draws from.
         learned_names: Attributes that hold what was learned, all arrays.
+        list_names: Names of learned arrays that may have any length.
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
         overlap_is_proven: Whether `guarantee` also holds for episodes that are planned before earlier ones were learned
             from.
-        settings: Its settings.
         problem: The problem it was started on.
         seeds: One seed for each replica.
         streams: Its random generators.
@@ -120,53 +55,20 @@ class Algorithm(Startable):
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
-    settings_class: ClassVar[type[Settings]] = Settings
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
+    list_names: ClassVar[tuple[str, ...]] = ()
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
     overlap_is_proven: ClassVar[bool] = False
 
     outside: OutsideRewards
-    settings: Any = None
     problem: Problem
     seeds: list[int]
     streams: Streams
     episode: int
     n_plans: IntArray
     recipe: dict[str, Any]
-
-    def __init__(self, **settings: Any) -> None:
-        self.settings = self.settings_class.resolve(settings)
-
-    @property
-    def known_reward(self) -> bool | None:
-        """Whether the agent is given the rewards, as its setting says; None if the problem decides."""
-        given = getattr(getattr(self, "settings", None), "known_reward", True)
-        return None if given is None else bool(given)
-
-    def _decide_rewards(self, problem: Problem) -> None:
-        """Replace the setting `known_reward`, if it was left to the problem, by whether the problem has rewards."""
-        if self.known_reward is None:
-            knows = isinstance(problem.task, ContinuousTask) or problem.task.knows_reward
-            self.settings = replace(self.settings, known_reward=knows)
-
-    def __repr__(self) -> str:
-        settings = getattr(self, "settings", None)
-        if not isinstance(settings, Settings):
-            return f"{type(self).__name__}()"
-        given = [
-            f"{name}={getattr(settings, name)!r}"
-            for name, value, _ in describe_settings(type(settings))
-            if getattr(settings, name) != value
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
-
-    def announce(self, n_episodes: int) -> None:
-        """Set the setting `n_episodes`, if there is one and it was not given."""
-        settings = getattr(self, "settings", None)
-        if isinstance(settings, Settings) and "n_episodes" in settings.names() and settings.n_episodes is None:  # type: ignore[attr-defined]
-            self.settings = replace(settings, n_episodes=n_episodes)  # type: ignore[call-arg]
 
     @abstractmethod
     def begin(self) -> None:
@@ -221,7 +123,7 @@ class Algorithm(Startable):
         if self.known_reward is not None:
             return self
         chosen = copy.copy(self)
-        chosen._decide_rewards(problem)
+        chosen.decide_rewards(problem)
         return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -231,32 +133,19 @@ class Algorithm(Startable):
         started._start(problem, seeds)
         return started
 
-    def _recipe(self) -> dict[str, Any]:
-        """Return what a saved algorithm is compared with; before the start, as attributes change later."""
-        own = vars(self)
-        if "recipe" in own:
-            return dict(own["recipe"])
-        settings = own.get("settings")
-        objects: dict[str, Any] = {}
-        if isinstance(settings, Settings):
-            left_out = getattr(settings, "IN_FEATURES", ())
-            values = {name: getattr(settings, name) for name in settings.names() if name not in left_out}
-            objects = {name: describe(value) for name, value in values.items() if plain_value(value) is not value}
-        attributes = {name: describe(value) for name, value in own.items() if name != "settings"}
-        return {"objects": objects, "attributes": attributes}
-
     def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Start on a problem whose features are final, such as that of a saved agent."""
         return self.start(problem, seeds)
 
     def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
-        self._decide_rewards(problem)
+        self.decide_rewards(problem)
         self.check_problem(problem)
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
         self.episode = 0
+        self.forget_logs()
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
-        self.outside = OutsideRewards(0, 0, problem.task.reward_range or (0.0, 0.0))
+        self.outside = OutsideRewards.none_of(problem)
         try:
             self.begin()
         except MemoryError as error:
@@ -299,27 +188,53 @@ class Algorithm(Startable):
         return plan
 
     @property
-    def outside_words(self) -> str | None:
-        """Why bounds do not hold as they are, if rewards outside the declared range came; else None."""
+    def reward_words(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: some were outside the range; else None."""
         return self.outside.words(self.problem)
+
+    @property
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or the environment withdrew it."""
+        return self.reward_words or self.guarantee
+
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or the environment withdrew it."""
+        return self.reward_words or self.certificate_guarantee(alarmed)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
+        return self.problem.allowed_at(state)
+
+    def tell_mask(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""
+        del state, mask
+        rule = f"must be given for {self.name}, which cannot learn masks while it plays"
+        fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
+
+    def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of all actions at a stage: states (B, …) → (B, A).
+
+        It is asked for if the action of the plan is not allowed just now.
+
+        Args:
+            plan: What `plan` or `advice` returned.
+            stage: h, counted from 0.
+            states: One state for each replica.
+            explore: False draws no random number.
+        """
+        del plan, stage, states, explore
+        raise ProtocolError(f"{self.name} has no Q, so it cannot choose among some of the actions")
 
     def _inside(self, steps: Steps) -> Steps:
         """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""
-        problem, declared = self.problem, self.problem.task.reward_range
-        if problem.reward_outside == "error" or declared is None:
-            return steps  # rewards were checked one by one
-        bad = steps.taken & ~problem.in_range(steps.rewards)
-        if not bad.any():
+        outside = find_outside(steps, self.problem)
+        if outside is None:
             return steps
-        low, high = declared
-        if problem.reward_outside == "clip":
-            self.outside = self.outside.plus(int(bad.sum()), self.episode + 1)
-            return replace(steps, rewards=np.where(bad, np.clip(steps.rewards, low, high), steps.rewards))
-        if self.n_replicas > 1:
-            fail("reward_outside", "must be 'error' or 'clip' for several replicas", "'widen'", "Play one seed.")
-        seen = steps.rewards[bad]
-        self.widen(min(low, float(seen.min())), max(high, float(seen.max())))
-        self.outside = self.outside.plus(int(bad.sum()), self.episode + 1)
+        if self.problem.reward_outside == "clip":
+            steps = clipped(steps, outside, self.problem)
+        else:
+            self.widen(*wider_range(steps, outside, self.problem))
+        self.outside = self.outside.plus(int(outside.sum()), self.episode + 1)
         return steps
 
     @property
@@ -364,18 +279,20 @@ class Algorithm(Startable):
         self.n_plans = self.n_plans + 1
         return plan
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica.
 
         Args:
             steps: What was observed.
             plan: The plan that was played, where it may not be the last one: several episodes can be open at once.
+            n_episodes: Number of episodes whose steps these are, one after the other; more than one only if
+                `steps_at_once` allows it.
         """
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
             self.learn(self._inside(steps))
-            self.episode += 1
+            self.episode += n_episodes
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
@@ -490,7 +407,8 @@ class Algorithm(Startable):
             "episode": np.array(self.episode, dtype=np.int64),
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
-            **self._outside_arrays(),
+            **self.outside.arrays(self.problem),
+            **self.logged_arrays(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
 
@@ -500,71 +418,23 @@ class Algorithm(Startable):
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
-        missing = sorted(set(_PROGRESS) - set(state))
-        if missing:
-            raise InvalidInput(f"the arrays {missing} are missing")
-        learned = {name: array for name, array in state.items() if name not in (*_PROGRESS, _OUTSIDE)}
-        if (_OUTSIDE in state) != (self.problem.reward_outside != "error"):
-            raise InvalidInput(f"{_OUTSIDE} must be there if, and only if, rewards may lie outside their range")
-        episode, n_plans = state["episode"], state["n_plans"]
-        if episode.shape != () or episode.dtype != np.int64 or episode < 0:
-            raise InvalidInput("episode must be one count")
-        if n_plans.shape != (self.n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
-            raise InvalidInput("n_plans must be one count for each replica")
-        if _OUTSIDE in state:
-            self._restore_outside(state[_OUTSIDE], int(episode))
-        if episode > 0 and (n_plans < 1).any():
-            raise InvalidInput("n_plans must count the plans of the episodes that were played")
-        for name, array in learned.items():
-            bad = np.isnan(array) if name in self.may_be_infinite else ~np.isfinite(array)
-            if bad.any():
-                raise InvalidInput(f"{name} holds NaN or infinity")
-        self.check_learned(learned, int(episode))
+        episode = check_progress(state, self.n_replicas)
+        learned = {name: array for name, array in state.items() if name not in (*PROGRESS, OUTSIDE, LOGGED)}
+        check_numbers(learned, self.may_be_infinite)
+        self._restore_outside(state, episode)
+        self.restore_logged(state.get(LOGGED), episode)
+        check_plans(state["n_plans"], episode - self.logged_episodes)
+        self.check_learned(learned, episode)
         self.streams.from_array(state["streams"])
-        self.episode, self.n_plans = int(episode), n_plans.copy()
+        self.episode, self.n_plans = episode, state["n_plans"].copy()
         self.load_learned(learned)
 
-    def _outside_arrays(self) -> Arrays:
-        """Return the count of rewards outside the range, the first episode, the declared and the present range."""
-        if self.problem.reward_outside == "error":
-            return {}
-        numbers = (self.outside.count, self.outside.first_episode, *self.outside.declared)
-        return {_OUTSIDE: np.array([*numbers, *(self.problem.task.reward_range or (0.0, 0.0))], dtype=np.float64)}
-
-    def _restore_outside(self, array: NDArray[Any], episode: int) -> None:
-        """Take back what `_outside_arrays` returned after so many episodes."""
-        if array.shape != (6,) or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise InvalidInput(f"{_OUTSIDE} must be six finite numbers")
-        count, first, declared_low, declared_high, low, high = array.tolist()
-        declared, now = (declared_low, declared_high), (low, high)
-        self._check_outside_counts(count, first, episode)
-        self._check_outside_ranges(count, declared, now)
+    def _restore_outside(self, state: Mapping[str, NDArray[Any]], episode: int) -> None:
+        """Take back the rewards outside the range that were counted, and the range that they widened."""
+        outside, now = OutsideRewards.from_arrays(state, self.problem, episode, self.n_replicas)
         if (self.problem.task.reward_range or now) != now:
-            self.widen(low, high)  # what was learned follows
-        self.outside = OutsideRewards(int(count), int(first), declared)
-
-    def _check_outside_counts(self, count: float, first: float, episode: int) -> None:
-        """Refuse a number of rewards outside the range that so many episodes cannot have had since the first one."""
-        if count == first == 0:
-            return
-        if count != np.floor(count) or first != np.floor(first) or not 1 <= first <= episode:
-            raise InvalidInput(f"{_OUTSIDE} must be whole numbers, and the first one of an episode that was played")
-        most = (episode - first + 1) * self.problem.task.horizon * self.n_replicas
-        if not 1 <= count <= most:
-            raise InvalidInput(f"{_OUTSIDE} must be from 1 to {most:.0f} since episode {first:.0f}")
-
-    def _check_outside_ranges(self, count: float, declared: tuple[float, float], now: tuple[float, float]) -> None:
-        """Refuse ranges of rewards other than those that `_inside` makes of the problem's own."""
-        own = self.problem.task.reward_range or (0.0, 0.0)
-        if own not in (declared, now):
-            raise InvalidInput(f"{_OUTSIDE} must hold the range of the problem, [{own[0]:g}, {own[1]:g}]")
-        if not -_LARGEST_REWARD <= now[0] <= declared[0] <= declared[1] <= now[1] <= _LARGEST_REWARD:
-            raise InvalidInput(f"{_OUTSIDE} must hold a range inside a range of at most {_LARGEST_REWARD:g}")
-        widened = count > 0 and self.problem.reward_outside == "widen"
-        if (now != declared) != widened:
-            raise InvalidInput(f"{_OUTSIDE} must hold a wider range if, and only if, rewards have widened it")
-        if count > 0 and self.problem.task.reward_range is None:
-            raise InvalidInput(f"{_OUTSIDE} must be none where no range of rewards is declared")
+            self.widen(*now)  # what was learned follows
+        self.outside = outside
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of what `learned` returns, for `load` to compare before anything of their size is made.
@@ -589,12 +459,7 @@ class Algorithm(Startable):
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned after so many episodes."""
         del episode
-        own = self.learned()
-        if set(arrays) != set(own):
-            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
-        for name, mine in own.items():
-            if arrays[name].shape != mine.shape or arrays[name].dtype != mine.dtype:
-                raise InvalidInput(f"{name} must have shape {mine.shape} and type {mine.dtype}")
+        check_same_kind(arrays, self.learned(), self.list_names)
 
     def load_learned(self, arrays: Arrays) -> None:
         """Take back what `learned` returned; the shapes were checked."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.told_masks import TOLD_MASKS, ToldMasks
+from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import random_rankings
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features
+from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Task
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.problems.masks import action_list
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = ["FiniteAlgorithm", "plan_from_arrays", "start_values"]
 
@@ -25,6 +29,10 @@ class FiniteAlgorithm(Algorithm):
     Values inside are of unit rewards in [0, 1]. An algorithm that acts at random draws the table anew for each episode,
     which is the same, because an episode asks each (stage, state) at most once.
     """
+
+    _told: ToldMasks | None = None
+    _part: AllowedPart | None = None
+    _q_out: FloatArray | None = None
 
     @property
     def task(self) -> Task:
@@ -44,8 +52,30 @@ class FiniteAlgorithm(Algorithm):
 
     @property
     def frame(self) -> Frame:
-        """Horizon and sizes of a plan."""
+        """Horizon, sizes and allowed actions of a plan."""
         return self._frame
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """(A, S) allowed actions, declared or told by the environment; None if all are."""
+        return self._frame.allowed
+
+    @property
+    def declared_frame(self) -> Frame:
+        """The frame with the actions that were declared as allowed: masks may be told after a plan was made."""
+        return replace(self._frame, allowed=self.problem.allowed_by_action)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of allowed pairs of a state and an action, those of the end state included."""
+        return self.task.n_pairs if self._told is None else int(np.count_nonzero(self._told.allowed))
+
+    @property
+    def part(self) -> AllowedPart:
+        """φ of the allowed pairs, whose constants proofs need; φ itself if all are allowed."""
+        if self._part is None:
+            self._part = allowed_part(self.features.phi, self.allowed)
+        return self._part
 
     def begin(self) -> None:
         """Prepare what follows from the task; subclasses allocate what they learn after calling this."""
@@ -53,11 +83,104 @@ class FiniteAlgorithm(Algorithm):
         self._replica = np.arange(self.n_replicas)
 
     def use_task(self) -> None:
-        """Map the rewards of the task to [0, 1]."""
+        """Map the rewards of the task to [0, 1], and take its allowed actions."""
         task = self.task
         self._unit_reward: FloatArray = np.ascontiguousarray(task.unit_reward.T)
         end_reward = (0.0 - task.reward_range[0]) / task.unit
         self._frame = Frame(task.horizon, task.n_actions, task.n_states, task.end_state, end_reward)
+        self.use_masks()
+
+    def use_masks(self) -> None:
+        """Plan with the allowed actions of the task, or with those that the environment told so far."""
+        table = self.task.allowed if self._told is None else self._told.allowed
+        allowed = None if table is None or table.all() else np.ascontiguousarray(table.T)
+        self._frame = replace(self._frame, allowed=allowed)
+        self._part = None
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are allowed in a state, declared or told; None if all are."""
+        if not isinstance(self.problem.task, Task) or self._frame.allowed is None:
+            return None
+        return self._frame.allowed[:, int(state)]
+
+    def tell_mask(self, state: Any, mask: BoolArray) -> None:
+        """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
+
+        Raises:
+            InvalidInput: Another mask was told of the state.
+        """
+        task, s = self.task, int(state)
+        told = self._told or ToldMasks.none(task.n_states, task.n_actions, task.end_state)
+        if not told.known[s]:
+            self._take_masks(told.with_mask(s, mask))
+        elif not np.array_equal(told.allowed[s], mask):
+            actions = self.problem.actions
+            rule = f"must be the same at every visit of state {self.problem.shown_state(s)}"
+            received = f"{action_list(mask, actions)} after {action_list(told.allowed[s], actions)}"
+            fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
+
+    def _take_masks(self, told: ToldMasks | None) -> None:
+        if told is not self._told:
+            self._told = told
+            self.use_masks()
+
+    @property
+    def claim(self) -> Literal[True] | str:
+        """`guarantee`, or why data or masks that the environment told withdrew it."""
+        words = super().claim
+        return words if words is not True or self._told is None else self._told.regret_words()
+
+    def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
+        """`certificate_guarantee`, or why data or masks that are not known yet withdrew it."""
+        words = super().certificate_claim(alarmed)
+        return words if words is not True or self._told is None else self._told.certificate_words() or True
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return everything that planning, acting and masks change, to go back to."""
+        return self._told, super().mark()
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Go back to what `mark` returned."""
+        told, rest = mark
+        self._take_masks(told)
+        super().rewind(rest)
+
+    def state(self) -> Arrays:
+        """Return everything that is needed to go on bit for bit, as named arrays."""
+        return super().state() | ({} if self._told is None else {TOLD_MASKS: self._told.array()})
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
+
+        Raises:
+            InvalidInput, ValueError: The arrays do not fit.
+        """
+        rest = {name: array for name, array in state.items() if name != TOLD_MASKS}
+        if TOLD_MASKS in state:
+            task = self.task
+            if task.allowed is not None or self.problem.mdp is not None or self.problem.ignores_masks:
+                raise InvalidInput(f"{TOLD_MASKS} must be left out of a problem whose allowed actions are declared")
+            none = ToldMasks.none(task.n_states, task.n_actions, task.end_state)
+            self._take_masks(none.restored(state[TOLD_MASKS]))
+        super().restore(rest)
+
+    def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""
+        del plan, explore
+        frame = self._frame
+        q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        self.fill_in_q(q)
+        found: FloatArray = q[self._replica, stage, :, states]
+        return found
+
+    def fill_in_q(self, q: FloatArray) -> None:
+        """Fill in Q (B, H, A, S) of the plan that all data advise; no random stream moves."""
+        mark, self._q_out = self.mark(), q
+        try:
+            self.make_plan()
+        finally:
+            self._q_out = None
+            self.rewind(mark)
 
     def act(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
         """Return the actions of the table: states (B,) → (B,)."""
@@ -79,7 +202,7 @@ class FiniteAlgorithm(Algorithm):
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
         """Return the plan of one replica that `plan_to_arrays` wrote."""
-        return plan_from_arrays(arrays, self._frame, n_replicas=1)
+        return plan_from_arrays(arrays, self.declared_frame, n_replicas=1)
 
     def to_unit(self, rewards: FloatArray) -> FloatArray:
         """Return rewards in the environment's unit mapped to [0, 1]."""
@@ -101,7 +224,8 @@ class FiniteAlgorithm(Algorithm):
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
         high = np.arange(self._frame.horizon, 0, -1.0) if cap else None
-        return greedy_plan(q_of, self._frame, self.draw_rankings() if rankings is None else rankings, high=high)
+        chosen = self.draw_rankings() if rankings is None else rankings
+        return greedy_plan(q_of, self._frame, chosen, high=high, q_out=self._q_out)
 
     def draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""
@@ -129,6 +253,7 @@ def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_repl
         and plan.empty.dtype.kind == "i"
         and set(arrays) == {"policy", "values", "empty"}
         and 0 <= plan.policy.min() <= plan.policy.max() < frame.n_actions
+        and frame.permits(plan.policy)
         and not plan.values[:, -1].any()
         and bool((plan.empty >= 0).all())
     )

@@ -6,7 +6,7 @@ conditions: whole numbers of visits that add up, moments that the visited featur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,9 +17,15 @@ from matrixrl.features import FunctionPhi, OneHotPhi, Phi, Psi
 from matrixrl.records import FloatArray
 
 __all__ = [
+    "PROGRESS",
     "Shapes",
+    "check_numbers",
+    "check_plans",
+    "check_progress",
     "check_range",
     "check_regression",
+    "check_same_kind",
+    "check_stages",
     "check_steps",
     "check_whole",
     "design_shapes",
@@ -31,6 +37,9 @@ __all__ = [
 Shapes = dict[str, tuple[int | None, ...]]
 """Shapes of arrays by name; None is any length."""
 
+PROGRESS = ("episode", "n_plans", "streams")
+"""Names of the arrays that say how far any algorithm has come."""
+
 _CHUNK = 1 << 20  # numbers that are checked together, so that a check takes little memory
 _SLACK = 1e-9  # rounding, relative to the largest number that is involved
 
@@ -38,6 +47,46 @@ _SLACK = 1e-9  # rounding, relative to the largest number that is involved
 def impossible(name: str, rule: str) -> NoReturn:
     """Refuse an array that no data can have made."""
     raise InvalidInput(f"{name} {rule}")
+
+
+def check_progress(state: Mapping[str, NDArray[Any]], n_replicas: int) -> int:
+    """Return the number of episodes of a saved state, or refuse numbers of episodes and plans that are no counts."""
+    missing = sorted(set(PROGRESS) - set(state))
+    if missing:
+        raise InvalidInput(f"the arrays {missing} are missing")
+    episode, n_plans = state["episode"], state["n_plans"]
+    if episode.shape != () or episode.dtype != np.int64 or episode < 0:
+        impossible("episode", "must be one count")
+    if n_plans.shape != (n_replicas,) or n_plans.dtype != np.int64 or (n_plans < 0).any():
+        impossible("n_plans", "must be one count for each replica")
+    return int(episode)
+
+
+def check_plans(n_plans: NDArray[Any], n_played: int) -> None:
+    """Refuse numbers of plans (B,) that so many played episodes cannot have had."""
+    if n_played > 0 and (n_plans < 1).any():
+        impossible("n_plans", "must count the plans of the episodes that were played")
+
+
+def check_numbers(arrays: Mapping[str, NDArray[Any]], may_be_infinite: Sequence[str]) -> None:
+    """Refuse NaN, and infinity in all arrays but those in which it has a meaning."""
+    for name, array in arrays.items():
+        bad = np.isnan(array) if name in may_be_infinite else ~np.isfinite(array)
+        if bad.any():
+            impossible(name, "holds NaN or infinity")
+
+
+def check_same_kind(
+    arrays: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], lists: Sequence[str] = ()
+) -> None:
+    """Refuse arrays other than those of an algorithm, by their names, shapes and types; lists may have any length."""
+    if set(arrays) != set(own):
+        raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
+    for name, mine in own.items():
+        first = int(name in lists)
+        same = arrays[name].ndim == mine.ndim and arrays[name].shape[first:] == mine.shape[first:]
+        if not same or arrays[name].dtype != mine.dtype:
+            impossible(name, f"must have {'rows of ' * first}shape {mine.shape[first:]} and type {mine.dtype}")
 
 
 def design_shapes(phi: Phi, rows: int) -> Shapes:
@@ -82,6 +131,21 @@ def check_steps(name: str, totals: NDArray[Any], episode: int, horizon: int) -> 
     """Refuse numbers of steps that so many episodes cannot have: each has at least one and at most H."""
     if (totals < episode).any() or (totals > episode * horizon).any():
         impossible(name, f"must count {episode} to {episode * horizon} steps in {episode} episodes")
+
+
+def check_stages(name: str, visits: NDArray[Any], episode: int, logged: int) -> None:
+    """Refuse visits of stages that so many episodes cannot have: each begins at the first one, unless it was logged.
+
+    Args:
+        name: Name of the array.
+        visits: (B, H) Number of visits of each stage.
+        episode: Number of episodes.
+        logged: How many of them were logged, and may begin at any stage.
+    """
+    if (visits[:, 0] < episode - logged).any() or (visits > episode).any():
+        impossible(name, "must be one at the first stage of each episode, and at most one at every stage")
+    if (np.diff(visits, axis=1) > logged).any():
+        impossible(name, "must not grow with the stage")
 
 
 def largest_norm_sq(psi: Psi) -> float:

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL, SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
+from matrixrl.algorithms.startable import Startable
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput

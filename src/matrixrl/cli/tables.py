@@ -62,7 +62,7 @@ def sparkline(values: FloatArray) -> str:
 def result_table(results: Mapping[str, RunResult]) -> Table:
     """Return a table of regret with one row for each result."""
     first = next(iter(results.values()))
-    short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"}
+    short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi", "allowed_pairs": "allowed pairs"}
     sizes = " ".join(f"{short[k]}={v}" for k, v in first.sizes.items())
     seeds = f"{len(first.seeds)} seed" + "s" * (len(first.seeds) > 1)
     table = Table(

@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.core.value_bounds import PlanArrays, ValueBounds
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = [
     "Frame",
@@ -34,6 +34,7 @@ class Frame:
         end_state: Absorbing state whose value is known: `end_reward` times the number of remaining steps; None if there
             is no such state.
         end_reward: Unit reward of the end state.
+        allowed: (A, S) Allowed actions of each state, at least one; None if all are.
     """
 
     horizon: int
@@ -41,6 +42,11 @@ class Frame:
     n_states: int
     end_state: int | None = None
     end_reward: float = 0.0
+    allowed: BoolArray | None = None
+
+    def permits(self, policy: IntArray) -> bool:
+        """Return whether a table (…, S) of actions has only allowed ones."""
+        return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +84,23 @@ def backward_induction(
 ) -> FloatArray:
     """Return V_h = clip(max_a Q_h) from the last stage to the first: (B, H+1, S).
 
+    The maximum is over allowed actions: Q of the others becomes −∞, whatever `q_of` returns.
+
     Args:
-        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S); A may be 1.
-        frame: Horizon and sizes.
+        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S), which may be
+            changed; A may be 1 if the frame allows all actions.
+        frame: Horizon, sizes and allowed actions.
         n_replicas: Number of replicas B.
         low: (H,) Smallest value of each stage; 0 by default. Used only together with `high`.
         high: (H,) Largest value of each stage; if None, values are not clipped.
         visit: Function that is called with each stage and its Q (B, A, S), which it may change.
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
+    forbidden = None if frame.allowed is None else ~frame.allowed
     for h in reversed(range(frame.horizon)):
         q = q_of(h, values[:, h + 1])
+        if forbidden is not None:
+            np.copyto(q, -np.inf, where=forbidden)
         q.max(axis=1, out=values[:, h])
         if high is not None:
             np.clip(values[:, h], 0.0 if low is None else low[h], high[h], out=values[:, h])  # Π of YW19 (4)
@@ -202,7 +214,8 @@ def _compiled_plan(
     values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
     policy = _empty_policy(frame, len(rankings))
     tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
-    belief.fill_in_compiled(PlanArrays(tie_break, _ends(frame), values, policy, preference, q_out), sign=sign)
+    arrays = PlanArrays(tie_break, _ends(frame), values, policy, preference, q_out, frame.allowed)
+    belief.fill_in_compiled(arrays, sign=sign)
     return Plan(policy=policy, values=values, empty=belief.empty)
 
 
@@ -267,7 +280,8 @@ def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame, *, c
         q = belief.q(None if h == last else values, sign=-1.0)
         return np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)
 
-    return backward_induction(q_of, frame, len(policy), high=np.full(frame.horizon, float(frame.horizon)))
+    chosen = replace(frame, allowed=None)  # the policy has chosen
+    return backward_induction(q_of, chosen, len(policy), high=np.full(frame.horizon, float(frame.horizon)))
 
 
 def pessimistic_plan(

@@ -11,7 +11,7 @@ from matrixrl.core.sets import ConfidenceSet, Reach, Split
 from matrixrl.core.value_bounds import PlanArrays, ValueBounds
 from matrixrl.features import Phi, Psi
 from matrixrl.linalg import PairDesign
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Belief", "form_belief", "next_value_bound"]
 
@@ -29,6 +29,7 @@ class Belief(ValueBounds):
         slack: (B, P) ε = 1 − φᵀM_n u for normalised sets, else None.
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
+        allowed: (A, S) Allowed actions; the features of others need no model. None if all are allowed.
     """
 
     phi: Phi
@@ -39,6 +40,7 @@ class Belief(ValueBounds):
     slack: FloatArray | None
     most: FloatArray
     least: FloatArray
+    allowed: BoolArray | None = None
 
     @property
     def n_replicas(self) -> int:
@@ -117,6 +119,7 @@ def form_belief(
     core_matrix: FloatArray,
     radii: tuple[FloatArray, FloatArray],
     rewards: tuple[FloatArray, FloatArray],
+    allowed: BoolArray | None = None,
 ) -> Belief:
     """Return the bounds that follow from M_n, A_n and a confidence set.
 
@@ -128,13 +131,16 @@ def form_belief(
         core_matrix: (B, d, d_psi) Estimate M_n.
         radii: Radii √β of the confidence set and of the alarm, each (B, 1) or (B, P).
         rewards: Upper and lower bounds on unit rewards, each (A, S) or (B, A, S).
+        allowed: (A, S) Allowed actions, of whose confidence sets alone the alarm is raised; None if all are.
     """
     slack = None
     if confidence_set.is_normalised:
         mass = phi.dot(core_matrix @ psi.total)
         slack = 1.0 - mass.reshape(design.width_sq.shape)
     reaches = tuple(member.reach(design, *radii, slack) for member in confidence_set.members)
-    return Belief(phi, psi, core_matrix, confidence_set, reaches, slack, *rewards)
+    if allowed is not None:
+        reaches = tuple(reach.only(allowed.ravel()) for reach in reaches)
+    return Belief(phi, psi, core_matrix, confidence_set, reaches, slack, *rewards, allowed)
 
 
 def next_value_bound(

@@ -16,7 +16,7 @@ from matrixrl.core.reward import reward_bounds, reward_regularity, rewards_misfi
 from matrixrl.core.sandwich import SandwichBelief
 from matrixrl.core.sets import ConfidenceSet, Reach, Sandwich, SetContext
 from matrixrl.core.value_bounds import ValueBounds
-from matrixrl.features import Blocks, Features, OneHotPsi, Phi, Psi
+from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Phi, Psi, allowed_part
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 
@@ -109,6 +109,7 @@ class Confidence:
         known_reward: bool,
         horizon: int,
         c_core: float | None = None,
+        part: AllowedPart | None = None,
         end_state: int | None = None,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ.
@@ -123,9 +124,11 @@ class Confidence:
             known_reward: Whether rewards are known.
             horizon: Number of steps H of an episode.
             c_core: Constant C_M; by default a bound on it is computed from the features.
+            part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
             end_state: State whose law is known, or None.
         """
-        constants = regularity(features, c_core=c_core, ridge=ridge)
+        part = allowed_part(features.phi, None) if part is None else part
+        constants = regularity(part.features(features), c_core=c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,
             radius=radius,
@@ -134,8 +137,8 @@ class Confidence:
             known_reward=known_reward,
             horizon=horizon,
             regularity=constants,
-            reward_regularity=reward_regularity(features.phi, ridge),
-            blocks=features.phi.blocks().knowing(end_state, features.phi.n_states),
+            reward_regularity=reward_regularity(part.phi, ridge),
+            blocks=part.blocks().knowing(end_state, features.phi.n_states),
             left_out=features.phi.left_out or features.psi.left_out,
         )
         return unbound.rebound(features.psi)
@@ -255,6 +258,7 @@ class Confidence:
         reward_moment: FloatArray,
         level: Level = "agent",
         blocks: Blocks | None = None,
+        allowed: BoolArray | None = None,
     ) -> Belief:
         """Return the bounds on next values and rewards that follow from the data.
 
@@ -267,6 +271,7 @@ class Confidence:
             reward_moment: (B, d) Σ φr over the unit rewards of the data; used only if rewards are not known.
             level: Choice of the radius.
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
+            allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
         radii = self.radii(design, clock, level=level, blocks=blocks)
         most = least = reward
@@ -280,6 +285,7 @@ class Confidence:
             core_matrix,
             (radii.models, radii.alarm),
             (most, least),
+            allowed,
         )
 
     @property

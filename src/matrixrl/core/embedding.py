@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi
 from matrixrl.problems import Transitions
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["Embedding", "RewardFit", "embedding", "fit_rewards", "refuted_assumption", "refuted_rewards"]
@@ -58,12 +58,13 @@ class RewardFit:
         return self.residual <= PROBABILITY
 
 
-def fit_rewards(unit_reward: FloatArray, phi: Phi) -> RewardFit | None:
+def fit_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> RewardFit | None:
     """Return the least-squares vector θ of rewards in [0, 1] and its largest residual.
 
     Args:
         unit_reward: (S, A) Expected unit rewards.
         phi: Features φ.
+        allowed: (S, A) Allowed actions, whose pairs alone are fitted; None if all are.
 
     Returns:
         The approximation, or None if there are too many pairs and features.
@@ -78,17 +79,24 @@ def fit_rewards(unit_reward: FloatArray, phi: Phi) -> RewardFit | None:
         return RewardFit(rewards, 0.0)
     if len(rewards) * phi.d > _LARGEST:
         return None
-    rows = phi.rows(np.arange(len(rewards)))
+    pairs = _pairs(len(rewards), allowed)
+    rows, rewards = phi.rows(pairs), rewards[pairs]
     theta = np.asarray(np.linalg.lstsq(rows, rewards, rcond=None)[0], dtype=np.float64)
     return RewardFit(theta, float(np.abs(rewards - rows @ theta).max()))
 
 
-def embedding(transitions: Transitions, features: Features) -> Embedding | None:
+def _pairs(n_pairs: int, allowed: BoolArray | None) -> IntArray:
+    """Return the numbers of the pairs (S, A) that are allowed, action-major."""
+    return np.arange(n_pairs) if allowed is None else np.flatnonzero(allowed.T)
+
+
+def embedding(transitions: Transitions, features: Features, allowed: BoolArray | None = None) -> Embedding | None:
     r"""Return the least-squares matrix \(M = \Phi^+ P \Psi K_\psi^{-1}\) and its residuals.
 
     Args:
         transitions: Transition law P.
         features: Features φ and ψ.
+        allowed: (S, A) Allowed actions, whose pairs alone are fitted; None if all are.
 
     Returns:
         The approximation, or None if the table of P is too large.
@@ -101,15 +109,19 @@ def embedding(transitions: Transitions, features: Features) -> Embedding | None:
     n_states, n_actions = transitions.n_states, transitions.n_actions
     if n_states * n_states * n_actions > _LARGEST:
         return None
-    actions, states = np.divmod(np.arange(n_states * n_actions), n_states)  # action-major, like the rows of φ
+    pairs = _pairs(n_states * n_actions, allowed)
+    actions, states = np.divmod(pairs, n_states)  # action-major, like the rows of φ
     table = transitions.rows(states, actions)
     psi = features.psi
     targets = psi.solve_gram(table @ psi.table)
     core: FloatArray
     if features.phi.blocks().one_pair_each:
         core, fitted = targets, targets @ psi.table.T
+        if allowed is not None:
+            core = np.zeros((features.phi.d, psi.d_psi))
+            core[pairs] = targets
     else:
-        rows = features.phi.rows(np.arange(n_states * n_actions))
+        rows = features.phi.rows(pairs)
         core = np.asarray(np.linalg.lstsq(rows, targets, rcond=None)[0], dtype=np.float64)
         fitted = rows @ core @ psi.table.T
     off = table - fitted
@@ -120,29 +132,41 @@ def embedding(transitions: Transitions, features: Features) -> Embedding | None:
     )
 
 
-def refuted_assumption(transitions: Transitions, unit_reward: FloatArray | None, features: Features) -> str | None:
+def refuted_assumption(
+    transitions: Transitions,
+    unit_reward: FloatArray | None,
+    features: Features,
+    allowed: BoolArray | None = None,
+) -> str | None:
     """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large.
 
     Args:
         transitions: Transition law P.
         unit_reward: (S, A) Expected unit rewards, if they are learned as linear in φ; None if they are given.
         features: Features φ and ψ.
+        allowed: (S, A) Allowed actions, of whose pairs alone something is assumed; None if all are.
     """
     phi, psi = features.phi, features.psi
     is_tabular = isinstance(phi, OneHotPhi) and isinstance(psi, OneHotPsi)
     if not is_tabular and transitions.n_states**2 * transitions.n_actions <= _QUICK:
-        fit = embedding(transitions, features)
+        fit = embedding(transitions, features, allowed)
         if fit is not None and not fit.is_exact:
             return (
                 f"the features explain {100 * fit.explained:.3g} % of the known transitions (largest error "
                 f"{fit.residual:.2g}), and the proof needs all of them. Use richer features, such as one-hot ones"
             )
-    return None if unit_reward is None else refuted_rewards(unit_reward, phi)
+    return None if unit_reward is None else refuted_rewards(unit_reward, phi, allowed)
 
 
-def refuted_rewards(unit_reward: FloatArray, phi: Phi) -> str | None:
-    """Return, in words, that rewards (S, A) in [0, 1] are not linear in φ; None if they are, or φ is too large."""
-    fit = fit_rewards(unit_reward, phi)
+def refuted_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> str | None:
+    """Return, in words, that rewards (S, A) in [0, 1] are not linear in φ; None if they are, or φ is too large.
+
+    Args:
+        unit_reward: (S, A) Expected unit rewards.
+        phi: Features φ.
+        allowed: (S, A) Allowed actions, whose rewards alone count; None if all are.
+    """
+    fit = fit_rewards(unit_reward, phi, allowed)
     if fit is None or fit.is_exact:
         return None
     return (

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
-__all__ = ["best_action_at_random", "greedy_actions", "lowest_first", "random_rankings", "tie_weights"]
+__all__ = [
+    "best_action_at_random",
+    "best_among",
+    "greedy_actions",
+    "lowest_first",
+    "random_actions",
+    "random_rankings",
+    "tie_weights",
+]
 
 _RANK_SHARE = 1e-3  # weight of a ranking relative to a preference; larger than rounding errors
 
@@ -62,6 +70,38 @@ def random_rankings(
     for b in range(len(rngs)) if chosen is None else chosen:
         rankings[b] = rngs[b].permutation(n_actions) / n_actions
     return rankings
+
+
+def random_actions(
+    rng: np.random.Generator, shape: tuple[int, ...], n_actions: int, allowed: BoolArray | None
+) -> IntArray:
+    """Return actions that are drawn uniformly among those allowed, of a shape (…, S).
+
+    Args:
+        rng: Random generator.
+        shape: Shape of the result.
+        n_actions: Number of actions A.
+        allowed: (A, S) Allowed actions of each state; None if all are.
+    """
+    if allowed is None:
+        return rng.integers(n_actions, size=shape)
+    counts = allowed.sum(axis=0)
+    listed = np.argsort(~allowed, axis=0, kind="stable")  # of each state, its allowed actions first
+    places = np.minimum((rng.random(shape) * counts).astype(np.int64), counts - 1)
+    drawn: IntArray = listed[places, np.arange(allowed.shape[1])]
+    return drawn
+
+
+def best_among(q: FloatArray, among: BoolArray, horizon: int) -> IntArray:
+    """Return the action with the largest Q among some; ties go to the lowest action.
+
+    Args:
+        q: (B, A) Values of the actions.
+        among: (A,) The actions to choose from, at least one.
+        horizon: Number of steps H of an episode, which decides what is a tie.
+    """
+    open_q = np.where(among, q, -np.inf)
+    return greedy_actions(open_q, tie_weights(lowest_first(q.shape[1], len(q)), horizon))
 
 
 def best_action_at_random(q: FloatArray, slack: float, rng: np.random.Generator | None) -> int:

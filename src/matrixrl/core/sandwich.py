@@ -104,6 +104,8 @@ class SandwichBelief(ValueBounds):
         widest = spread + half_range * self.alarm_half_width.reshape(shape)
         slack = EMPTY_SET * (1.0 + half_range)
         bad = (centre + widest < least - slack) | (centre - widest > most + slack)
+        if ball.allowed is not None:
+            bad &= ball.allowed
         if self.uses_ball:
             low, high = _tightest((low, high), (ball.bound(lower, sign=-1.0), ball.bound(upper)))
         for bound in (low, high):

@@ -37,6 +37,7 @@ class PlanArrays(NamedTuple):
         policy: (B, H, S) Array that is filled in.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
         q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
+        allowed: (A, S) Allowed actions of each state, or None if all are.
     """
 
     tie_break: FloatArray
@@ -45,6 +46,19 @@ class PlanArrays(NamedTuple):
     policy: IntArray
     preference: FloatArray | None = None
     q_out: FloatArray | None = None
+    allowed: BoolArray | None = None
+
+    def rewards(self, believed: FloatArray) -> FloatArray:
+        """Return the rewards that a compiled backup adds to next values: (B, P), −∞ for actions that are not allowed.
+
+        Args:
+            believed: (A, S) or (B, A, S) Bounds on unit rewards.
+        """
+        n_replicas = len(self.values)
+        if self.allowed is not None:
+            believed = np.where(self.allowed, believed, -np.inf)
+        by_replica = np.broadcast_to(believed, (n_replicas, *believed.shape[-2:]))
+        return np.ascontiguousarray(by_replica.reshape(n_replicas, -1))
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the last arguments of a compiled backup, from ties to Q, for the first replica on."""

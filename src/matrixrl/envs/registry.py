@@ -104,7 +104,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     """Return an environment by short name, by registered id, as ``gym:ID``, or as ``package.module:Name``.
 
     For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
-    transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state.
+    transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state. Its allowed
+    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them).
 
     Args:
         name: The name.
@@ -161,7 +162,11 @@ def open_problem(
     if isinstance(given, str):
         if given.startswith("gym:"):  # settings of such an environment, as `make` explains
             settings |= {k: options.pop(k) for k in ("horizon", "reward_range") if options.get(k) is not None}
-        return read_problem(make(given, trust_code=trust_code, **settings), name=given, **options)
+            settings |= {"allowed": options["allowed"]} if options.get("allowed") is not None else {}
+        made = make(given, trust_code=trust_code, **settings)
+        if given.startswith("gym:") and hasattr(made.unwrapped, "mdp") and not isinstance(options.get("allowed"), str):
+            options.pop("allowed", None)  # its table has them already
+        return read_problem(made, name=given, **options)
     if env_settings:
         rule = "must be empty for an environment that is already made"
         fail("env_settings", rule, env_settings, "Make it with them.")
@@ -229,10 +234,10 @@ def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym
     if ":" in env_id:
         refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
     own = dict(settings)
-    horizon, reward_range = own.pop("horizon", None), own.pop("reward_range", None)
+    horizon, reward_range, allowed = (own.pop(name, None) for name in ("horizon", "reward_range", "allowed"))
     env = _make_gym(env_id, own)
     if not isinstance(env.observation_space, spaces.Box) and hasattr(env.unwrapped, "P"):
-        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range))
+        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed))
     if horizon is not None:
         env.close()
         env = _make_gym(env_id, {**own, "max_episode_steps": horizon})

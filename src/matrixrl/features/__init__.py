@@ -1,5 +1,6 @@
 """Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products, own subclasses."""
 
+from matrixrl.features.allowed_part import AllowedPart, allowed_part
 from matrixrl.features.blocks import Blocks
 from matrixrl.features.bundle import Features, one_hot
 from matrixrl.features.function_phi import FunctionPhi
@@ -13,6 +14,7 @@ from matrixrl.features.table_phi import TablePhi, tensor_product
 from matrixrl.features.table_psi import TablePsi
 
 __all__ = [
+    "AllowedPart",
     "Blocks",
     "Features",
     "FunctionPhi",
@@ -23,6 +25,7 @@ __all__ = [
     "SparsePsi",
     "TablePhi",
     "TablePsi",
+    "allowed_part",
     "features_from_grams",
     "indicator_groups",
     "is_indicator",

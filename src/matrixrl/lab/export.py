@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.checks import choice
 from matrixrl.errors import MissingExtra
 from matrixrl.lab.store import COLUMNS, Store
 from matrixrl.records import FloatArray
-from matrixrl.simulate.files import write_whole
 
 __all__ = ["FORMATS", "export"]
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from matrixrl.checks import choice, index
 from matrixrl.errors import ProtocolError
 from matrixrl.problems.finite import FiniteMDP, checked_mdp, draw_start
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["MDPEnv"]
 
@@ -62,7 +62,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         self._state = int(draw_start(self.mdp.task.start, first[None])[0])
         self._stage = 0
         self._last = None
-        return np.int64(self._state), {"stage": 0}
+        return np.int64(self._state), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Take an action; return next state, reward, terminated, truncated and info.
@@ -72,6 +72,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
         a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
+        self.mdp.task.check_actions("action", np.array([self._state]), np.array([a]))
         now = slice(self._stage, self._stage + 1)
         rewards, following = self.mdp.step(
             np.array([self._state]), np.array([a]), self._next_uniforms[now], self._coins[now]
@@ -83,7 +84,17 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         truncated = not terminated and self._stage >= self.horizon
         if terminated:
             self._stage = self.horizon
-        return np.int64(self._state), reward, terminated, truncated, {"stage": self._stage}
+        return np.int64(self._state), reward, terminated, truncated, self._info()
+
+    def action_masks(self) -> BoolArray:
+        """Return which actions are allowed in the current state: (A,)."""
+        allowed = self.mdp.allowed
+        return np.ones(self.mdp.n_actions, dtype=np.bool_) if allowed is None else allowed[self._state].copy()
+
+    def _info(self) -> dict[str, Any]:
+        """Return the stage and, if some actions are not allowed, the mask of the current state as Gymnasium has it."""
+        masks = {} if self.mdp.allowed is None else {"action_mask": self.action_masks().astype(np.int8)}
+        return {"stage": self._stage, **masks}
 
     def render(self) -> str | None:
         """Return a text picture of the current state in render mode "ansi", else None."""

@@ -60,8 +60,9 @@ Parts = dict[str, Part]
 def fingerprint(problem: Task | FunctionalTask | ContinuousTask | FiniteMDP) -> FloatArray:
     """Return numbers that tell a problem from others.
 
-    Horizon, range of rewards, end state and start count for every kind; rewards of a finite task, transitions and noise
-    of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of vectors.
+    Horizon, range of rewards, end state and start count for every kind; rewards and allowed actions of a finite task,
+    transitions and noise of rewards of a known MDP, the answers of the functions of a `FunctionalTask`, the bounds of
+    vectors.
     """
     return join_parts(fingerprint_parts(problem))
 
@@ -197,18 +198,22 @@ def _of_task(task: Task) -> Parts:
     by_state = generator(0, "problem").random(task.n_states)
     by_action = generator(1, "problem").random(task.n_actions)
     rewards = by_state @ task.reward @ by_action if task.knows_reward else np.nan
+    allowed = np.ones(task.reward.shape) if task.allowed is None else task.allowed.astype(np.float64)
     return {
         **_common(task.horizon, task.n_actions, task.reward_range),
         "states": _values(task.n_states),
         "end state": _values(_NO_STATE if task.end_state is None else task.end_state),
         "rewards": _digest([rewards], task.reward if task.knows_reward else None),
         "start": _digest([task.start @ by_state], task.start),
+        "allowed actions": _digest([float(task.n_pairs), by_state @ allowed @ by_action], allowed),
     }
 
 
 def _of_transitions(mdp: FiniteMDP) -> Parts:
     values = generator(0, "problem").random((3, mdp.n_states))
     weights = generator(1, "problem").random(mdp.n_states * mdp.n_actions)
+    if mdp.allowed is not None:
+        weights *= mdp.allowed.T.ravel()  # rows of actions that are not allowed do not matter
     expected = mdp.transitions.expect(values).reshape(3, -1) @ weights
     return {"transitions": _digest(expected), "noise of rewards": _values(mdp.noisy_rewards)}
 

@@ -1,7 +1,8 @@
-"""Finite episodic MDPs, and the task: everything about an MDP except its transition law P."""
+"""Finite episodic MDPs with a known transition law P."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,143 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import distributions, fail, fits_memory, flag, index, integer, number, shaped, shown, within
-from matrixrl.features import Features, one_hot
+from matrixrl.checks import fail, flag, shown
+from matrixrl.features import Features
+from matrixrl.problems.masks import allowed_like, filled_transitions
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
+from matrixrl.problems.task import Task, checked_range
 from matrixrl.problems.transitions import Transitions
-from matrixrl.records import FloatArray, IntArray, Steps
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["FiniteMDP", "Task", "draw_start"]
-
-
-_LARGEST_PLAN = 10**9
-
-
-class Task:
-    """A finite episodic problem without its transition law P: the information that an agent has.
-
-    Args:
-        reward: (S, A) Expected rewards, in the environment's unit; None if they are not known and are learned.
-        horizon: Number of steps H of an episode.
-        n_states: Number of states S; needed if `reward` is None.
-        n_actions: Number of actions A; needed if `reward` is None.
-        reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
-            (r - low) / (high - low) in [0, 1].
-        start: First state of an episode, or the distribution (S,) of first states; stored as a distribution.
-        end_state: Absorbing state that represents the end of an episode, or None if there is none among the S states.
-        may_terminate: Whether episodes may end early although none of the S states represents the end. An end state
-            with the number S is then added; it is never observed, and features may leave it out.
-        features: Features φ and ψ; one-hot by default. If the last state is the end state, they may leave it out.
-
-    Attributes:
-        reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
-        knows_reward: Whether rewards were given.
-        end_is_added: Whether the end state is one that the library added.
-
-    Raises:
-        InvalidInput: A reward is not finite or outside its range, or another argument is invalid.
-
-    >>> task = Task(reward=[[0.0, 1.0], [0.5, 0.0]], horizon=3)
-    >>> task.n_states, task.n_actions, task.unit_reward.shape
-    (2, 2, (2, 2))
-    >>> Task(n_states=10, n_actions=3, horizon=20).knows_reward
-    False
-    """
-
-    def __init__(
-        self,
-        reward: ArrayLike | None = None,
-        horizon: int | None = None,
-        *,
-        n_states: int | None = None,
-        n_actions: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        start: ArrayLike = 0,
-        end_state: int | None = None,
-        may_terminate: bool = False,
-        features: Features | None = None,
-    ) -> None:
-        self.reward_range = low, high = checked_range(reward_range)
-        self.reward = _checked_rewards(reward, n_states, n_actions, min(max(0.0, low), high))
-        self.knows_reward = reward is not None
-        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
-        within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
-        self.start = _checked_start(start, self.n_states)
-        self.end_state = None
-        self.end_is_added = flag("may_terminate", may_terminate)
-        if self.end_is_added:
-            if end_state is not None:
-                fail("end_state", "must be left out if the end state is added", end_state, "Pass one of the two.")
-            end_state = self.n_states
-            self.reward = np.vstack([self.reward, np.zeros((1, self.n_actions))])
-            self.start = np.append(self.start, 0.0)
-        if end_state is not None:
-            self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
-            if not low <= 0.0 <= high:
-                fail(
-                    "reward_range",
-                    "must contain 0 if episodes can end early (the reward of the end state is 0)",
-                    self.reward_range,
-                    "Declare a range that contains 0.",
-                )
-            if (self.reward[self.end_state] != 0.0).any():
-                fail(
-                    "end_state",
-                    "must earn 0 for every action",
-                    f"{self.reward[self.end_state].tolist()}",
-                    "Set the rewards of the end state to 0.",
-                )
-        if self.horizon * self.n_states > _LARGEST_PLAN:
-            fail(
-                "horizon",
-                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan stores a value for each)",
-                f"{self.horizon} × {self.n_states}",
-                "Shorten the episode.",
-            )
-        if not isinstance(features, (Features, type(None))):
-            fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
-        given = one_hot(self.n_states, self.n_actions) if features is None else features
-        self.features = given.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
-
-    @property
-    def n_states(self) -> int:
-        """Number of states S, including the end state."""
-        return int(self.reward.shape[0])
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions A."""
-        return int(self.reward.shape[1])
-
-    @property
-    def n_observed(self) -> int:
-        """Number of states that can be observed: all but an end state that the library added."""
-        return self.n_states - self.end_is_added
-
-    @property
-    def end_words(self) -> str | None:
-        """The end state in words, for messages; None if features cannot leave it out, as it is not the last state."""
-        if self.end_state is None or self.end_state != self.n_states - 1:
-            return None
-        added = ", which the library added" if self.end_is_added else ""
-        return f"the end state, number {self.end_state}{added}: episodes that terminate go there, and earn 0"
-
-    @property
-    def unit(self) -> float:
-        """Size of one unit of unit reward in the environment's unit: high - low."""
-        return self.reward_range[1] - self.reward_range[0]
-
-    @property
-    def unit_reward(self) -> FloatArray:
-        """Expected rewards (S, A) mapped to [0, 1]."""
-        mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
-        return mapped
-
-    def to_own_unit(self, values: FloatArray) -> FloatArray:
-        """Convert values of whole episodes of H steps from unit reward to the environment's unit; any shape."""
-        own: FloatArray = values * self.unit + self.horizon * self.reward_range[0]
-        return own
+__all__ = ["FiniteMDP", "Task", "checked_mdp", "checked_range", "draw_start"]
 
 
 class FiniteMDP:
@@ -161,6 +35,9 @@ class FiniteMDP:
         features: Features φ and ψ; one-hot by default.
         noisy_rewards: Whether each reward is drawn from {low, high} with mean `reward[s, a]`; if False, the reward of a
             step is its mean.
+        allowed: (S, A) Whether an action is allowed in a state, or a function of the state, as in `Task`. Rows of an
+            array or a sparse matrix P of actions that are not allowed are not used and may be zero or NaN; they are
+            stored as rows that stay in the state.
 
     Raises:
         InvalidInput: A row of P is not a distribution, a reward is not finite or outside its range, or another argument
@@ -182,8 +59,12 @@ class FiniteMDP:
         end_state: int | None = None,
         features: Features | None = None,
         noisy_rewards: bool = False,
+        allowed: Any = None,
     ) -> None:
         self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
+        if allowed is not None:
+            allowed = allowed_like(reward, allowed, end_state)
+            transitions = filled_transitions(transitions, allowed)
         self.task = Task(
             reward,
             horizon,
@@ -191,6 +72,7 @@ class FiniteMDP:
             start=start,
             end_state=end_state,
             features=features,
+            allowed=allowed,
         )
         if isinstance(transitions, Transitions):
             self.transitions = transitions
@@ -229,6 +111,17 @@ class FiniteMDP:
     def features(self) -> Features:
         """Features φ and ψ."""
         return self.task.features
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """Allowed actions (S, A); None if every action is allowed in every state."""
+        return self.task.allowed
+
+    def restricted(self, allowed: BoolArray) -> FiniteMDP:
+        """Return the same MDP with some allowed actions, a table (S, A), for an MDP that allows all actions."""
+        chosen = copy.copy(self)
+        chosen.task = self.task.restricted(allowed)
+        return chosen
 
     @property
     def draws_per_episode(self) -> int:
@@ -273,6 +166,7 @@ class FiniteMDP:
         if end is not None:
             taken = before != end
             ended = taken & (after == end)
+        self.task.check_actions("action", before, actions)
         rewards = self.earn(before, actions, coins) * taken
         return Steps(before, actions, rewards, after, ended, taken)
 
@@ -314,47 +208,6 @@ def checked_mdp(value: object) -> FiniteMDP:
     if not isinstance(value, FiniteMDP):
         fail("mdp", "must be a FiniteMDP", shown(value), "Build one, or take env.unwrapped.mdp of an environment.")
     return value
-
-
-def checked_range(value: object) -> tuple[float, float]:
-    """Return `reward_range` as two floats low < high, or raise `InvalidInput`."""
-    remedy = "Give reward_range=(low, high) with low < high."
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        fail("reward_range", "must be a pair of numbers", shown(value), remedy)
-    low = number("reward_range low", value[0], remedy=remedy)
-    high = number("reward_range high", value[1], remedy=remedy)
-    if not low < high or high - low > 1e300:
-        fail("reward_range", "must have low < high, not farther apart than 1e300", (low, high), remedy)
-    return low, high
-
-
-def _checked_rewards(reward: Any, n_states: Any, n_actions: Any, placeholder: float) -> FloatArray:
-    """Return the rewards (S, A), or a table of placeholders if none are given."""
-    counts = {"n_states": n_states, "n_actions": n_actions}
-    remedy = "Give reward[s, a], shape (S, A)."
-    if reward is None and (n_states is None or n_actions is None):
-        fail("reward", "must be given, or n_states and n_actions if rewards are learned", None, remedy)
-    if reward is None:
-        for name, count in counts.items():
-            integer(name, count, low=1, remedy=remedy)
-        words = f"{n_states:,} states and {n_actions:,} actions"
-        fits_memory("n_states", float(n_states) * float(n_actions), words, remedy="Use a FunctionalTask.")
-        return np.full((int(n_states), int(n_actions)), placeholder)
-    table = shaped("reward", reward, (None, None), remedy=remedy)
-    for (name, count), own in zip(counts.items(), table.shape, strict=True):
-        if count is not None and integer(name, count, low=1, remedy=remedy) != own:
-            fail(name, f"must be {own}, as reward has shape {table.shape}", count, "Leave it out.")
-    return table
-
-
-def _checked_start(start: Any, n_states: int) -> FloatArray:
-    """Return the distribution (S,) of the first state."""
-    if isinstance(start, (int, np.integer)) or (isinstance(start, np.ndarray) and start.ndim == 0):
-        chosen = index("start", start, size=n_states, remedy="Give a state or a distribution.")
-        start = np.zeros(n_states)
-        start[chosen] = 1.0
-    given = shaped("start", start, (n_states,), remedy="Give a state or one probability for each state.")
-    return distributions("start", given)
 
 
 def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:

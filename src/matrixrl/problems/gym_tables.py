@@ -12,7 +12,9 @@ from scipy import sparse
 from matrixrl.checks import fail, integer, shaped, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
+from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_way, restricted
 from matrixrl.problems.finite import FiniteMDP, checked_range
+from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
 
 __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
@@ -47,6 +49,7 @@ def from_gymnasium(
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
     features: Features | None = None,
+    allowed: Any = None,
 ) -> FiniteMDP:
     """Return the finite MDP of a toy-text environment (FrozenLake, Taxi, CliffWalking, …).
 
@@ -59,6 +62,8 @@ def from_gymnasium(
         reward_range: Lower and upper bound (low, high) of the rewards; by default the smallest interval that contains 0
             and all rewards of the table.
         features: Features of the states of the environment, or also of the end state; one-hot by default.
+        allowed: Allowed actions as a table (S, A) or a function of the state, as in `Task`, or "all". By default those
+            that the environment declares with a method ``action_mask(state)`` (Taxi has one), else all.
 
     Raises:
         InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
@@ -83,7 +88,7 @@ def from_gymnasium(
         for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
             if value is not None:
                 fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
-        return own_mdp
+        return restricted(own_mdp, allowed)
     table = getattr(env.unwrapped, "P", None)
     observations, actions = env.observation_space, env.action_space
     if table is None or not isinstance(observations, spaces.Discrete):
@@ -135,6 +140,11 @@ def from_gymnasium(
     start = np.zeros(n + 1)
     first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
     start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
+    mask = declared_mask(
+        env, allowed, codec_of("observation", observations), codec_of("action", actions), end_state=end
+    )
+    if mask is None and allowed is None:
+        refuse_masks_on_the_way(env)
     mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
@@ -143,6 +153,7 @@ def from_gymnasium(
         start=start,
         end_state=end,
         features=features,
+        allowed=mask,
     )
     mdp.task.end_is_added = True
     return mdp

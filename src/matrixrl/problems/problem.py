@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, index, number, shaped
+from matrixrl.checks import fail, index, number, shaped, shown
 from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
@@ -47,6 +47,7 @@ class Problem:
         actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
+        ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
     """
 
     task: Task | FunctionalTask | ContinuousTask
@@ -60,6 +61,7 @@ class Problem:
     states: Codec | None = None
     actions: Codec = _NO_CODEC
     reward_outside: str = "error"
+    ignores_masks: bool = False
 
     def __post_init__(self) -> None:
         if self.actions is _NO_CODEC:
@@ -139,6 +141,13 @@ class Problem:
             return self.task.d, self.task.d_psi
         return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """Shape of one state: () for a number, (p,) for a vector."""
+        if isinstance(self.task, ContinuousTask):
+            return (self.task.n_coordinates,)
+        return self.task.state_shape if isinstance(self.task, FunctionalTask) else ()
+
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
@@ -180,9 +189,30 @@ class Problem:
         """Return an action of the environment as a number from 0, or refuse it."""
         return self.actions.encode(name, value, "Choose from action_space.")
 
+    def shown_state(self, state: Any) -> str:
+        """Return a state of a finite problem as it is observed, for messages."""
+        number = int(state)
+        return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
+
     def own_action(self, number: int) -> Any:
         """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary."""
         return self.actions.decode(number)
+
+    @property
+    def allowed_by_action(self) -> BoolArray | None:
+        """(A, S) declared actions of numbered states; None if all are allowed."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else np.ascontiguousarray(allowed.T)
+
+    @property
+    def allowed_option(self) -> Any:
+        """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
+        return "all" if self.ignores_masks else getattr(self.task, "allowed", None)
+
+    def allowed_at(self, state: Any) -> BoolArray | None:
+        """Return which actions (A,) are declared as allowed in a state; None if all are."""
+        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        return None if allowed is None else allowed[state]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""

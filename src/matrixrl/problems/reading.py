@@ -17,10 +17,12 @@ from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi
 from matrixrl.problems.continuous import declared_range, read_continuous
+from matrixrl.problems.declared_masks import declared_mask, restricted
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
@@ -43,6 +45,7 @@ def read_problem(
     known_reward: bool | None = None,
     measure_regret: bool = True,
     reward_outside: str = "error",
+    allowed: Any = None,
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -60,6 +63,10 @@ def read_problem(
         measure_regret: Measure exact regret where the MDP is known.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
+        allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Task`; "all"
+            allows all, whatever the environment says. By default those of the MDP or task; of an environment those that
+            it declares with a method ``action_mask(state)``, or tells while it is played: with ``info["action_mask"]``
+            or a method ``action_masks()``.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
@@ -68,8 +75,10 @@ def read_problem(
     known_reward = optional_flag("known_reward", known_reward)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
+    ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
     if isinstance(given, FunctionalTask):
         _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
+        _refuse_mask(allowed, "a FunctionalTask")
         return Problem(
             given,
             env=given.env,
@@ -77,40 +86,46 @@ def read_problem(
             pseudo=psi_pinv,
             actions=given.actions,
             reward_outside=reward_outside,
+            ignores_masks=ignores_masks,
         )
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
-        env, mdp, task = MDPEnv(given), given, given.task
+        mdp = restricted(given, allowed)
+        env, task = MDPEnv(mdp), mdp.task
         _refuse_overrides(overrides, "a FiniteMDP")
     elif isinstance(given, Task):
-        task = given
+        task = restricted(given, allowed)
         _refuse_overrides(overrides, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
+            _refuse_mask(allowed, "an environment with vectors as observations")
             read = _read_vectors(given, horizon, reward_range, measure_regret, name)
-            return replace(read, reward_outside=reward_outside)
+            return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
             task = _task_without_table(
-                given, reward, horizon, reward_range, known_reward, changed_by, has_phi=phi is not None
+                given, reward, horizon, reward_range, known_reward, allowed, changed_by, has_phi=phi is not None
             )
             warn_about_table(given, changed_by)
         elif mdp is not None:
+            mdp = restricted(mdp, allowed)
             task = mdp.task
             what = "an environment of matrixrl"
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif _has_table(given):
-            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range)
+            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward, has_phi=phi is not None)
+            task = _task_without_table(
+                given, reward, horizon, reward_range, known_reward, allowed, has_phi=phi is not None
+            )
     else:
         remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
         if isinstance(given, gym.vector.VectorEnv):
@@ -147,6 +162,7 @@ def read_problem(
         states=states,
         actions=actions,
         reward_outside=reward_outside,
+        ignores_masks=ignores_masks,
     )
 
 
@@ -247,12 +263,20 @@ def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = 
             fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
 
+def _refuse_mask(allowed: Any, what: str) -> None:
+    """Refuse a table or function of allowed actions where states are not numbered."""
+    if allowed is not None and not isinstance(allowed, str):
+        rule = f"must be left out for {what}, whose states are not numbered"
+        fail("allowed", rule, shown(allowed), "Say what is allowed just now: episode.act(obs, allowed=…).")
+
+
 def _task_without_table(
     env: gym.Env[Any, Any],
     reward: FloatArray | None,
     horizon: int | None,
     reward_range: tuple[float, float] | None,
     known_reward: bool | None,
+    allowed: Any,
     changed_by: str | None = None,
     *,
     has_phi: bool = False,
@@ -274,9 +298,11 @@ def _task_without_table(
             None,
             f"Pass reward=array of shape ({n_states}, {n_actions}), or known_reward=False to learn them.",
         )
+    mask = declared_mask(env, allowed, states, actions, end_state=n_states)
     if reward is not None:
         remedy = "Give reward[s, a] for each state and action, without the end state."
-        reward = shaped("reward", reward, (n_states, n_actions), remedy=remedy)
+        given = reward if mask is None else filled_rewards(reward, mask[:-1], 0.0, None)
+        reward = shaped("reward", given, (n_states, n_actions), remedy=remedy)
     return Task(
         reward,
         n_states=n_states,
@@ -284,4 +310,5 @@ def _task_without_table(
         horizon=horizon_of(env, horizon),
         reward_range=declared_range(env, reward_range) or (0.0, 1.0),
         may_terminate=True,
+        allowed=None if mask is None else mask[:-1],
     )

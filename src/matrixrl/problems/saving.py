@@ -34,6 +34,7 @@ from matrixrl.problems.saved_features import (
     save_features,
     unpack_features,
 )
+from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
@@ -52,6 +53,7 @@ _ENTRIES = (
     "states",
     "actions",
     "reward_outside",
+    "ignores_masks",
 )
 
 
@@ -72,6 +74,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "states": None if problem.states is None else problem.states.description(),
         "actions": problem.actions.description(),
         "reward_outside": problem.reward_outside,
+        "ignores_masks": problem.ignores_masks,
     }
     arrays: Arrays = {"fingerprint": fingerprint(task)}
     if problem.mdp is not None:
@@ -85,6 +88,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
     assert problem.features is not None
     header |= {"end_state": task.end_state, "end_is_added": task.end_is_added, "knows_reward": task.knows_reward}
     arrays |= {"reward": task.reward, "start": task.start}
+    if task.allowed is not None:
+        arrays["allowed"] = task.allowed
     if problem.points is not None:
         arrays["points"] = problem.state_points()
     return header | save_features(problem.features, arrays), arrays
@@ -107,6 +112,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         states=None if header["states"] is None else codec_from(header["states"]),
         actions=codec_from(header["actions"]),
         reward_outside=choice("reward_outside", header["reward_outside"], REWARD_OUTSIDE),
+        ignores_masks=flag("ignores_masks", header["ignores_masks"]),
         fingerprint=arrays["fingerprint"],
         mdp_fingerprint=arrays.get("mdp_fingerprint"),
         points_fingerprint=arrays.get("points_fingerprint"),
@@ -135,14 +141,15 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     if kind == "finite":
         entries |= {"end_state", "end_is_added", "knows_reward", "phi", "psi", "left_out"}
         wanted |= {"reward", "start", *feature_arrays(header)}
-        optional = {"mdp_fingerprint", "points"}
+        optional = {"mdp_fingerprint", "points", "allowed"}
     if set(header) != entries:
         raise InvalidInput(f"the header of the problem must have the entries {sorted(entries)}")
     if not wanted <= set(arrays) <= wanted | optional:
         raise InvalidInput(f"the arrays of the problem must be {sorted(wanted)}; got {sorted(arrays)}")
     for name, array in arrays.items():
-        if array.dtype != np.float64 and name not in ("psi_indices", "psi_indptr", "psi_shape"):
-            raise InvalidInput(f"{name} must be float64; got {array.dtype}")
+        wanted_type = np.bool_ if name == "allowed" else np.float64
+        if array.dtype != wanted_type and name not in ("psi_indices", "psi_indptr", "psi_shape"):
+            raise InvalidInput(f"{name} must be {np.dtype(wanted_type)}; got {array.dtype}")
 
 
 def _pair(value: Any) -> tuple[float, float]:
@@ -171,6 +178,7 @@ class SavedProblem:
     states: Codec | None
     actions: Codec
     reward_outside: str
+    ignores_masks: bool
     fingerprint: FloatArray
     mdp_fingerprint: FloatArray | None
     points_fingerprint: FloatArray | None = None
@@ -200,7 +208,7 @@ class SavedProblem:
                         "Load without it.",
                     )
             assert world is not None
-            return replace(world, reward_outside=self.reward_outside)
+            return replace(world, reward_outside=self.reward_outside, ignores_masks=self.ignores_masks)
         features = match_features(self.maps, self.task, phi, psi, None if world is None else world.features)
         return Problem(
             self.task,
@@ -214,6 +222,7 @@ class SavedProblem:
             states=self.states,
             actions=self.actions,
             reward_outside=self.reward_outside,
+            ignores_masks=self.ignores_masks,
         )
 
     def _world(self, given: Any) -> Problem | None:
@@ -265,9 +274,22 @@ class SavedProblem:
         assert self.task is not None
         if isinstance(given, (FunctionalTask, Task)):
             _need("env", "an environment or a FiniteMDP", type(given).__name__)
+        allowed: Any = "all" if self.ignores_masks or not self._fits(given) else self.task.allowed
         if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
-            return read_problem(given)
-        return read_problem(given, horizon=self.horizon, reward_range=self.task.reward_range)
+            return read_problem(given, allowed=allowed)
+        return read_problem(given, horizon=self.horizon, reward_range=self.task.reward_range, allowed=allowed)
+
+    def _fits(self, given: Any) -> bool:
+        """Say whether an environment or an MDP has as many states and actions as the saved problem."""
+        assert self.task is not None
+        assert self.states is not None
+        if isinstance(given, FiniteMDP):
+            return (given.n_states, given.n_actions) == (self.task.n_states, self.task.n_actions)
+        try:
+            states, actions = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
+        except InvalidInput:
+            return False
+        return (states.size, actions.size) == (self.states.size, self.actions.size)
 
 
 def _refuse_world(differences: str, remedy: str = _SAME) -> NoReturn:
@@ -290,6 +312,7 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
         reward_range=_pair(header["reward_range"]),
         start=arrays["start"],
         end_state=header["end_state"],
+        allowed=arrays.get("allowed"),
     )
     if not np.array_equal(task.reward, reward):
         raise InvalidInput("rewards that are not known must be placeholders")

@@ -19,7 +19,7 @@ class Solution:
 
     Attributes:
         values: Optimal values V*, shape (H+1, S); the last row is zero.
-        policy: Optimal policy, shape (H, S); the lowest optimal action of each stage and state.
+        policy: Optimal policy, shape (H, S); the lowest optimal action of each stage and state, among those allowed.
         start_value: V*(s0), averaged over the distribution of the first state.
     """
 
@@ -29,9 +29,14 @@ class Solution:
 
 
 def q_values(mdp: FiniteMDP, next_values: FloatArray) -> FloatArray:
-    """Return Q(s, a) = r(s, a) + E[V(s') | s, a] for the values V of the next stage: (S,) → (S, A)."""
+    """Return Q(s, a) = r(s, a) + E[V(s') | s, a] for the values V of the next stage: (S,) → (S, A).
+
+    Q of an action that is not allowed is −∞.
+    """
     expected = mdp.transitions.expect(next_values[None, :])[0]
     total: FloatArray = mdp.task.reward + expected.T
+    if mdp.allowed is not None:
+        total[~mdp.allowed] = -np.inf
     return total
 
 
@@ -56,7 +61,7 @@ def solve(mdp: FiniteMDP) -> Solution:
 
 
 def optimal_q(mdp: FiniteMDP) -> FloatArray:
-    """Return Q* of every stage, shape (H, S, A).
+    """Return Q* of every stage, shape (H, S, A); −∞ for an action that is not allowed.
 
     Args:
         mdp: Known MDP.
@@ -77,7 +82,7 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
         policy: Action of each stage and state, shape (H, S).
 
     Raises:
-        InvalidInput: The policy has another shape, or an entry is not an action.
+        InvalidInput: The policy has another shape, or an entry is not an action that is allowed.
 
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
     >>> evaluate(mdp, np.zeros((4, 2), dtype=int))[0]
@@ -101,6 +106,7 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
 def evaluate_batch(mdp: FiniteMDP, policies: IntArray) -> FloatArray:
     """Return the values V^π of B policies: (B, H, S) → (B, H+1, S)."""
     n_replicas, horizon, n_states = policies.shape
+    mdp.task.check_actions("policy", np.broadcast_to(np.arange(n_states), policies.shape), policies)
     pairs = policies.astype(np.int64) * n_states + np.arange(n_states)
     rewards = mdp.task.reward.T.ravel()[pairs]
     pairs += (np.arange(n_replicas) * mdp.n_actions * n_states)[:, None, None]

@@ -13,6 +13,10 @@ from matrixrl.tolerances import PROBABILITY
 
 __all__ = ["DenseTransitions", "SparseTransitions"]
 
+_OR_ALLOWED = "or pass allowed=… if those actions are not allowed"
+_NORMALISE = f"Normalise each row, {_OR_ALLOWED}."
+_REPLACE = f"Remove or replace those entries, {_OR_ALLOWED}."
+
 
 class DenseTransitions(Transitions):
     """Store P as an array.
@@ -26,10 +30,11 @@ class DenseTransitions(Transitions):
     """
 
     def __init__(self, table: object) -> None:
-        array = shaped("P", table, (None, None, None), remedy="Give P[s, a, s'], shape (S, A, S).")
+        remedy = "Give P[s, a, s'], shape (S, A, S)."
+        array = shaped("P", table, (None, None, None), remedy=remedy, if_not_finite=_REPLACE)
         if array.shape[2] != array.shape[0]:
             fail("P", "must have shape (S, A, S)", f"shape {array.shape}", "Give P[s, a, s'].")
-        distributions("P", array)
+        distributions("P", array, remedy=_NORMALISE)
         self.n_states, self.n_actions, _ = array.shape
         self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.n_states)
         self._cdf = cumulative(self._rows)
@@ -87,14 +92,14 @@ class SparseTransitions(Transitions):
                 "Row s·A + a holds P(·|s,a).",
             )
         if not np.isfinite(csr.data).all():
-            fail("P", "must be finite", "NaN or infinity", "Remove or replace those entries.")
+            fail("P", "must be finite", "NaN or infinity", _REPLACE)
         if (csr.data < -PROBABILITY).any():
             fail("P", "must not be negative", f"{csr.data.min():.6g}", "Probabilities are >= 0.")
         sums = np.asarray(csr.sum(axis=1)).ravel()
         if (np.abs(sums - 1.0) > PROBABILITY).any():
             worst = int(np.argmax(np.abs(sums - 1.0)))
             place = f"sum {sums[worst]:.6g} at row {worst}"
-            fail("P", "rows must sum to one", place, "Normalise each row.")
+            fail("P", "rows must sum to one", place, _NORMALISE)
         self.n_states, self.n_actions = n_states, n_actions
         order = np.arange(n_rows).reshape(n_states, n_actions).T.ravel()
         self._csr = csr[order]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
 from gymnasium import wrappers
 
-__all__ = ["time_limit", "why_table_is_unknown", "wrapper_chain"]
+__all__ = ["current_mask", "mask_of_state", "time_limit", "why_table_is_unknown", "wrapper_chain"]
 
 _HARMLESS = {
     wrappers.AddWhiteNoise,  # of pictures only, as the next three
@@ -23,6 +24,8 @@ _HARMLESS = {
     wrappers.TimeLimit,  # the horizon is checked against it
 }
 _LIBRARIES = ("gymnasium.", "matrixrl.")
+_MASKS = ("action_mask", "action_masks")
+"""Names of the methods with which environments tell the actions that are allowed."""
 
 
 def wrapper_chain(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
@@ -62,6 +65,41 @@ def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = 
         if isinstance(layer, gym.Wrapper) and not keeps:
             return f"the wrapper {kind.__name__}"
     return _overriding_class(env.unwrapped)
+
+
+def mask_of_state(env: gym.Env[Any, Any]) -> Callable[[int], Any] | None:
+    """Return the method `action_mask` or `action_masks` of an environment if it takes a state, else None.
+
+    A method below a wrapper that may change the numbers of states or actions is not used.
+    """
+    for layer in wrapper_chain(env):
+        for name in _MASKS:
+            if callable(getattr(type(layer), name, None)) and _takes(getattr(layer, name), 1):
+                found: Callable[[int], Any] = getattr(layer, name)
+                return found
+        kind = type(layer)
+        if isinstance(layer, gym.Wrapper) and kind not in _HARMLESS and not _declares_table(kind):
+            return None
+    return None
+
+
+def current_mask(env: gym.Env[Any, Any]) -> Callable[[], Any] | None:
+    """Return the method `action_mask` or `action_masks` of an environment or a wrapper if it takes no argument."""
+    for name in _MASKS:
+        found = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        if callable(found) and _takes(found, 0):
+            called: Callable[[], Any] = found
+            return called
+    return None
+
+
+def _takes(method: Callable[..., Any], count: int) -> bool:
+    """Say whether a method can be called with so many positional arguments."""
+    try:
+        inspect.signature(method).bind(*(None for _ in range(count)))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _replaced_method(layer: gym.Env[Any, Any]) -> str | None:

@@ -7,16 +7,15 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.errors import MatrixRLError, OutputExists
 from matrixrl.simulate.results import RunResult
 
-__all__ = ["OutputDirectory", "write_whole"]
-
-Result = TypeVar("Result")
+__all__ = ["OutputDirectory"]
 
 _SUMMARY, _EPISODES = "result.json", "episodes.csv"
 _HEADINGS = (
@@ -86,28 +85,6 @@ class OutputDirectory:
         target = self.path / name
         write_whole(target, fill)
         return target
-
-
-def write_whole(path: Path, fill: Callable[[Path], Result]) -> Result:
-    """Write a file atomically: call `fill` with the path of a temporary file, rename it to `path`, return the result.
-
-    The temporary file is in the same directory and has the same suffix, because functions that write pictures and
-    tables choose the format by the suffix.
-
-    Raises:
-        MatrixRLError: The file cannot be written.
-    """
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            result = fill(temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise MatrixRLError(f"cannot write {path}: {error.strerror or error}") from error
-    return result
 
 
 def _dump_json(path: Path, data: Any) -> None:

@@ -34,7 +34,8 @@ class Inspection:
 
     Attributes:
         env: Name of the environment.
-        sizes: S, A, H, d, d_psi and the number of blocks of features.
+        sizes: S, A, H, d, d_psi, the number of blocks of features, and the number of pairs that are allowed if not all
+            of them are.
         constants: Constants of Assumptions 2 and 2'; "known" is "exact", "given", "bound" or "estimated".
         embedding: Fraction of P that the features explain and largest residual, or None if P is too large.
         effective_dimension: d̃ of greedily chosen pairs ("chosen") and of the pairs visited in a few episodes
@@ -109,7 +110,7 @@ def inspect_problem(
     assert simulation.evaluator is not None
     assert features is not None
     k, blocks = algorithm.confidence.regularity, algorithm.confidence.blocks
-    fit = embedding(mdp.transitions, features)
+    fit = embedding(mdp.transitions, features, mdp.allowed)
     simulation.run()
     arrays = algorithm.learned().values()
     kept = not blocks.one_pair_each and not isinstance(features.phi, FunctionPhi)
@@ -131,6 +132,8 @@ def inspect_problem(
         "d_psi": features.psi.d_psi,
         "blocks": blocks.count,
     }
+    if mdp.allowed is not None:
+        sizes["allowed_pairs"] = mdp.task.n_pairs
     constants: dict[str, dict[str, Any]] = {
         "C_M": {"value": k.c_core, "known": "given" if k.core_source == "given" else "bound from the features"},
         "C_phi": {"value": k.c_phi, "known": "exact"},
@@ -164,7 +167,7 @@ def _reward_warning(algorithm: MatrixRLLearner, mdp: FiniteMDP) -> str | None:
     features = algorithm.problem.features
     if features is None or not algorithm.confidence.watches_rewards:
         return None
-    return refuted_rewards(mdp.task.unit_reward, features.phi)
+    return refuted_rewards(mdp.task.unit_reward, features.phi, mdp.allowed)
 
 
 def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
@@ -172,7 +175,7 @@ def _effective(simulation: Simulation, most: int) -> dict[str, float] | None:
     algorithm = simulation.algorithm
     if not isinstance(algorithm, FiniteMatrixRL):
         return None
-    phi = algorithm.features.phi
+    phi = algorithm.part.phi
     n_pairs = phi.n_states * phi.n_actions
     if n_pairs * phi.d**2 > _MOST_WORK:
         return None

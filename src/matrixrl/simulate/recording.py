@@ -8,10 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from matrixrl.agents.heeding import ToldByEnvironment, choose_among
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl.problems import MDPEnv
+from matrixrl.problems.wrappers import current_mask
 
 __all__ = ["make_rendered", "record_episode", "require_recorder"]
 
@@ -42,7 +44,9 @@ def make_rendered(env: str, env_settings: dict[str, Any], *, trust_code: bool = 
     try:
         made = make(env, trust_code=trust_code, **options)
         if isinstance(made, MDPEnv) and env.startswith("gym:"):  # a table cannot be rendered: use the original
-            horizon, _ = options.pop("horizon", None), options.pop("reward_range", None)
+            horizon = options.pop("horizon", None)
+            for name in ("reward_range", "allowed"):
+                options.pop(name, None)
             made = gym.make(env.removeprefix("gym:"), max_episode_steps=horizon, **options)
     except (InvalidInput, gym.error.Error) as error:
         raise InvalidInput(_cannot_render(env)) from error
@@ -78,11 +82,14 @@ def record_episode(
     recorder = gym.wrappers.RecordVideo(
         world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True
     )
-    obs, _ = recorder.reset(seed=algorithm.seeds[0])
+    obs, info = recorder.reset(seed=algorithm.seeds[0])
+    told = ToldByEnvironment(algorithm, current_mask(recorder))
     for stage in range(problem.task.horizon):
         state = np.asarray(problem.state("obs", obs))
-        action = int(algorithm.act(plan, stage, state[None], explore=False)[0])
-        obs, _, terminated, truncated, _ = recorder.step(problem.own_action(action))
+        action, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, info)
+        if among is not None and not among[action]:
+            action = choose_among(algorithm, plan, stage, state, among, explore=False)
+        obs, _, terminated, truncated, info = recorder.step(problem.own_action(action))
         if terminated or truncated:
             break
     recorder.close()  # type: ignore[no-untyped-call]

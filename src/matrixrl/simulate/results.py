@@ -35,7 +35,8 @@ class RunResult:
         agent: Name of the agent.
         settings: All settings of the agent, with their values.
         horizon: Number of steps H of an episode.
-        sizes: n_states, n_actions, d and d_psi of a finite problem; n_coordinates and n_actions if states are vectors.
+        sizes: n_states, n_actions, d and d_psi of a finite problem, and allowed_pairs if some actions are not allowed;
+            n_coordinates and n_actions if states are vectors.
         n_features: Number of features of a pair (of a state, if states are vectors), for each seed.
         seeds: The K seeds.
         optimal_value: Optimal value V*(s0), or None if P is not known.
@@ -51,6 +52,8 @@ class RunResult:
         settings_guarantee: True if the regret bound is proven for these settings, else the reason why it is not.
         seconds: (K, N) Wall time of each episode in seconds, divided equally among replicas that are played together.
         interrupted: Whether the run was stopped before all episodes were played.
+        withdrawn: Why observed rewards withdraw what is proven, or None: some lie outside the declared range, or they
+            refute given ones.
     """
 
     env: str
@@ -74,6 +77,7 @@ class RunResult:
     settings_guarantee: Literal[True] | str
     seconds: FloatArray
     interrupted: bool = False
+    withdrawn: str | None = None
 
     @property
     def n_episodes(self) -> int:
@@ -137,6 +141,8 @@ class RunResult:
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for this run, else the reason why it is not."""
+        if self.withdrawn is not None:
+            return self.withdrawn
         if self.alarms.any():
             return alarm_words(int(self.alarms.any(axis=1).sum()), len(self.seeds))
         return self.settings_guarantee
@@ -244,6 +250,7 @@ def join_results(results: Sequence[RunResult]) -> RunResult:
         certificate=[certificate for result in results for certificate in result.certificate],
         n_plans=[count for result in results for count in result.n_plans],
         settings_guarantee=next((r.settings_guarantee for r in results if r.settings_guarantee is not True), True),
+        withdrawn=next((r.withdrawn for r in results if r.withdrawn is not None), None),
         alarms=joined("alarms", False),
         interrupted=any(result.interrupted for result in results),
         **{name: joined(name, np.nan) for name in ("regret", "returns", "lengths", "upper", "certified", "seconds")},

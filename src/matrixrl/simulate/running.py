@@ -91,7 +91,17 @@ class SeedRuns:
         return join_results(self._results if is_over else [*self._results, self._current.result()])
 
 
-_READING = ("phi", "psi", "psi_pinv", "reward", "horizon", "reward_range", "measure_regret", "reward_outside")
+_READING = (
+    "phi",
+    "psi",
+    "psi_pinv",
+    "reward",
+    "horizon",
+    "reward_range",
+    "measure_regret",
+    "reward_outside",
+    "allowed",
+)
 
 
 def run_seeds(
@@ -111,6 +121,7 @@ def run_seeds(
     compiled: bool | None = None,
     measure_regret: bool = True,
     reward_outside: str = "error",
+    allowed: Any = None,
     trust_code: bool = False,
     progress: bool = False,
     blas_threads: int | None = 1,
@@ -137,6 +148,7 @@ def run_seeds(
         measure_regret: False leaves regret out and saves an exact evaluation of every policy.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
             `Agent`.
+        allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Draw a live bar.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -162,6 +174,7 @@ def run_seeds(
         reward_range=reward_range,
         measure_regret=measure_regret,
         reward_outside=reward_outside,
+        allowed=allowed,
         certify=certify,
         compiled=compiled,
     )

@@ -96,7 +96,7 @@ class Simulation:
             plans with others. They draw the same numbers and differ in the rounding of sums only.
         measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range and reward_outside, as in
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside and allowed, as in
             `matrixrl.problems.read_problem`.
     """
 
@@ -389,19 +389,26 @@ class Simulation:
             certified=self.certified[:, :n].copy(),
             certificate=self._final_certificates(),
             n_plans=[int(count) for count in algorithm.n_plans],
-            settings_guarantee=algorithm.outside_words or algorithm.guarantee,
+            settings_guarantee=algorithm.claim,
+            withdrawn=algorithm.reward_words,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
         )
 
     def sizes(self) -> dict[str, int]:
-        """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one."""
+        """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.
+
+        If some actions are not allowed, `allowed_pairs` counts the pairs of a state and an action that are.
+        """
         task = self.problem.task
         if self.problem.kind == "continuous":
             return {"n_coordinates": int(getattr(task, "n_coordinates", 0)), "n_actions": task.n_actions}
         d, d_psi = self.problem.dimensions
         n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
-        return {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
+        sizes = {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
+        if self.problem.allowed_by_action is not None:
+            sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
+        return sizes
 
     def _final_certificates(self) -> list[Certificate]:
         """Return, for each seed, the certificate of the policy that all its data advise.
@@ -421,7 +428,7 @@ class Simulation:
         found = []
         for b in range(len(self.seeds)):
             alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])
-            words = algorithm.outside_words or algorithm.certificate_guarantee(alarmed)
+            words = algorithm.certificate_claim(alarmed)
             words = CONTRADICTION if words is True and crossed[b] else words
             found.append(bounds.certificate(b, algorithm.delta, words))
         return found

@@ -91,12 +91,12 @@ class EnvWorld:
 
     def play(self, algorithm: Algorithm, plan: Any) -> Steps:
         """Play one episode."""
-        obs = first_observation(self._env, None if self._is_seeded else stream_seed(self._seed, "env"))
+        obs, info = first_observation(self._env, None if self._is_seeded else stream_seed(self._seed, "env"))
         self._is_seeded = True
         if self._agent is None:
             self._agent = Agent.around(algorithm)
         episode = OpenEpisode(self._agent, plan)
-        play_through(episode, self._env, obs, self._problem.task.horizon)
+        play_through(episode, self._env, obs, info, self._problem.task.horizon)
         return episode.steps()
 
     @property

@@ -73,8 +73,13 @@ class LinearBandit(Baseline):
         # Values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         return self.induct(lambda _, __: upper)
 
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are added together."""
+        return max(1, (1 << 22) // self.features.phi.d)
+
     def learn_episode(self, steps: Steps) -> None:
-        """Add the one step of the episode."""
+        """Add the one step of the episode, or those of several."""
         self.regression.update(steps)
 
 
@@ -115,7 +120,7 @@ class LinUCB(LinearBandit):
     def begin(self) -> None:
         """Allocate the regression and bound the norm of θ*."""
         super().begin()
-        self._implied_norm = norm_bound(self.features.phi)
+        self._implied_norm = norm_bound(self.part.phi)
         self.norm = self._implied_norm if self.settings.norm is None else self.settings.norm
 
     @property
@@ -148,7 +153,7 @@ class KernelUCBSettings(BanditSettings):
     radius: str = setting(
         "valko",
         'Radius of the ellipsoid: "valko", which is √(2 ln(2TA/δ)) with T = n_episodes or the number of the episode, '
-        'or "constant", which is `scale` at all times.',
+        'and A the largest number of allowed actions, or "constant", which is `scale` at all times.',
         one_of(("valko", "constant")),
     )
     length_scale: float = setting(0.5, "Length scale ℓ of the RBF kernel, in the unit of the points.", POSITIVE)
@@ -206,5 +211,6 @@ class KernelUCB(LinearBandit):
         if chosen.radius == "constant":
             return np.full(self.n_replicas, chosen.scale)
         rounds = chosen.n_episodes or self.episode + 1
-        eta = math.sqrt(2.0 * math.log(2.0 * rounds * self.task.n_actions / chosen.delta))
+        most = self.task.n_actions if self.allowed is None else int(self.allowed.sum(axis=0).max())
+        eta = math.sqrt(2.0 * math.log(2.0 * rounds * most / chosen.delta))
         return np.full(self.n_replicas, chosen.scale * eta)

@@ -14,7 +14,7 @@ from matrixrl.problems import Problem
 from matrixrl.records import Steps
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
-__all__ = ["NON_NEGATIVE", "POSITIVE", "PROBABILITY", "Baseline", "BaselineSettings", "Presets"]
+__all__ = ["NON_NEGATIVE", "POSITIVE", "PROBABILITY", "STEPS_AT_ONCE", "Baseline", "BaselineSettings", "Presets"]
 
 Presets = Mapping[str, Mapping[str, Any]]
 """Values of settings by the name of a preset."""
@@ -24,6 +24,9 @@ POSITIVE = real(open_ends=True)
 
 NON_NEGATIVE = real()
 """Check for a number of at least 0."""
+
+STEPS_AT_ONCE = 1 << 16
+"""Number of steps of a log that a baseline adds at once, where it adds them up."""
 
 PROBABILITY = real(high=1.0, open_ends=True)
 """Check for a probability strictly between 0 and 1."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, BaselineSettings, Presets
 from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
+from matrixrl.core.greedy import random_actions
 from matrixrl.records import Plan
 from matrixrl.settings import real, setting
 
@@ -66,7 +67,10 @@ class EpsilonGreedy(TabularBaseline):
         shape, n_actions, epsilon = plan.policy.shape[1:], self.task.n_actions, self.epsilon
         for policy, rng in zip(plan.policy, self.streams["agent"], strict=True):
             explores = rng.random(shape) < epsilon
-            policy[explores] = rng.integers(n_actions, size=int(np.count_nonzero(explores)))
+            if self.allowed is None:
+                policy[explores] = rng.integers(n_actions, size=int(np.count_nonzero(explores)))
+            else:
+                policy[explores] = random_actions(rng, shape, n_actions, self.allowed)[explores]
         return plan
 
     def greedy_plan(self) -> Plan:

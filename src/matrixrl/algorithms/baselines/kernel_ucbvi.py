@@ -8,10 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, Baseline, BaselineSettings, Presets
+from matrixrl.algorithms.baselines.base import (
+    NON_NEGATIVE,
+    POSITIVE,
+    STEPS_AT_ONCE,
+    Baseline,
+    BaselineSettings,
+    Presets,
+)
 from matrixrl.algorithms.baselines.gaussian import rbf
 from matrixrl.algorithms.baselines.linear_model import STAGES
-from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible
+from matrixrl.algorithms.possible import Shapes, check_range, check_stages, check_steps, check_whole, impossible
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, setting
@@ -132,13 +139,17 @@ class KernelUCBVI(Baseline):
             impossible("visits", "must be the sums of the transitions")
         check_range("earned", arrays["earned"], 0.0, visits)
         check_steps("visits", visits.sum(axis=(1, 2, 3)), episode, self.task.horizon)
-        by_stage = visits.sum(axis=(2, 3))
-        if self.n_groups > 1 and ((by_stage[:, 0] != episode).any() or (np.diff(by_stage, axis=1) > 0.0).any()):
-            impossible("visits", "must be one at the first stage of each episode, and no more at a later stage")
+        if self.n_groups > 1:
+            check_stages("visits", visits.sum(axis=(2, 3)), episode, self.logged_episodes)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are counted together; an episode at a time if every stage has its own counts."""
+        return STEPS_AT_ONCE if self.n_groups == 1 else 1
 
     def learn_episode(self, steps: Steps) -> None:
         """Count the steps that were taken."""
-        group = np.arange(self.task.horizon) % self.n_groups
+        group = np.arange(steps.actions.shape[1]) % self.n_groups
         where = (self._replica[:, None], group, steps.actions, steps.states)
         np.add.at(self.visits, where, steps.weights)
         np.add.at(self.earned, where, steps.rewards)

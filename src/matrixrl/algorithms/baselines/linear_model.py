@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.base import NON_NEGATIVE, POSITIVE, PROBABILITY, Baseline, BaselineSettings
+from matrixrl.algorithms.baselines.base import (
+    NON_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    STEPS_AT_ONCE,
+    Baseline,
+    BaselineSettings,
+)
 from matrixrl.algorithms.possible import (
     Shapes,
     check_range,
@@ -97,7 +104,7 @@ class LinearModel:
         self._psi = OneHotPsi(phi.n_states)
 
     def update(self, pairs: IntArray, next_states: IntArray, weights: FloatArray, rewards: FloatArray) -> None:
-        """Add one episode.
+        """Add one episode of H steps, or any number of steps if all stages share one regression.
 
         Args:
             pairs: (B, H) pairs that were visited.
@@ -199,6 +206,14 @@ class LinearBaseline(Baseline):
                 impossible("cross_moment", "must sum to the counts")
             check_range("reward_moment", arrays["reward_moment"], 0.0, counts)
             check_steps("counts", counts.reshape(self.n_replicas, -1).sum(axis=1), episode, self.task.horizon)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are added together; an episode at a time if every stage has its own regression."""
+        if self.model.n_groups > 1:
+            return 1
+        one_hot = isinstance(self.features.phi, OneHotPhi)
+        return STEPS_AT_ONCE if one_hot else max(1, (1 << 22) // self.features.phi.d)
 
     def learn_episode(self, steps: Steps) -> None:
         """Add the episode to the regression."""

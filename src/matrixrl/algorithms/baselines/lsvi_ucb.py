@@ -54,7 +54,7 @@ class LSVIUCB(LinearBaseline):
 
     def beta(self) -> float:
         """Return β = c·d·H·√ι with ι = ln(2dT/p); T = NH, or without N the steps until the end of the next episode."""
-        d, horizon = self.features.phi.d, self.task.horizon
+        d, horizon = self.part.phi.d, self.task.horizon
         steps = horizon * (self.settings.n_episodes or self.episode + 1)
         return self.settings.scale * d * horizon * math.sqrt(math.log(2.0 * d * steps / self.settings.delta))
 

@@ -34,7 +34,7 @@ class OptimisticQ(Baseline):
     """A baseline that keeps a table of optimistic Q.
 
     Attributes:
-        log_factor: Factor of SAT/δ inside the logarithm of the bonus.
+        log_factor: Factor of KT/δ inside the logarithm of the bonus, with K allowed pairs (SA if all are allowed).
         cap: (H,) largest value of each stage.
         q: (B, H, A, S) optimistic Q.
     """
@@ -63,8 +63,13 @@ class OptimisticQ(Baseline):
     def log(self) -> float:
         """Logarithm in the bonuses of the next episode."""
         task, settings = self.task, self.settings
-        factor = self.log_factor * (task.n_states * task.n_actions)
+        factor = self.log_factor * self.n_events
         return log_term(factor, settings.n_episodes, self.episode, task.horizon, settings.delta)
+
+    @property
+    def n_events(self) -> int:
+        """Number K of allowed pairs, which the bonuses hold for at once."""
+        return self.n_pairs
 
     def unproven(self) -> str | None:
         """Return why the number of episodes leaves the theorem without force, or None."""

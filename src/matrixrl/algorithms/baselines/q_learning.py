@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Presets
 from matrixrl.algorithms.baselines.optimistic_q import OptimisticQ, OptimisticQSettings
-from matrixrl.algorithms.possible import Shapes, check_whole, impossible
+from matrixrl.algorithms.possible import Shapes, check_stages, check_whole, impossible
 from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
@@ -68,12 +69,19 @@ class QLearning(OptimisticQ):
         """Return the plan that is greedy in Q, all stages at once: Q needs no induction."""
         task, n = self.task, self.n_replicas
         values = np.zeros((n, task.horizon + 1, task.n_states))
-        np.minimum(self.q.max(axis=2), self.cap[:, None], out=values[:, :-1])
+        q = self.q.copy() if self.allowed is None else np.where(self.allowed, self.q, -np.inf)
+        np.minimum(q.max(axis=2), self.cap[:, None], out=values[:, :-1])
         if task.end_state is not None:
             values[:, :-1, task.end_state] = self._end_values
         tie_break = tie_weights(self.draw_rankings(), task.horizon)[:, None, :, None]
-        policy = greedy_actions(self.q.copy(), tie_break, axis=2).astype(np.min_scalar_type(task.n_actions - 1))
+        policy = greedy_actions(q, tie_break, axis=2).astype(np.min_scalar_type(task.n_actions - 1))
         return Plan(policy=policy, values=values, empty=np.zeros(n, dtype=np.int64))
+
+    def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
+        """Return Q of the table: (B,) → (B, A)."""
+        del plan, explore
+        found: FloatArray = self.q[self._replica, stage, :, states]
+        return found
 
     def learn_episode(self, steps: Steps) -> None:
         """Make all updates of one episode at once.
@@ -97,6 +105,8 @@ class QLearning(OptimisticQ):
         following = next_states[:, :-1]
         values = np.zeros(next_states.shape)
         q = self.q[self._replica[:, None], self._stage[1:], :, following]  # (B, H-1, A)
+        if self.allowed is not None:
+            q = np.where(self.allowed.T[following], q, -np.inf)
         np.minimum(q.max(axis=2), self.cap[1:], out=values[:, :-1])
         if self.task.end_state is not None:
             ended = following == self.task.end_state
@@ -108,9 +118,7 @@ class QLearning(OptimisticQ):
         super().check_learned(arrays, episode)
         visits, q = arrays["visits"], arrays["q"]
         check_whole("visits", visits)
-        by_stage = visits.sum(axis=(2, 3))
-        if (by_stage[:, 0] != episode).any() or (np.diff(by_stage, axis=1) > 0.0).any():
-            impossible("visits", "must be one at the first stage of each episode, and no more at a later stage")
+        check_stages("visits", visits.sum(axis=(2, 3)), episode, self.logged_episodes)
         untouched = np.broadcast_to(self.cap[:, None, None], q.shape)
         if (q < -1e-6).any() or not np.array_equal(q[visits == 0.0], untouched[visits == 0.0]):
             impossible("q", "must be its cap before the first visit, and never negative")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline
+from matrixrl.core.greedy import random_actions
 from matrixrl.errors import InvalidInput
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
@@ -68,7 +69,7 @@ class RandomPlay(Baseline):
             return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
         shape = (task.horizon, task.n_states)
-        policy = np.stack([rng.integers(task.n_actions, size=shape) for rng in self.streams["agent"]])
+        policy = np.stack([random_actions(rng, shape, task.n_actions, self.allowed) for rng in self.streams["agent"]])
         values = np.zeros((n, task.horizon + 1, task.n_states))
         small = np.min_scalar_type(task.n_actions - 1)
         return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))
@@ -86,6 +87,16 @@ class RandomPlay(Baseline):
             return np.zeros(self.n_replicas, dtype=np.int64)
         n_actions = self.problem.task.n_actions
         return np.array([int(rng.integers(n_actions)) for rng in self.streams["agent"]], dtype=np.int64)
+
+    def action_values(
+        self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True
+    ) -> FloatArray:
+        """Return random numbers, by which any of the actions may be the best; zeros without `explore`: (B, A)."""
+        del plan, stage, states
+        n_actions = self.problem.task.n_actions
+        if not explore:
+            return np.zeros((self.n_replicas, n_actions))
+        return np.stack([rng.random(n_actions) for rng in self.streams["agent"]])
 
     def upper(self, plan: Plan | RandomActions, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return the smallest possible return, or NaN on vectors: (B,)."""

@@ -70,8 +70,8 @@ class RLSVI(LinearBaseline):
             return self.settings.scale * horizon
         # Russo 2019, Theorem 1: σ² = ½ S H³ ln(2 H S A k). Where features are not one-hot, d stands for S and for S·A.
         phi = self.features.phi
-        size = self.task.n_states if isinstance(phi, OneHotPhi) else phi.d
-        variance = 0.5 * size * horizon**3 * math.log(2.0 * horizon * phi.d * (self.episode + 1))
+        size = self.task.n_states if isinstance(phi, OneHotPhi) else self.part.phi.d
+        variance = 0.5 * size * horizon**3 * math.log(2.0 * horizon * self.part.phi.d * (self.episode + 1))
         return self.settings.scale * math.sqrt(variance)
 
     def make_plan(self) -> Plan:

@@ -96,7 +96,7 @@ class UCRL2(TabularBaseline):
         # Figure 1, step 6: v_k(s,a) = max(1, N_k(s,a)) for some pair
         grown = self.model.counts - self.kept_counts >= np.maximum(self.kept_counts, 1.0)
         due: BoolArray = grown.any(axis=1) | (self.n_plans == 0)
-        return due
+        return due if self.frame.permits(self.kept_policy) else np.ones_like(due)
 
     def make_plan(self) -> Plan:
         """Return a new plan of every replica."""
@@ -115,7 +115,8 @@ class UCRL2(TabularBaseline):
     def radius(self) -> FloatArray:
         """Return the 1-norm radii of all pairs, (4): (B, P)."""
         task, counts = self.task, self.model.counts
-        log = np.log(2.0 * task.n_actions * self._time() / self.settings.delta)
+        n_actions = self.n_pairs / task.n_states  # A, or the mean number of allowed ones
+        log = np.log(2.0 * n_actions * self._time() / self.settings.delta)
         radius: FloatArray = self.settings.scale * np.sqrt(14.0 * task.n_states * log / np.maximum(counts, 1.0))
         radius[counts == 0.0] = 2.0  # before the first visit every distribution is plausible, whatever the scale
         return radius
@@ -125,7 +126,7 @@ class UCRL2(TabularBaseline):
         if self.settings.known_reward:
             return self.unit_reward
         counts = self.model.counts
-        log = np.log(2.0 * counts.shape[1] * self._time() / self.settings.delta)
+        log = np.log(2.0 * self.n_pairs * self._time() / self.settings.delta)
         radius: FloatArray = self.settings.scale * np.sqrt(7.0 * log / (2.0 * np.maximum(counts, 1.0)))
         radius[counts == 0.0] = 1.0  # the same holds for rewards
         bound: FloatArray = np.minimum(self.model.reward_mean() + radius.reshape(self.model.shape), 1.0)
@@ -140,6 +141,8 @@ class UCRL2(TabularBaseline):
         super().check_learned(arrays, episode)
         if arrays["kept_policy"].max() >= self.task.n_actions:
             raise ValueError("kept_policy holds actions that do not exist")
+        if episode > 0 and not self.declared_frame.permits(arrays["kept_policy"]):
+            impossible("kept_policy", "must hold actions that are allowed")
         check_whole("kept_counts", arrays["kept_counts"])
         if (arrays["kept_counts"] > arrays["counts"]).any():
             impossible("kept_counts", "must not be larger than the counts")

@@ -204,9 +204,9 @@ class UCRLVTR(Baseline):
         super().begin()
         task, features, ridge = self.task, self.features, self.settings.ridge
         self.regression = ValueRegression(features, self.n_replicas, ridge=ridge)
-        self.core_norm = regularity(features).core_norm
+        self.core_norm = regularity(self.part.features(features)).core_norm
         self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
-        self.reward_norm = norm_bound(features.phi)
+        self.reward_norm = norm_bound(self.part.phi)
         self.reward_regression = RewardRegression(features.phi, self.n_replicas, ridge)
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
@@ -284,6 +284,11 @@ class UCRLVTR(Baseline):
         self.regression.update(pairs[:, :-1], after, targets, steps.weights[:, :-1])
         if not self.settings.known_reward:
             self.reward_regression.update(steps)
+
+    def plan_for_log(self) -> Plan:
+        """Return a plan of the data at hand: its values are the targets of the next logged episode."""
+        plan: Plan = self.advice()
+        return plan
 
     def planning_memory(self) -> FloatArray:
         """Return the values of the plan that is played."""

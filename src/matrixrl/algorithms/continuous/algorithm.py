@@ -112,6 +112,13 @@ class ContinuousMatrixRL(Algorithm):
             actions[b] = best_action_at_random(q, slack, self.streams["ties"][b] if explore else None)
         return actions
 
+    def action_values(
+        self, plan: ContinuousPlans, stage: int, states: NDArray[Any], *, explore: bool = True
+    ) -> FloatArray:
+        """Return Q of the plans: (B, p) → (B, A)."""
+        del explore
+        return np.stack([one.q_at(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)])
+
     def upper(self, plan: ContinuousPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode from the first states to be worth: (B,); NaN without them."""
         if first_states is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
@@ -64,18 +65,20 @@ class UCMatrixRL(FiniteMatrixRL):
 
     data_names = (*MatrixRLLearner.data_names, "pair_visits", "pair_rewards", "feature_moment")
     widens = True
+    _confidence: Confidence | None = None
     may_count: ClassVar[bool] = True
     """Whether the set `tightest` may start the form that counts next states."""
 
     def form_for(self, problem: Problem) -> Self:
         """Return itself, or a copy with the set and the ties that `tightest` and `auto` mean for a problem."""
         may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
-        settings = self.settings.for_features(problem.features, may_count=may_count)
+        allowed = problem.allowed_by_action
+        settings = self.settings.for_features(problem.features, may_count=may_count, allowed=allowed)
         if settings is self.settings and self.known_reward is not None:
             return self
         chosen = copy.copy(self)
         chosen.settings = settings
-        chosen._decide_rewards(problem)
+        chosen.decide_rewards(problem)
         return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -111,8 +114,7 @@ class UCMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Prepare constants and start without data."""
         super().begin()
-        self._confidence = self.settings.confidence(self.features, self.task.horizon, self.task.end_state)
-        self.ridge = self._confidence.regularity.ridge
+        self.ridge = self.confidence.regularity.ridge
         self.forget()
 
     def forget(self) -> None:
@@ -124,6 +126,12 @@ class UCMatrixRL(FiniteMatrixRL):
         self.forget_rewards()
         self.feature_moment = np.zeros((self.n_replicas, phi.d))
         self.revision += 1
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: few if both features are one-hot."""
+        one_hot = isinstance(self.features.phi, OneHotPhi) and isinstance(self.features.psi, OneHotPsi)
+        return 16 if one_hot else super().numbers_per_step
 
     @property
     def _may_widen(self) -> bool:
@@ -139,13 +147,25 @@ class UCMatrixRL(FiniteMatrixRL):
         self.reward_moment = shifted / self.task.unit
         paid = self.pair_rewards * old_unit + (old_low - low) * self.pair_visits
         self.pair_rewards = paid / self.task.unit
+        self.given.rescale(self.problem)
         self.kept, self._kept_sizes = None, np.full(self.n_replicas, -np.inf)  # its values have the old unit
         self.revision += 1
 
     @property
     def confidence(self) -> Confidence:
-        """Set, radius and shares of δ."""
+        """Set, radius and shares of δ, for the actions that are allowed."""
+        if self._confidence is None:
+            ridge = None if self._told is None else self.ridge  # that of the data
+            horizon, end = self.task.horizon, self.task.end_state
+            self._confidence = self.settings.confidence(
+                self.features, horizon, part=self.part, ridge=ridge, end_state=end
+            )
         return self._confidence
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; the constants of their features follow when they are needed."""
+        super().use_masks()
+        self._confidence = None
 
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
@@ -162,7 +182,7 @@ class UCMatrixRL(FiniteMatrixRL):
             level: Choice of the radius.
             core: M_n, if it is at hand.
         """
-        return self._confidence.believe(
+        return self.confidence.believe(
             self.features,
             self.design,
             self.core_matrix() if core is None else core,
@@ -170,13 +190,14 @@ class UCMatrixRL(FiniteMatrixRL):
             reward=self.unit_reward,
             reward_moment=self.reward_moment,
             level=level,
+            allowed=self.allowed,
         )
 
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the data at hand; M_n is computed once for all of them."""
         core = self.core_matrix()
         return [
-            self._confidence.for_plans(self.belief(level, core=core), self.design, self.clock, level=level)
+            self.confidence.for_plans(self.belief(level, core=core), self.design, self.clock, level=level)
             for level in levels
         ]
 
@@ -190,13 +211,13 @@ class UCMatrixRL(FiniteMatrixRL):
             return "doubling and rare switching are not compiled"
         if self.settings.explore_for == "certificate":
             return "episodes that explore for a certificate are not compiled"
-        if not self._confidence.radius.is_local(self.settings.n_episodes):
-            return f"the radius {self._confidence.radius.name!r} depends on more than the visits of a pair"
-        sandwich = isinstance(self._confidence.set, Sandwich)
-        if sandwich or any(member.compiled_form is None for member in self._confidence.set.members):
-            return f"the set {self._confidence.set.name!r} has no compiled form"
-        if not all(member.reach_is_local for member in self._confidence.set.members):
-            return f"the set {self._confidence.set.name!r} depends on more than the visits of a pair"
+        if not self.confidence.radius.is_local(self.settings.n_episodes):
+            return f"the radius {self.confidence.radius.name!r} depends on more than the visits of a pair"
+        sandwich = isinstance(self.confidence.set, Sandwich)
+        if sandwich or any(member.compiled_form is None for member in self.confidence.set.members):
+            return f"the set {self.confidence.set.name!r} has no compiled form"
+        if not all(member.reach_is_local for member in self.confidence.set.members):
+            return f"the set {self.confidence.set.name!r} depends on more than the visits of a pair"
         return None
 
     @contextmanager
@@ -220,6 +241,7 @@ class UCMatrixRL(FiniteMatrixRL):
             paid = self.to_unit(steps.rewards) * weights
             phi.accumulate_rewards(self.reward_moment, pairs, paid)
             self.watch_rewards(pairs, weights, paid)
+        self.given.add(steps)
         if self._may_widen:
             phi.accumulate_rewards(self.feature_moment, pairs, weights)
         self.revision += 1
@@ -282,12 +304,14 @@ class UCMatrixRL(FiniteMatrixRL):
         }
         if problem.reward_outside == "widen" and not self.settings.known_reward:
             shapes["feature_moment"] = (n_replicas, phi.d)
-        if not self.settings.known_reward and not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
+        if self.settings.known_reward:
+            shapes |= GivenRewards.shapes(n_replicas)
+        elif not phi.blocks().one_pair_each:  # as Confidence.watches_rewards
             n_pairs = task.n_states * task.n_actions
             shapes |= dict(zip(WATCHED, ((n_replicas, n_pairs), (n_replicas, n_pairs), (n_replicas,)), strict=True))
         if self.settings.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
-            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas,)}
+            shapes |= {"kept_empty": (n_replicas,), "kept_sizes": (n_replicas,)}
         return shapes
 
     def n_steps(self) -> FloatArray | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
 from matrixrl.algorithms.matrix_rl.settings import OF_BALLS
@@ -22,8 +23,7 @@ from matrixrl.core.likelihood import (
     likelihood_regret_bound,
     log_shared_law_ratio,
 )
-from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, OneHotPsi, indicator_groups
+from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
@@ -46,7 +46,12 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         excess: (B, K) `dirichlet_excess` of each group.
     """
 
+    _confidence: LikelihoodConfidence | None = None
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
+    list_names = (
+        *FiniteMatrixRL.list_names,
+        *(f"{name}_{part}" for name in ("next", "pair", "joint") for part in ("codes", "times")),
+    )
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -56,10 +61,13 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     def begin(self) -> None:
         """Recognise the groups and start without data."""
         super().begin()
-        chosen = self.settings
-        self.groups = self._groups_of(self.features)
+        self.groups = self._groups_of(self.problem)
         self._refuse_settings_of_balls()
-        self._confidence = LikelihoodConfidence.of(
+        self.forget()
+
+    def _make_confidence(self) -> LikelihoodConfidence:
+        chosen = self.settings
+        return LikelihoodConfidence.of(
             self.features,
             self.groups,
             horizon=self.task.horizon,
@@ -69,13 +77,14 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             known_reward=bool(chosen.known_reward),
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
             tuned=chosen.preset == "practical",
+            part=self.part,
         )
-        self.forget()
 
-    def _groups_of(self, features: Features | None) -> IntArray:
+    def _groups_of(self, problem: Problem) -> IntArray:
         """Return the group of each pair, (A, S)."""
+        features, allowed = problem.features, problem.allowed_by_action
         one_hot = features is not None and isinstance(features.psi, OneHotPsi)
-        groups = indicator_groups(features.phi) if features is not None and one_hot else None
+        groups = indicator_groups(features.phi, allowed) if features is not None and one_hot else None
         if groups is None:
             rule = (
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
@@ -94,18 +103,30 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     @property
     def confidence(self) -> LikelihoodConfidence:
-        """Set and parts of δ."""
+        """Set and parts of δ, for the actions that are allowed."""
+        if self._confidence is None:
+            self._confidence = self._make_confidence()
         return self._confidence
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; the number of their groups follows when it is needed."""
+        super().use_masks()
+        self._confidence = None
 
     @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies."""
-        return self._confidence.parts.returns * self.delta
+        return self.confidence.parts.returns * self.delta
 
     @property
     def n_rows(self) -> int:
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step: steps are counted."""
+        return 16
 
     def forget(self) -> None:
         """Start without data."""
@@ -113,7 +134,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         self.counts = OutcomeCounts(n, self.n_rows, n_states)
         self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
         self.levels = RewardLevels(n)
-        pays = self._confidence.targeted and not self.settings.known_reward
+        pays = self.confidence.targeted and not self.settings.known_reward
         self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
         self.excess = np.zeros((n, self.n_rows))
@@ -139,7 +160,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         joint = None if self.joint is None else (self.joint.seen, self.levels.values)
         contradicted = self.contradicted_groups()
         return [
-            self._confidence.believe(
+            self.confidence.believe(
                 self.counts,
                 self.excess,
                 reward=self.unit_reward,
@@ -161,7 +182,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         replicas, pair = np.divmod(pairs.ids, self.groups.size)
         places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
         ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
-        alarm = ratio > self._confidence.log_events(1.0, shares=self.clock.shares)
+        alarm = ratio > self.confidence.log_events(1.0, shares=self.clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found
 
@@ -170,8 +191,8 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
         return likelihood_regret_bound(
-            self._confidence,
-            n_episodes=n_episodes,
+            self.confidence,
+            n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )
@@ -188,6 +209,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             unit = self.to_unit(steps.rewards)
             self._count_rewards(rows, steps, unit)
             self.watch_rewards(pairs, weights, unit * weights)
+        self.given.add(steps)
         self._refresh_excess((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
         self.revision += 1
 
@@ -245,14 +267,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that could not have been learned in so many episodes."""
-        own = self.learned()
-        if set(arrays) != set(own):
-            raise InvalidInput(f"the arrays must be {sorted(own)}; got {sorted(arrays)}")
-        for name, mine in own.items():
-            free = name.endswith(("_codes", "_times"))  # as long as the list of outcomes seen
-            same = arrays[name].ndim == 1 if free else arrays[name].shape == mine.shape
-            if not same or arrays[name].dtype != mine.dtype:
-                raise InvalidInput(f"{name} must have the shape and the type of {mine.dtype} arrays of this problem")
+        super().check_learned(arrays, episode)
         made = self._read(arrays)
         if self.settings.doubling != "restart":
             for name, counts in made.items():
@@ -318,20 +333,22 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes | None:
         """Return the shapes of the counts, which are lists of any length, and of the plan that is being played."""
-        chosen, task, groups = self.settings, problem.finite_task, self._groups_of(problem.features)
+        chosen, task, groups = self.settings, problem.finite_task, self._groups_of(problem)
         n_rows, shared = int(groups.max()) + 1, int(groups.max()) + 1 < groups.size
         joint = LIKELIHOOD_SETS[str(chosen.set)].targeted and not chosen.known_reward
         lists = {"next": True, "pair": shared, "joint": joint}
         shapes: Shapes = {f"{name}_{part}": (None,) for name in lists if lists[name] for part in ("codes", "times")}
         if joint:
             shapes["levels"] = RewardLevels(n_replicas).values.shape
-        if not chosen.known_reward:
+        if chosen.known_reward:
+            shapes |= GivenRewards.shapes(n_replicas)
+        else:
             shapes["reward_sums"] = (n_replicas, n_rows)
             watched = (n_replicas, groups.size), (n_replicas, groups.size), (n_replicas,)
             shapes |= dict(zip(WATCHED, watched, strict=True)) if shared else {}
         if chosen.switch_growth > 0.0:
             shapes |= plan_shapes(n_replicas, task.horizon, task.n_states)
-            shapes |= {"kept_empty": (n_replicas,), "kept_logdet": (n_replicas, n_rows)}
+            shapes |= {"kept_empty": (n_replicas,), "kept_sizes": (n_replicas, n_rows)}
         return shapes
 
     def n_steps(self) -> FloatArray | None:

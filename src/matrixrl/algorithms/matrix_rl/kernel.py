@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from matrixrl.algorithms.base import Algorithm, Startable
+from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.algorithms.startable import Startable
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind

@@ -10,7 +10,9 @@ import numpy as np
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
@@ -18,6 +20,8 @@ from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["MatrixRLLearner"]
+
+_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
 
 
 class MatrixRLLearner(Algorithm):
@@ -70,6 +74,18 @@ class MatrixRLLearner(Algorithm):
         """The plan that is being played."""
         self._kept_sizes: FloatArray = np.full(self.n_replicas, -np.inf)
         self._refutation: tuple[str | None] | None = None  # computed when a claim is asked for
+        self.watch_given_rewards()
+
+    def watch_given_rewards(self, *, may_watch: bool = True) -> None:
+        """Start to compare observed rewards with given ones, where a user gave them without a transition table."""
+        self.given = GivenRewards(
+            self.problem,
+            self.n_replicas,
+            delta=self.delta,
+            known_reward=bool(self.settings.known_reward),
+            may_watch=may_watch,
+        )
+        """What observed rewards say about given ones."""
 
     def due(self) -> BoolArray:
         """Return which replicas plan again: those whose data grew by 1 + κ since their last plan: (B,).
@@ -92,8 +108,8 @@ class MatrixRLLearner(Algorithm):
         self._kept_sizes = np.where(due[:, None], now, kept).reshape(sizes.shape)
         return due
 
-    def update(self, steps: Steps, plan: Any = None) -> None:
-        """Learn from one episode in each replica.
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
+        """Learn from one episode in each replica, or from several of a log.
 
         Data are forgotten before the first episode of an epoch that is learned from, also if no plan was made since the
         last epoch ended, because several episodes were open.
@@ -102,7 +118,29 @@ class MatrixRLLearner(Algorithm):
             if (self.logdets() > 0.0).any():  # no plan was made in the new epoch: the next one is due
                 self._kept_sizes = np.full(self.n_replicas, -np.inf)
             self.forget()
-        super().update(steps, plan)
+        super().update(steps, plan, n_episodes=n_episodes)
+
+    @property
+    def steps_at_once(self) -> int:
+        """Return a number of steps whose features take little memory: steps are added up."""
+        return 1 if self.is_own else max(1, _NUMBERS // self.numbers_per_step)
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `learn` makes of one step, at most: φ of every action, and ψ."""
+        d, d_psi = self.problem.dimensions
+        return 8 + self.problem.task.n_actions * d + d_psi
+
+    def check_log(self) -> None:
+        """Refuse to learn from logs if data are forgotten."""
+        if self.settings.doubling == "restart":
+            rule = "must be 'off' or 'keep' to learn from a log, as 'restart' forgets data"
+            fail("doubling", rule, repr(self.settings.doubling), "Make the agent with doubling='keep'.")
+
+    @property
+    def log_guarantee(self) -> Literal[True]:
+        """True: radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 14)."""
+        return True
 
     def planning_memory(self) -> tuple[Any, ...]:
         """Return the plan that is played, the determinant it was made at, and the data, which a new epoch forgets."""
@@ -121,7 +159,7 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if self.settings.explore_for == "certificate":
             return "explore_for='certificate': episodes are played to certify a policy, not to earn"
-        claim = self.confidence.guarantee
+        claim = self.given.words() or self.confidence.guarantee
         return self.refutation() or True if claim is True else claim
 
     @property
@@ -149,15 +187,23 @@ class MatrixRLLearner(Algorithm):
                 self._refutation = (None,)
             else:
                 reward = mdp.task.unit_reward if self.confidence.watches_rewards else None
-                self._refutation = (refuted_assumption(mdp.transitions, reward, features),)
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
         return self._refutation[0]
 
     def note_refutation(self, words: str) -> None:
         """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
         self._refutation = (words,)
 
+    @property
+    def reward_words(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
+        return super().reward_words or self.given.words()
+
     def alarm_words(self, first_alarm: str) -> str:
         """Return why nothing is proven after a misspecification alarm."""
+        refuted = self.given.words()
+        if refuted is not None:
+            return refuted
         what = "P or the rewards" if self.confidence.watches_rewards else "P"
         return f"{first_alarm}: the features cannot represent {what} (or a δ event)"
 
@@ -166,12 +212,13 @@ class MatrixRLLearner(Algorithm):
 
         The radii may fail with probability δ, and as much is allowed for chance along the played steps
         (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
+        With logs it is the bound for N and the logged episodes together (section 14).
         """
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
         return a_priori_bound(
             self.confidence,
-            n_episodes=n_episodes,
+            n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )
@@ -192,5 +239,5 @@ class MatrixRLLearner(Algorithm):
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         if alarmed:
             return MatrixRLLearner.alarm_words(self, "misspecification alarm")
-        claim = self.confidence.certificate_guarantee
+        claim = self.given.words() or self.confidence.certificate_guarantee
         return self.refutation() or True if claim is True else claim

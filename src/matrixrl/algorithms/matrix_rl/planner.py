@@ -46,7 +46,10 @@ class FiniteMatrixRL(RewardWatch):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties",)
+    list_names: ClassVar[tuple[str, ...]] = ("given_codes", "given_data")
     revision: int
+    _planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
+    _scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
     stage_cost: ClassVar[float] = 1.0
     """Time of a stage of a plan with NumPy, in units of one with balls: it decides when compiled loops pay off."""
 
@@ -56,8 +59,12 @@ class FiniteMatrixRL(RewardWatch):
         self.revision = 0
         self._purpose: str = self.settings.explore_for
         self._compiled: bool | None = None
-        self._planned: tuple[int, bool] | None = None  # revision at the last plan, and whether it was compiled
-        self._scored: ScoredPlan | None = None  # Q at that revision, once a second plan was asked for
+
+    def use_masks(self) -> None:
+        """Plan with the actions that are allowed; a new plan is due."""
+        super().use_masks()
+        self._kept_sizes = np.full(self.n_replicas, -np.inf)
+        self._planned = self._scored = None
 
     @abstractmethod
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
@@ -147,8 +154,9 @@ class FiniteMatrixRL(RewardWatch):
             return best
         safe = pessimistic_plan(belief, frame, rankings, compiled=self.compiles(), q_out=low)
         stages = (self.n_plans[curious] // 2) % frame.horizon
-        possible = high[curious, stages] >= safe.values[curious, stages][:, None, :]
-        apart = np.where(possible, high[curious, stages] - low[curious, stages], -1.0)
+        above, below = high[curious, stages], low[curious, stages]
+        possible = above >= safe.values[curious, stages][:, None, :]  # never of an action that is not allowed
+        apart = np.subtract(above, below, where=possible, out=np.full(above.shape, -1.0))
         policy = best.policy.copy()
         policy[curious, stages] = apart.argmax(axis=1)
         return replace(best, policy=policy)
@@ -203,6 +211,11 @@ class FiniteMatrixRL(RewardWatch):
             belief, self.frame, rankings, compiled=self.compiles(), preference=preference, q_out=q_out
         )
 
+    def fill_in_q(self, q: FloatArray) -> None:
+        """Fill in the optimistic Q (B, H, A, S) of the data at hand."""
+        rankings = lowest_first(self.task.n_actions, self.n_replicas)
+        self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=q)
+
     def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
 
@@ -228,6 +241,7 @@ class FiniteMatrixRL(RewardWatch):
         belief, frame = self.beliefs("proven")[0], self.frame
         ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
         best = self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=ceiling)
+        ceiling[np.isneginf(ceiling)] = float(frame.horizon)  # of actions that no policy takes
         sides = []
         for values in policy_bounds(belief, first, second, frame, ceiling=ceiling):
             unit = np.stack([start_values(one, self.task, first_states) for one in values])
@@ -265,16 +279,16 @@ class FiniteMatrixRL(RewardWatch):
         arrays = {f"kept_{name}": array for name, array in kept.arrays().items()}
         sizes = np.zeros_like(self.sizes())
         sizes += self._kept_sizes.reshape(self.n_replicas, *self._kept_sizes.shape[1:] or (1,) * (sizes.ndim - 1))
-        return arrays | {"kept_logdet": np.where(np.isfinite(sizes), sizes, -1.0)}
+        return arrays | {"kept_sizes": np.where(np.isfinite(sizes), sizes, -1.0)}
 
     def load_kept(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `kept_arrays` returned."""
-        if self.settings.switch_growth > 0.0 and (arrays["kept_logdet"] >= 0.0).all():
+        if self.settings.switch_growth > 0.0 and (arrays["kept_sizes"] >= 0.0).all():
             kept = {name: arrays[f"kept_{name}"] for name in ("policy", "values", "empty")}
-            if (arrays["kept_logdet"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
-                raise InvalidInput("kept_logdet must not be larger than that of the data")
-            self.kept = plan_from_arrays(kept, self.frame, n_replicas=self.n_replicas)
-            self._kept_sizes = arrays["kept_logdet"]
+            if (arrays["kept_sizes"] > self.sizes() * (1.0 + 1e-9) + 1e-9).any():
+                raise InvalidInput("kept_sizes must not be larger than those of the data")
+            self.kept = plan_from_arrays(kept, self.declared_frame, n_replicas=self.n_replicas)
+            self._kept_sizes = arrays["kept_sizes"]
 
     def _no_plan(self) -> Plan:
         frame, n = self.frame, self.n_replicas

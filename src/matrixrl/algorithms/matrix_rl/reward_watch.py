@@ -1,4 +1,4 @@
-"""The alarm for learned rewards that are not linear in φ (docs/proofs.md, section 5)."""
+"""The alarms on rewards: learned ones that are not linear in φ, given ones that are refuted (docs/proofs.md, 5)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
 from matrixrl.algorithms.possible import check_range, check_steps, check_whole
+from matrixrl.logs import StepLog
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = ["WATCHED", "RewardWatch"]
@@ -61,24 +62,33 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
         if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
             self.reward_alarm = self.contradictions()
 
+    def update_from_log(self, log: StepLog) -> None:
+        """Learn from episodes that others recorded, and compare rewards with φ at the end."""
+        super().update_from_log(log)
+        if self.confidence.watches_rewards:
+            self.reward_alarm = self.contradictions()
+
     def contradictions(self) -> BoolArray:
-        """Return whether rewards, now or before, refuted that they are linear in φ: (B,)."""
+        """Return whether rewards, now or before, refuted that they are linear in φ, or as given: (B,)."""
         if not self.confidence.watches_rewards:
-            return self.reward_alarm
+            return self.given.alarm
         now = self.confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, self.clock)
         either: BoolArray = self.reward_alarm | now
         return either
 
     def noting_alarms(self, plan: Plan) -> Plan:
-        """Return a plan that also counts the alarm on rewards, as one pair."""
-        return replace(plan, empty=plan.empty + self.reward_alarm) if self.reward_alarm.any() else plan
+        """Return a plan that also counts the alarms on rewards, as one pair."""
+        alarm = self.reward_alarm | self.given.alarm
+        return replace(plan, empty=plan.empty + alarm) if alarm.any() else plan
 
     def watched_arrays(self) -> Arrays:
-        """Return what is kept for the alarm, for saving."""
-        return {name: getattr(self, name) for name in WATCHED} if self.confidence.watches_rewards else {}
+        """Return what is kept for the alarms, for saving."""
+        of_learned = {name: getattr(self, name) for name in WATCHED} if self.confidence.watches_rewards else {}
+        return of_learned | self.given.arrays()
 
     def check_watched(self, arrays: Mapping[str, NDArray[Any]], episode: int) -> None:
         """Refuse visits and rewards that so many episodes cannot have."""
+        self.given.check(arrays, episode * self.task.horizon)
         if self.confidence.watches_rewards:
             visits = arrays["pair_visits"]
             check_whole("pair_visits", visits)
@@ -88,5 +98,6 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
 
     def load_watched(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `watched_arrays` returned."""
-        for name in self.watched_arrays():
+        for name in WATCHED if self.confidence.watches_rewards else ():
             setattr(self, name, arrays[name])
+        self.given.restore(arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,14 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
-from matrixrl.algorithms.matrix_rl.sampled_plan import PLAN_NAMES, Constants, PlanData, SampledPlan, sampled_psi
+from matrixrl.algorithms.matrix_rl.sampled_plan import (
+    PLAN_NAMES,
+    Constants,
+    PlanData,
+    SampledPlan,
+    SampledPlans,
+    sampled_psi,
+)
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.matrix_rl.state_oracle import Start, make_oracle
 from matrixrl.algorithms.possible import check_regression, impossible, largest_norm_sq
@@ -20,29 +26,16 @@ from matrixrl.core import Confidence
 from matrixrl.core.columns import Columns
 from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
-from matrixrl.features import Features, TablePhi, TablePsi
+from matrixrl.features import Features, TablePhi, TablePsi, allowed_part
 from matrixrl.linalg import DesignMatrix
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
-__all__ = ["SampledMatrixRL", "SampledPlans"]
+__all__ = ["SampledMatrixRL"]
 
 _DRAWS = 50  # attempts before columns are refused as too few
 _LEARNED = ("cross_moment", "reward_moment", "design")
-
-
-class SampledPlans:
-    """The plans of all replicas; the table of a finite problem is computed on first use."""
-
-    def __init__(self, plans: list[SampledPlan]) -> None:
-        self.plans = plans
-        self.empty: IntArray = np.array([plan.empty for plan in plans])
-
-    @cached_property
-    def policy(self) -> IntArray:
-        """(B, H, S), where states can be counted."""
-        return np.stack([plan.table() for plan in self.plans])
 
 
 class SampledMatrixRL(MatrixRLLearner):
@@ -52,7 +45,7 @@ class SampledMatrixRL(MatrixRLLearner):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     stream_names = ("ties", "sampling")
     data_names = ("designs", "cross_moment", "reward_moment")
-    may_be_infinite = ("kept_logdet",)
+    may_be_infinite = ("kept_sizes",)
 
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""
@@ -70,6 +63,7 @@ class SampledMatrixRL(MatrixRLLearner):
         self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
         self._constants = [self._measure(columns, psi) for columns, psi in drawn]
         self.kept: list[SampledPlan] | None = None
+        self.watch_given_rewards(may_watch=self.is_exact)  # estimates claim nothing
         self.forget()
 
     def _measure(self, columns: Columns, psi: TablePsi) -> Constants:
@@ -78,8 +72,9 @@ class SampledMatrixRL(MatrixRLLearner):
         left_out = None if given is None else given.phi.left_out
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
         end = None if self.oracle.end is None else 0  # the end state is the first column
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, end)
-        feature_block = np.empty(phi.d, dtype=np.int64)
+        part = allowed_part(phi, self.oracle.allowed_at(columns.states))
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part, end_state=end)
+        feature_block = np.zeros(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k
         return Constants(self.oracle, confidence, feature_block)
@@ -207,6 +202,13 @@ class SampledMatrixRL(MatrixRLLearner):
         chosen = [one.actions(stage, states[b : b + 1])[0] for b, one in enumerate(plan.plans)]
         return np.array(chosen, dtype=np.int64)
 
+    def action_values(
+        self, plan: SampledPlans, stage: int, states: NDArray[Any], *, explore: bool = True
+    ) -> FloatArray:
+        """Return Q of the plans: states (B, …) → (B, A)."""
+        del explore
+        return np.stack([one.q(stage, states[b : b + 1])[:, 0] for b, one in enumerate(plan.plans)])
+
     def policy_table(self, plan: SampledPlans) -> IntArray:
         """Return the actions of every counted state: (B, H, S)."""
         return plan.policy
@@ -263,6 +265,7 @@ class SampledMatrixRL(MatrixRLLearner):
         self.cross_moment += phi.transpose(0, 2, 1) @ psi
         if not self.settings.known_reward:
             self.reward_moment += np.einsum("bkd,bk->bd", phi, (steps.rewards - low) / (high - low))
+        self.given.add(steps)
 
     def learned(self) -> Arrays:
         """Return the moments, the designs and columns, and with rare switching the plans that are being played."""
@@ -276,12 +279,12 @@ class SampledMatrixRL(MatrixRLLearner):
         if self.settings.switch_growth > 0.0 and self.kept is not None:
             for b, plan in enumerate(self.kept):
                 arrays |= {f"kept_{b}_{name}": array for name, array in plan.data.arrays().items()}
-            arrays["kept_logdet"] = self._kept_sizes
-        return arrays
+            arrays["kept_sizes"] = self._kept_sizes
+        return arrays | self.given.arrays()
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned."""
-        own, names = self.learned(), set(self._names("kept_logdet" in arrays))
+        own, names = self.learned(), set(self._names("kept_sizes" in arrays))
         if set(arrays) != names:
             raise InvalidInput(f"the arrays must be {sorted(names)}; got {sorted(arrays)}")
         for name in _LEARNED:
@@ -289,22 +292,23 @@ class SampledMatrixRL(MatrixRLLearner):
             if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
                 raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
         self._check_moments(arrays, np.array([constants.ridge for constants in self._constants]), episode)
+        self.given.check(arrays, episode * self.oracle.horizon)
         for b in range(self.n_replicas):
             self._check_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"])
-        if "kept_logdet" in arrays:
-            kept = arrays["kept_logdet"]
+        if "kept_sizes" in arrays:
+            kept = arrays["kept_sizes"]
             if kept.shape != (self.n_replicas,) or kept.dtype != np.float64 or (kept == np.inf).any():
-                raise InvalidInput("kept_logdet must be one number for each replica")
+                raise InvalidInput("kept_sizes must be one number for each replica")
             for b in range(self.n_replicas):
                 self._check_plan(_unprefixed(arrays, f"kept_{b}_"), b, episode)
 
     def _names(self, has_kept: bool) -> list[str]:
         """Return the names of what `learned` returns."""
-        names = list(_LEARNED)
+        names = [*_LEARNED, *self.given.arrays()]
         for b in range(self.n_replicas):
             names += [f"columns_{b}", f"column_weights_{b}"]
             names += [f"kept_{b}_{name}" for name in PLAN_NAMES] if has_kept else []
-        return [*names, "kept_logdet"] if has_kept else names
+        return [*names, "kept_sizes"] if has_kept else names
 
     def _check_moments(self, arrays: Mapping[str, NDArray[Any]], ridge: FloatArray, episode: int) -> None:
         """Refuse designs and moments that so many episodes cannot have."""
@@ -370,6 +374,7 @@ class SampledMatrixRL(MatrixRLLearner):
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
         self.cross_moment, self.reward_moment = arrays["cross_moment"].copy(), arrays["reward_moment"].copy()
+        self.given.restore(arrays)
         for b, design in enumerate(self.designs):
             design.matrix = arrays["design"][b : b + 1].copy()
             try:
@@ -381,9 +386,9 @@ class SampledMatrixRL(MatrixRLLearner):
             for b in range(self.n_replicas)
         ]
         self._columns, self._psis = [columns for columns, _ in drawn], [psi for _, psi in drawn]
-        if "kept_logdet" in arrays:
+        if "kept_sizes" in arrays:
             self.kept = [self._loaded_plan(_unprefixed(arrays, f"kept_{b}_"), b) for b in range(self.n_replicas)]
-            self._kept_sizes = arrays["kept_logdet"].copy()
+            self._kept_sizes = arrays["kept_sizes"].copy()
 
     def _loaded_columns(self, states: NDArray[Any], weights: FloatArray, b: int) -> tuple[Columns, TablePsi]:
         columns = Columns(states, weights, self._columns[b].is_all)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from matrixrl.features import Features, TablePhi, TablePsi
 from matrixrl.linalg import DesignMatrix, QueriedPairs
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "sampled_psi"]
+__all__ = ["PLAN_NAMES", "Constants", "PlanData", "SampledPlan", "SampledPlans", "sampled_psi"]
 
 PLAN_NAMES = ("design", "cross_moment", "reward_moment", "clock", "rankings", "columns", "column_weights")
 """Names of the arrays from which a plan is made again."""
@@ -131,6 +132,7 @@ class SampledPlan:
             len(data.columns.states),
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
+            allowed=oracle.allowed_at(data.columns.states),
         )
         self._at_columns = self._belief(data.columns.states)
         plan = optimistic_plan(self._at_columns, self._frame, data.rankings)
@@ -182,6 +184,8 @@ class SampledPlan:
 
     def _q(self, there: Belief, stage: int) -> FloatArray:
         q: FloatArray = there.q(None if stage == self._frame.horizon - 1 else self.values[None, stage + 1])[0]
+        if there.allowed is not None:
+            q[~there.allowed] = -np.inf
         return q
 
     def _greedy(self, q: FloatArray) -> IntArray:
@@ -205,4 +209,18 @@ class SampledPlan:
             reward_moment=data.reward_moment,
             level=self._level,
             blocks=blocks,
+            allowed=oracle.allowed_at(states),
         )
+
+
+class SampledPlans:
+    """The plans of all replicas; the table of a finite problem is computed on first use."""
+
+    def __init__(self, plans: list[SampledPlan]) -> None:
+        self.plans = plans
+        self.empty: IntArray = np.array([plan.empty for plan in plans])
+
+    @cached_property
+    def policy(self) -> IntArray:
+        """(B, H, S), where states can be counted."""
+        return np.stack([plan.table() for plan in self.plans])

@@ -13,7 +13,8 @@ from matrixrl.core.columns import COLUMN_WEIGHTS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.core.radius import ConstantRadius, PaperRadius
 from matrixrl.core.sets import Sandwich
-from matrixrl.features import Features, is_indicator
+from matrixrl.features import AllowedPart, Features, allowed_part, is_indicator
+from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
 __all__ = ["PRESETS", "MatrixRLSettings"]
@@ -163,7 +164,7 @@ class MatrixRLSettings(Settings):
         """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
         return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
 
-    def for_features(self, features: Features | None, *, may_count: bool) -> Self:
+    def for_features(self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None) -> Self:
         """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
 
         The smallest proven set is `value-targeted` for indicator features, and `normalised` for others. With counts,
@@ -172,10 +173,11 @@ class MatrixRLSettings(Settings):
         Args:
             features: Features φ and ψ; None where they are functions.
             may_count: Whether the algorithm has a form that counts next states.
+            allowed: (A, S) Allowed actions of each state; None if all are.
         """
         chosen, ties = self.set, self.ties
         if chosen == TIGHTEST:
-            counts = may_count and features is not None and is_indicator(features)
+            counts = may_count and features is not None and is_indicator(features, allowed)
             chosen = "value-targeted" if counts else "normalised"
         if ties == "auto":
             by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset == "guaranteed"
@@ -216,17 +218,35 @@ class MatrixRLSettings(Settings):
             )
         return ridge
 
-    def confidence(self, features: Features, horizon: int, end_state: int | None = None) -> Confidence:
-        """Return the confidence of these settings for some features; the law of the end state, if any, is known."""
+    def confidence(
+        self,
+        features: Features,
+        horizon: int,
+        *,
+        part: AllowedPart | None = None,
+        ridge: float | None = None,
+        end_state: int | None = None,
+    ) -> Confidence:
+        """Return the confidence of these settings for some features.
+
+        Args:
+            features: Features φ and ψ.
+            horizon: Number of steps H of an episode.
+            part: φ of the allowed pairs; φ of all pairs by default.
+            ridge: λ, if it is not to follow from the settings and the features.
+            end_state: State whose law is known, or None.
+        """
+        part = allowed_part(features.phi, None) if part is None else part
         return Confidence.of(
             features,
             self.make_set(),
             self.make_radius(),
-            ridge=self.ridge_for(features.phi.max_norm_sq),
+            ridge=self.ridge_for(part.phi.max_norm_sq) if ridge is None else ridge,
             exploration=self.exploration,
             delta=self.delta,
             known_reward=self.known_reward is not False,
             horizon=horizon,
             c_core=self.c_core,
+            part=part,
             end_state=end_state,
         )

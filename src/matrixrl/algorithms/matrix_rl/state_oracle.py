@@ -12,7 +12,7 @@ from matrixrl.checks import fail
 from matrixrl.core.columns import Columns, column_sampler
 from matrixrl.features import Features, OneHotPhi
 from matrixrl.problems import FunctionalTask, Problem, Task
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["FiniteOracle", "FunctionOracle", "StateOracle", "make_oracle"]
 
@@ -57,6 +57,10 @@ class StateOracle(Protocol):
         """Return (A, k) rewards mapped to [0, 1]."""
         ...
 
+    def allowed_at(self, states: NDArray[Any]) -> BoolArray | None:
+        """Return (A, k) allowed actions, or None if all are."""
+        ...
+
 
 class FiniteOracle:
     """The oracle of a finite task; only the states in question are computed."""
@@ -99,6 +103,10 @@ class FiniteOracle:
         unit: FloatArray = (self.task.reward[states].T - self.reward_range[0]) / self.task.unit
         return unit
 
+    def allowed_at(self, states: NDArray[Any]) -> BoolArray | None:
+        """Return (A, k)."""
+        return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed[states].T)
+
 
 class FunctionOracle:
     """The oracle of a `FunctionalTask`, whose own sampler draws the columns."""
@@ -136,6 +144,10 @@ class FunctionOracle:
         """Return (A, k)."""
         unit: FloatArray = (self.task.reward_at(states).T - self.reward_range[0]) / self.task.unit
         return unit
+
+    def allowed_at(self, states: NDArray[Any]) -> None:
+        """All actions of a `FunctionalTask` are allowed."""
+        del states
 
 
 def make_oracle(problem: Problem, m: int, column_weights: str) -> StateOracle:

@@ -68,5 +68,4 @@ def fill_in_compiled(belief: Belief, plan: PlanArrays) -> None:
         *split_forms(belief.confidence_set.members),
         belief.is_normalised,
     )
-    reward = np.broadcast_to(belief.most, (n_replicas, *belief.most.shape[-2:])).reshape(n_replicas, -1)
-    backup.fill_plan(estimate, bound, reward, *plan.arguments())
+    backup.fill_plan(estimate, bound, plan.rewards(belief.most), *plan.arguments())

@@ -139,9 +139,8 @@ class LikelihoodBelief(ValueBounds):
             replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
             paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid, n_levels)
-        believed = self.most if sign > 0 else self.least
-        reward = np.broadcast_to(believed, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
-        likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(reward), *plan.arguments(), sign)
+        reward = plan.rewards(self.most if sign > 0 else self.least)
+        likelihood.fill_plan(law, joint, self.groups.ravel(), reward, *plan.arguments(), sign)
 
     def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
         """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""

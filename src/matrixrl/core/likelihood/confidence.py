@@ -14,7 +14,7 @@ from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_
 from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
-from matrixrl.features import Blocks, Features, Phi
+from matrixrl.features import AllowedPart, Blocks, Features, Phi, allowed_part
 from matrixrl.linalg import OutcomeCounts, SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -43,7 +43,7 @@ class LikelihoodConfidence:
 
     Attributes:
         groups: (A, S) Group of each pair; pairs of a group share a law.
-        n_groups: Number of groups K whose law is not known.
+        n_groups: Number of groups K of allowed pairs whose law is not known.
         horizon: Number of steps H of an episode.
         delta: Probability δ with which any of the bounds may fail.
         exploration: Factor of √β; below 1 nothing is proven.
@@ -81,6 +81,7 @@ class LikelihoodConfidence:
         known_reward: bool,
         targeted: bool,
         tuned: bool = False,
+        part: AllowedPart | None = None,
     ) -> LikelihoodConfidence:
         """Return the confidence region for indicator features.
 
@@ -94,11 +95,15 @@ class LikelihoodConfidence:
             known_reward: Whether rewards are known.
             targeted: Whether upper bounds use the smaller of β₁ and β_D.
             tuned: Whether the agent explores without δ and the number of events in its radius.
+            part: φ of the allowed pairs, whose groups alone count; φ of all pairs by default.
         """
-        unknown = groups if end_state is None else np.delete(groups, end_state, axis=1)
+        part = allowed_part(features.phi, None) if part is None else part
+        is_unknown = part.mask().reshape(groups.shape)
+        if end_state is not None:
+            is_unknown[:, end_state] = False
         return cls(
             groups=groups,
-            n_groups=max(len(np.unique(unknown)), 1),
+            n_groups=max(len(np.unique(groups[is_unknown])), 1),
             horizon=horizon,
             delta=delta,
             exploration=exploration,
@@ -106,8 +111,8 @@ class LikelihoodConfidence:
             targeted=targeted,
             tuned=tuned,
             n_states=groups.shape[1],
-            regularity=regularity(features),
-            blocks=features.phi.blocks(),
+            regularity=regularity(part.features(features)),
+            blocks=part.blocks(),
         )
 
     @property

@@ -93,7 +93,9 @@ def dirichlet_excess(seen: SeenRows, n_outcomes: int) -> FloatArray:
 def log_marginal(seen: SeenRows, n_outcomes: int) -> FloatArray:
     """Return ln m(c), the log probability of the sequence of outcomes of each row under the mixture: (R,)."""
     of_counts = seen.sums(gammaln(seen.times + 0.5) - _HALF_LOG_PI)
-    return of_counts + log_support_prior(seen.totals, seen.lengths, n_outcomes)
+    # Many rows have the same two numbers, after a long log most of them.
+    different, places = np.unique(seen.totals + 1j * seen.lengths, return_inverse=True)
+    return of_counts + log_support_prior(different.real, different.imag.astype(np.int64), n_outcomes)[places]
 
 
 def log_shared_law_ratio(seen_pairs: SeenRows, groups: IntArray, seen: SeenRows, n_outcomes: int) -> FloatArray:

@@ -95,6 +95,13 @@ class Reach:
     empty: BoolArray | None = None
     ball: FloatArray | None = None
 
+    def only(self, pairs: BoolArray) -> Reach:
+        """Return the same part of the bound, with empty sets only among some pairs (P,)."""
+        if self.empty is None:
+            return self
+        empty = self.empty & pairs
+        return Reach(self.half_width, empty, self.ball) if empty.any() else Reach(self.half_width)
+
 
 class CompiledForm(NamedTuple):
     """Description of `SingleSet.split` for the compiled backup: shift c, direction v − cu, scale ‖v − cu‖.

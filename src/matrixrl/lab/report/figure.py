@@ -6,12 +6,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.checks import choice, fail
 from matrixrl.lab.analysis import EnvSummary, summarise
 from matrixrl.lab.palette import Look, looks_of
 from matrixrl.lab.plots import draw_curve, require_matplotlib
 from matrixrl.lab.store import Store
-from matrixrl.simulate.files import write_whole
 
 __all__ = ["draw_paper_figure"]
 

@@ -7,6 +7,7 @@ import hashlib
 from datetime import datetime
 from pathlib import Path
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.lab.analysis import summarise
 from matrixrl.lab.pages import plotly_script, read_file, render, stylesheet
 from matrixrl.lab.palette import looks_of
@@ -20,7 +21,6 @@ from matrixrl.lab.report.sections import (
     state_text,
 )
 from matrixrl.lab.store import Store
-from matrixrl.simulate.files import write_whole
 
 __all__ = ["write_report"]
 

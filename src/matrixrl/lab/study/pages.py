@@ -9,11 +9,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.lab.pages import render, stylesheet
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.study.question import Table
 from matrixrl.lab.study.study import Section
-from matrixrl.simulate.files import write_whole
 
 __all__ = ["write_pages"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.checks import choice
 from matrixrl.errors import StoreError
 from matrixrl.lab.experiments import run_experiment
 from matrixrl.lab.study import additions, confidence, kernels, lower_order, theorems
 from matrixrl.lab.study.question import SIZES, Answer, Evidence, Question, Size
-from matrixrl.simulate.files import write_whole
 
 __all__ = ["Section", "questions", "run_study"]
 

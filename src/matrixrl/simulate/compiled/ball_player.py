@@ -80,6 +80,7 @@ class BallPlayer(CompiledPlayer):
                 )
                 self._bounds[level] = self._make_bounds(table)
                 self._episodes.refresh_all(tuple(self._bounds[level]), tuple(self._known))
+                self.forbid(self._bounds[level].most)
 
     def _make_bounds(self, table: HalfWidthTable) -> Any:
         algorithm = self._algorithm

@@ -133,6 +133,7 @@ class LikelihoodPlayer(CompiledPlayer):
             least=np.zeros_like(reward) if learns else reward,
         )
         self._loops.refresh_all(tuple(self._known), tuple(self._law), self._mdp.n_states)
+        self.forbid(self._known.most)
         self._kept = self._new_kept()
         kept = algorithm.kept_plan()
         if kept is not None:

@@ -166,6 +166,14 @@ class CompiledPlayer(ABC):
             ones=np.ones(mdp.n_states),
         )
 
+    def forbid(self, most: FloatArray) -> None:
+        """Set the largest believed rewards (…, P) of pairs that are not allowed to −∞, so that no plan has them.
+
+        Their visits stay 0, so the loops leave them as they are.
+        """
+        if self._finite.allowed is not None:
+            most[..., ~self._finite.allowed.ravel()] = -np.inf
+
     def refuse_impossible(self, pairs: IntArray, following: IntArray) -> None:
         """Refuse data that this P could not have produced: the loops have no room for them."""
         listed = (self._successors.states[pairs] == following[:, None]) & (self._successors.chance[pairs] != 0.0)

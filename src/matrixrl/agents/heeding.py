@@ -1,0 +1,144 @@
+"""Masks of actions in episodes: what is allowed just now, by request or as an environment tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm
+from matrixrl.checks import fail
+from matrixrl.core.greedy import best_among
+from matrixrl.problems import Problem
+from matrixrl.problems.masks import action_list, as_mask, chosen_actions, refuse_forbidden
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["ToldByEnvironment", "check_allowed", "check_policy", "choose_among", "narrower"]
+
+_INFO = "action_mask"
+
+
+def narrower(algorithm: Algorithm, state: Any, allowed: Any) -> BoolArray | None:
+    """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None.
+
+    Args:
+        algorithm: The algorithm, which knows what is allowed.
+        state: The state.
+        allowed: Numbers of the actions that are allowed just now, or A booleans.
+
+    Raises:
+        InvalidInput: There is none, or one of them is not allowed in the state.
+    """
+    problem = algorithm.problem
+    among = chosen_actions("allowed", allowed, problem.task.n_actions, actions=problem.actions)
+    known = algorithm.allowed_at(state)
+    if known is None:
+        return None if among.all() else among
+    if (among & ~known).any():
+        rule = f"must be among the actions {action_list(known, problem.actions)} that {_at(problem, state)} allows"
+        fail("allowed", rule, action_list(among, problem.actions), "Leave the others out.")
+    return None if np.array_equal(among, known) else among
+
+
+def check_allowed(algorithm: Algorithm, state: Any, action: int) -> None:
+    """Refuse an action, counted from 0, that is not allowed in a state."""
+    known = algorithm.allowed_at(state)
+    if known is not None and not known[action]:
+        problem = algorithm.problem
+        rule = f"must be one of {action_list(known, problem.actions)}, which {_at(problem, state)} allows"
+        fail("action", rule, problem.own_action(action), "Report an action that is allowed, or change allowed=….")
+
+
+def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) -> None:
+    """Refuse a policy with actions that are not allowed.
+
+    Args:
+        algorithm: The algorithm, which knows what is allowed.
+        name: Name of the policy in the message.
+        table: (H, S) Actions, or (H, A, S) probabilities of actions.
+    """
+    problem = algorithm.problem
+    allowed = algorithm.allowed if isinstance(algorithm, FiniteAlgorithm) else problem.allowed_by_action
+    if allowed is None:
+        return
+    if table.ndim == 2:
+        actions, states = np.asarray(table), np.broadcast_to(np.arange(table.shape[1]), table.shape)
+    else:
+        _, actions, states = np.nonzero(table)
+    codecs = {"state_codec": problem.states, "action_codec": problem.actions}
+    refuse_forbidden(name, allowed.T, states, actions, **codecs)
+
+
+def _at(problem: Problem, state: Any) -> str:
+    return f"state {problem.shown_state(state)}"
+
+
+def choose_among(
+    algorithm: Algorithm, plan: Any, stage: int, state: Any, among: BoolArray, *, explore: bool = True
+) -> int:
+    """Return the action with the largest Q of a plan among some actions (A,), counted from 0.
+
+    Args:
+        algorithm: The algorithm.
+        plan: The plan that is played.
+        stage: h, counted from 0.
+        state: The state.
+        among: Actions to choose from.
+        explore: False draws no random number.
+    """
+    q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
+    return int(best_among(q, among, algorithm.problem.task.horizon)[0])
+
+
+class ToldByEnvironment:
+    """Masks that an environment tells while it is played: ``info["action_mask"]``, or a method ``action_masks()``.
+
+    Args:
+        algorithm: The algorithm that plays; it takes note of the masks of numbered states.
+        method: Method that returns the mask of the current state, for infos without one; None if there is none.
+    """
+
+    def __init__(self, algorithm: Algorithm, method: Callable[[], Any] | None) -> None:
+        self._algorithm, problem = algorithm, algorithm.problem
+        self._ignores = problem.ignores_masks
+        self._is_known = problem.kind == "finite" and (problem.mdp is not None or problem.allowed_by_action is not None)
+        self._method = None if self._ignores or self._is_known else method
+
+    def among(self, state: Any, info: Any) -> BoolArray | None:
+        """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.
+
+        Args:
+            state: Current state.
+            info: What `reset` or `step` returned with it.
+
+        Raises:
+            InvalidInput: The mask contradicts another one of the same state, or what was declared.
+        """
+        if self._ignores:
+            return None
+        given = info.get(_INFO) if isinstance(info, dict) else None
+        name = f"info['{_INFO}']"
+        if given is None and self._method is not None:
+            given, name = self._method(), "the action mask of the environment"
+        if given is None:
+            return None
+        algorithm, problem = self._algorithm, self._algorithm.problem
+        mask = as_mask(name, given, problem.task.n_actions)
+        if self._is_known:
+            self._compare(name, state, mask)
+            return None
+        if problem.kind == "finite":
+            algorithm.tell_mask(state, mask)
+        return None if mask.all() else mask
+
+    def _compare(self, name: str, state: Any, mask: BoolArray) -> None:
+        """Refuse a mask that forbids an action which was declared as allowed."""
+        problem = self._algorithm.problem
+        declared = problem.allowed_at(state)
+        wrong = ~mask if declared is None else declared & ~mask
+        if wrong.any():
+            actions = problem.actions
+            known = np.ones_like(mask) if declared is None else declared
+            rule = f"must allow the declared actions {action_list(known, actions)} of {_at(problem, state)}"
+            fail(name, rule, action_list(mask, actions), "Declare them with allowed=…, or pass allowed='all'.")

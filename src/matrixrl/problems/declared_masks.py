@@ -1,0 +1,90 @@
+"""Allowed actions of environments, MDPs and tasks: those that a user gives, or that an environment declares."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+
+from matrixrl.checks import choice, fail
+from matrixrl.coding import Codec
+from matrixrl.problems.finite import FiniteMDP, Task
+from matrixrl.problems.masks import as_mask, read_allowed
+from matrixrl.problems.wrappers import current_mask, mask_of_state
+from matrixrl.records import BoolArray
+
+__all__ = ["declared_mask", "refuse_masks_on_the_way", "restricted"]
+
+M = TypeVar("M", FiniteMDP, Task)
+
+
+def declared_mask(
+    env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: Codec, *, end_state: int
+) -> BoolArray | None:
+    """Return the allowed actions (S, A) of an environment: those given, or what it declares; None for all actions.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: Table (S, A), function of the state, "all", or None for what a method ``action_mask(state)`` of the
+            environment says.
+        states: Numbers of the observations.
+        actions: Numbers of the actions.
+        end_state: Number of the end state, which comes after the observations.
+    """
+    if isinstance(allowed, str):
+        choice("allowed", allowed, ["all"])
+        return None
+    if allowed is None:
+        method = mask_of_state(env)
+        if method is None:
+            return None
+        allowed = lambda state: as_mask(f"action_mask({state})", method(state), actions.size)  # noqa: E731
+    return read_allowed(
+        allowed,
+        end_state + 1,
+        actions.size,
+        end_state=end_state,
+        states=states,
+        actions=actions,
+    )
+
+
+def restricted(known: M, allowed: Any) -> M:
+    """Return an MDP or a task with the allowed actions that are given; it may not have others of its own.
+
+    Args:
+        known: MDP or task.
+        allowed: Table (S, A), function of the state, "all", or None to change nothing.
+    """
+    task = known.task if isinstance(known, FiniteMDP) else known
+    if isinstance(allowed, str):
+        choice("allowed", allowed, ["all"])
+        table = np.ones((task.n_states, task.n_actions), dtype=np.bool_)
+    elif allowed is None:
+        return known
+    else:
+        table = read_allowed(allowed, task.n_states, task.n_actions, end_state=task.end_state)
+    if task.end_state is not None:
+        table[task.end_state] = True
+    if task.allowed is None:
+        return known if table.all() else known.restricted(table)
+    if not np.array_equal(table, task.allowed):
+        rule = "cannot be changed on a problem that has its own"
+        fail("allowed", rule, f"{int(table.sum())} pairs in place of {task.n_pairs}", "Build it with that value.")
+    return known
+
+
+def refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
+    """Refuse an environment with a transition table that tells masks only while it is played."""
+    told = current_mask(env) is not None
+    if not told:
+        answer: Any = env.reset()
+        told = isinstance(answer, tuple) and isinstance(answer[-1], dict) and "action_mask" in answer[-1]
+    if told:
+        fail(
+            "allowed",
+            "must be given for an environment with a transition table that tells masks of its current state only",
+            None,
+            "Pass allowed=table (S, A), or allowed='all' to allow every action.",
+        )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.possible import Shapes, check_range, check_whole, impossible
+from matrixrl.checks import shown
 from matrixrl.core.given_rewards import N_BETS, bet_limits, log_bets, log_evidence
 from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
@@ -105,8 +106,8 @@ class GivenRewards:
         visits, paid = self._data[b, pair, :2].tolist()
         mean = self._task.reward_range[0] + self._task.unit * paid / visits
         return (
-            f"the given rewards are refuted: pair (state {state + self._problem.first_state}, action "
-            f"{action + self._problem.first_action}) was given {self._task.reward[state, action]:.6g} and earned "
+            f"the given rewards are refuted: pair (state {self._problem.shown_state(state)}, action "
+            f"{shown(self._problem.own_action(action))}) was given {self._task.reward[state, action]:.6g} and earned "
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 

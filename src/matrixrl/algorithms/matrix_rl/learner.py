@@ -82,7 +82,7 @@ class MatrixRLLearner(Algorithm):
             self.problem,
             self.n_replicas,
             delta=self.delta,
-            known_reward=self.settings.known_reward,
+            known_reward=bool(self.settings.known_reward),
             may_watch=may_watch,
         )
         """What observed rewards say about given ones."""

@@ -71,8 +71,9 @@ class SampledMatrixRL(MatrixRLLearner):
         given = self.problem.features
         left_out = None if given is None else given.phi.left_out
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
+        end = None if self.oracle.end is None else 0  # the end state is the first column
         part = allowed_part(phi, self.oracle.allowed_at(columns.states))
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part)
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part, end_state=end)
         feature_block = np.zeros(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k

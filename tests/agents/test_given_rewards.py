@@ -40,11 +40,12 @@ def hidden(form="likelihood set", reward=REWARD, **settings):
 
 def told(agent, rewards, *, state=0, action=0):
     """Report one episode for each list of rewards, all steps of one pair."""
-    first = agent.problem.first_state, agent.problem.first_action
+    states, chosen = agent.problem.states, agent.problem.actions.decode(action)
+    obs = state if states is None else states.decode(state)
     for row in rewards:
         episode = agent.begin_episode()
         for paid in row:
-            episode.observe(state + first[0], action + first[1], paid, state + first[0])
+            episode.observe(obs, chosen, paid, obs)
         episode.end()
 
 

@@ -24,14 +24,14 @@ def record(case, n_episodes, seed=5, most=None):
     """Play at random in the environment of a case, and return what happened as columns."""
     env, rng = case.build().problem.env, np.random.default_rng(seed)
     agent, rows = case.build(), []
-    first_action, horizon = agent.problem.first_action, agent.problem.task.horizon
+    problem, horizon = agent.problem, agent.problem.task.horizon
     for episode in range(n_episodes):
         obs, _ = env.reset(seed=seed if episode == 0 else None)
         for step in range(min(horizon, most or horizon)):
             obs = np.array(obs)
-            allowed = agent.problem.allowed_at(int(obs) - agent.problem.first_state) if obs.ndim == 0 else None
-            possible = np.arange(agent.problem.task.n_actions) if allowed is None else np.flatnonzero(allowed)
-            action = int(possible[rng.integers(len(possible))]) + first_action
+            allowed = problem.allowed_at(problem.state("obs", obs)) if obs.ndim == 0 else None
+            possible = np.arange(problem.task.n_actions) if allowed is None else np.flatnonzero(allowed)
+            action = problem.actions.decode(int(possible[rng.integers(len(possible))]))
             following, reward, terminated, _, _ = env.step(action)
             rows.append((episode, step, obs, action, float(reward), np.array(following), terminated))
             obs = following

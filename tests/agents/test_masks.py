@@ -8,8 +8,8 @@ import pytest
 
 from agents.helpers import assert_same_agent, interrupted_at
 from continuum import line
-from hostile import array_of, changed, header_of, members_of, npy, with_header
-from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Task, make, run_seeds
+from hostile import array_of, changed, members_of, npy
+from matrixrl import CheckpointError, InvalidInput, KernelMatrixRL, MatrixRL, Task, evaluate, make, run_seeds
 from matrixrl.agents import AGENTS
 from matrixrl.core import optimistic_plan
 from matrixrl.core.greedy import lowest_first
@@ -239,6 +239,64 @@ def test_masks_of_vectors_are_heeded_at_every_request(name):
     assert AGENTS[name](Track(), seed=0).learn(6).n_episodes == 6
 
 
+@pytest.mark.parametrize("mode", list(gym.vector.AutoresetMode))
+@pytest.mark.parametrize("name", ["matrix-rl", "q-learning"])
+def test_masks_of_many_sub_environments_are_heeded(name, mode, tmp_path):
+    class Timed(Stairs):
+        """Ends at a random step, at the latest with the horizon."""
+
+        def reset(self, **options):
+            self.left = self.horizon
+            return super().reset(**options)
+
+        def step(self, action):
+            state, reward, ended, _, info = super().step(action)
+            self.left -= 1
+            ended = self.left > 0 and self.np_random.random() < 0.2
+            return state, reward, ended, self.left == 0, info
+
+    agent = AGENTS[name](Timed(), known_reward=False, seed=1)
+    saved = []
+
+    def save(_):
+        agent.save(tmp_path / "open")  # episodes are open whose plans are older than some masks
+        saved.append(len(AGENTS[name].load(tmp_path / "open").open_episodes))
+
+    agent.learn(12, env=gym.vector.SyncVectorEnv([Timed] * 3, autoreset_mode=mode), callback=save)
+    assert len(saved) == 12
+    assert max(saved) > 0
+    assert agent.algorithm._told.known[0]
+    assert agent.algorithm.frame.permits(agent.algorithm.policy_table(agent.algorithm.advice()))
+
+
+def test_masks_by_a_method_cannot_be_played_many_at_a_time():
+    vector = gym.vector.SyncVectorEnv([lambda: Stairs(by_method=True)] * 2)
+    with pytest.raises(InvalidInput, match=r"env must tell masks with infos\['action_mask'\] to be played many"):
+        MatrixRL(Stairs(by_method=True), known_reward=False, seed=1).learn(2, env=vector)
+
+
+# Policies to deploy
+
+
+def test_policies_to_deploy_and_to_compare_have_allowed_actions():
+    mdp = masked_mdp(n_actions=3, seed=2)
+    agent = MatrixRL(mdp, seed=0)
+    agent.learn(30)
+    for policy in (agent.policy, agent.greedy(), agent.recommend()):
+        assert mdp.allowed[np.arange(5), policy.table].all()
+    lowest = mdp.allowed.argmax(axis=1)
+    uniform = mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)
+    found = agent.compare(agent.greedy(), lowest)
+    values = [evaluate(mdp, np.asarray(p))[0, 0] for p in (agent.greedy().table, np.tile(lowest, (4, 1)))]
+    assert found.lower <= values[0] - values[1] <= found.upper
+    assert np.isfinite([found.lower, found.upper]).all()
+    mixed = agent.compare(uniform, lowest)
+    assert np.isfinite([mixed.lower, mixed.upper]).all()
+    for bad in (np.ones(5, dtype=int), np.full((5, 3), 1 / 3), lambda *_: 1):
+        with pytest.raises(InvalidInput, match=r"incumbent must be one of \[.*\], allowed in state \d; got \d"):
+            agent.compare(lowest, bad)
+
+
 # Ask and tell
 
 
@@ -395,19 +453,25 @@ def test_saved_answers_to_requests_are_checked(tmp_path):
     answer = episode.act(0, allowed=others)
     agent.save(tmp_path / "good")
     data = (tmp_path / "good").read_bytes()
-    saved = header_of(data)["episodes"][0]
-    assert saved["advised"] == [0, answer, planned, others]
     assert MatrixRL.load(tmp_path / "good").open_episodes[0].act(0, allowed=others) == answer
-    for bad in (
-        [0, answer, planned],
-        [0, planned, planned, others],
-        [0, answer, planned, None],
-        [0, answer, answer + 9, others],
-        [0, answer, planned, [answer, answer]],
-        [0, 0, planned, [0]],
-        [0, answer, planned, 3],
+    saved = {name: saved_array(data, f"episodes_{name}") for name in ("advised", "planned", "advised_among")}
+    assert saved["advised"] == [answer]
+    assert saved["planned"] == [planned]
+    assert np.flatnonzero(saved["advised_among"][0]).tolist() == others
+    everything = np.ones((1, 4), dtype=bool)
+    for name, bad in (
+        ("advised", [planned]),  # not one of those asked for
+        ("advised", [0]),  # not allowed
+        ("advised", [9]),
+        ("planned", [9]),
+        ("planned", [others[1] if others[0] == answer else others[0]]),  # the plan's action was allowed
+        ("advised_among", everything),
+        ("advised_among", ~everything),
+        ("advised_among", everything[:, :2]),
+        ("advised_among", everything.astype(float)),
     ):
-        (tmp_path / "bad").write_bytes(with_header(data, episodes=[{**saved, "advised": bad}]))
+        array = np.asarray(bad, dtype=np.int64) if isinstance(bad, list) else bad
+        (tmp_path / "bad").write_bytes(changed(data, {f"episodes_{name}.npy": npy(array)}))
         with pytest.raises(CheckpointError, match="bad cannot be restored"):
             MatrixRL.load(tmp_path / "bad")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from algorithms.playing import Player, started
-from matrixrl import FiniteMDP, run_seeds
+from matrixrl import FiniteMDP, Task, run_seeds
 from matrixrl.algorithms import ALGORITHMS, UCMatrixRL, make_algorithm
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.core import optimistic_plan, pessimistic_plan
@@ -123,7 +123,7 @@ def test_sampled_columns_choose_and_value_allowed_actions_only(columns, rng):
         features=Features(TablePhi(phi), made.features.psi),
         allowed=allowed,
     )
-    settings = {"set": "normalised", "radius": "self-normalised", "ties": "random"}
+    settings = {"set": "normalised", "radius": "self-normalised", "ties": "random", "known_reward": False}
     sampled = UCMatrixRL(columns=columns, **settings).start(Problem.of(mdp), [0])
     assert isinstance(sampled, SampledMatrixRL)
     whole = UCMatrixRL(**settings).start(Problem.of(mdp), [0])
@@ -138,8 +138,25 @@ def test_sampled_columns_choose_and_value_allowed_actions_only(columns, rng):
         assert bounds.upper == pytest.approx(wanted.upper)
         assert bounds.lower == pytest.approx(wanted.lower)
         assert bounds.empty == wanted.empty == 0
-    q = sampled.action_values(plan, 1, np.array([2]))[0]
-    assert (np.isneginf(q) == ~allowed[2]).all()
+    q = np.stack([sampled.action_values(plan, 1, np.array([s]))[0] for s in range(8)])
+    np.testing.assert_array_equal(np.isneginf(q), ~allowed)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    "settings", [{"set": "normalised"}, {"set": "normalised", "switch_growth": 0.5}, {"switch_growth": 0.5}], ids=str
+)
+def test_a_plan_is_made_again_when_a_mask_is_told(settings, times):
+    """Also if no data came in since the last plan, of which several may have been made."""
+    algorithm = UCMatrixRL(**settings).start(Problem.of(Task(np.full((3, 3), 0.5), 4)), [0])
+    plan = [algorithm.plan() for _ in range(times)][-1]
+    for s in range(3):
+        mask = np.arange(3) != plan.policy[0, 0, s]
+        algorithm.tell_mask(s, mask)
+        assert mask[algorithm.plan().policy[0, :, s]].all()
+        assert mask[algorithm.make_plan().policy[0, :, s]].all()
+    assert algorithm.confidence.blocks.count == algorithm.n_pairs == 6
+    assert (algorithm.allowed_at(0) == algorithm.allowed[:, 0]).all()
 
 
 def test_random_play_is_uniform_over_allowed_actions(rng):

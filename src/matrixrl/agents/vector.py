@@ -148,11 +148,9 @@ class _VectorPlay:
                 f"an episode of the vector environment goes on after the horizon of {self._agent.problem.task.horizon} "
                 "steps, and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
             )
-        kept_infos = self._infos
+        before = self._infos
         self._take_observations(*self._env.reset(options={"reset_mask": chosen}))
-        self._infos = [
-            new if chosen[i] else old for i, (new, old) in enumerate(zip(self._infos, kept_infos, strict=True))
-        ]
+        self._infos = [new if reset else old for new, old, reset in zip(self._infos, before, chosen, strict=True)]
 
     def _end(self, finished: list[OpenEpisode]) -> bool:
         """End episodes and show those that were learned from; say whether to begin more."""

@@ -6,6 +6,7 @@ import csv
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
@@ -182,6 +183,76 @@ def test_vector_environments_of_elements_are_those_of_numbers(form):
     assert_same(one, other)
     with pytest.raises(InvalidInput, match="must have the actions of the agent's problem"):
         other.learn(1, env=SyncVectorEnv([Numbers]))
+
+
+@pytest.mark.parametrize("form", OBSERVED)
+def test_logs_have_one_column_for_each_part(form, tmp_path):
+    """What one agent saw teaches another one the same, through a file, as the same steps in numbers do."""
+    seen, plain = (MatrixRL(env, keep_log=True, seed=3) for env in (Combined(form), Numbers()))
+    seen.learn(4)
+    plain.learn(4)
+    seen.export(tmp_path / "seen.csv")
+    plain.export(tmp_path / "plain.csv")
+    header = (tmp_path / "seen.csv").read_text().splitlines()[0].split(",")
+    states, actions = seen.problem.states, seen.problem.actions
+    assert [name for name in header if name.startswith("state")] == [f"state_{i}" for i in range(len(states.sizes))]
+    learned, expected = MatrixRL(Combined(form), seed=0), MatrixRL(Numbers(), seed=0)
+    learned.learn_from(tmp_path / "seen.csv")
+    expected.learn_from(tmp_path / "plain.csv")
+    assert_same(learned, expected)
+    part = len(actions.sizes) - 1
+    cells = pd.read_csv(tmp_path / "seen.csv")
+    cells.loc[1, "state_1"] = 99
+    first = states.firsts[1]
+    words = rf"column 'state_1' must be a whole number in {first} … {first + states.sizes[1] - 1}, part 2 of a state"
+    with pytest.raises(InvalidInput, match=words):
+        learned.learn_from(cells)
+    bad = pd.read_csv(tmp_path / "seen.csv").drop(columns=f"action_{part}")
+    with pytest.raises(InvalidInput, match=f"must have {part + 1} coordinates for an action"):
+        learned.learn_from(bad)
+
+
+def test_minari_sets_have_vectors_of_parts(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    seen = MatrixRL(Combined("array"), keep_log=True, seed=3)
+    seen.learn(4)
+    seen.export("minari:spaces/array-v0")
+    seen.export(tmp_path / "seen.csv")
+    one, other = (MatrixRL(Combined("array"), seed=0) for _ in range(2))
+    one.learn_from("minari:spaces/array-v0")
+    other.learn_from(tmp_path / "seen.csv")
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("form", OBSERVED)
+def test_masks_are_about_elements(form):
+    """A function of the observation that returns actions allows what a table of numbers allows."""
+    states, actions = codec_of("observation", OBSERVED[form]), codec_of("action", PLAYED[form])
+
+    def some(number):
+        return [number % ACTIONS, (number + 1) % ACTIONS]
+
+    def allowed(obs):
+        return [actions.decode(a) for a in some(states.encode("obs", obs, "…"))]
+
+    table = np.zeros((STATES, ACTIONS), dtype=bool)
+    for number in range(STATES):
+        table[number, some(number)] = True
+    one, other = (
+        MatrixRL(Numbers(), allowed=table, seed=3),
+        MatrixRL(Combined(form), allowed=allowed, seed=3),
+    )
+    one.learn(5)
+    other.learn(5)
+    assert_same(one, other)
+    np.testing.assert_array_equal(other.problem.task.allowed[:STATES], table)
+    episode, obs = other.begin_episode(), states.decode(3)
+    assert actions.encode("action", episode.act(obs, allowed=[actions.decode(4)]), "…") == 4
+    with pytest.raises(InvalidInput, match="allowed must be among the actions"):
+        episode.act(obs, allowed=[actions.decode(0)])
+    with pytest.raises(InvalidInput, match=r"action must be one of \[.*\], which state .* allows"):
+        episode.observe(obs, actions.decode(0), 0.0, obs)
+    assert episode.stage == 0
 
 
 def test_an_environment_may_overwrite_its_observation():

@@ -123,7 +123,7 @@ def test_sampled_columns_choose_and_value_allowed_actions_only(columns, rng):
         features=Features(TablePhi(phi), made.features.psi),
         allowed=allowed,
     )
-    settings = {"set": "normalised", "radius": "self-normalised", "ties": "random", "known_reward": False}
+    settings = {"set": "normalised", "radius": "constant", "beta": 0.01, "ties": "random", "known_reward": False}
     sampled = UCMatrixRL(columns=columns, **settings).start(Problem.of(mdp), [0])
     assert isinstance(sampled, SampledMatrixRL)
     whole = UCMatrixRL(**settings).start(Problem.of(mdp), [0])
@@ -138,6 +138,7 @@ def test_sampled_columns_choose_and_value_allowed_actions_only(columns, rng):
         assert bounds.upper == pytest.approx(wanted.upper)
         assert bounds.lower == pytest.approx(wanted.lower)
         assert bounds.empty == wanted.empty == 0
+        np.testing.assert_allclose(sampled.advice().plans[0].values, whole.advice().values[0], **SAME)
     q = np.stack([sampled.action_values(plan, 1, np.array([s]))[0] for s in range(8)])
     np.testing.assert_array_equal(np.isneginf(q), ~allowed)
 

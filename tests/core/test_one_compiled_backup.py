@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from matrixrl.core.compiled import backup, likelihood
-from matrixrl.simulate.compiled import episodes, likelihood_episodes
+from matrixrl.simulate.compiled import episodes, likelihood_episodes, outcome_lists, world
 
 WATCHED = {
-    "episodes": (episodes.BACKUP_DIGEST, [backup]),
     "likelihood": (likelihood.BACKUP_DIGEST, [backup]),
-    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, episodes]),
+    "episodes": (episodes.LOOPS_DIGEST, [backup, world]),
+    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, world, outcome_lists]),
 }
 
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.compiling.availability import _usable, pays_off, why_not_usable
+from matrixrl.compiling.jit import compiled
 from matrixrl.core import SETS
-from matrixrl.core.compiled.availability import _usable, pays_off, why_not_usable
-from matrixrl.core.compiled.jit import compiled
 from matrixrl.errors import MatrixRLError, ProtocolError
 from matrixrl.problems import from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps

@@ -269,8 +269,8 @@ class Simulation:
         mdp = self.problem.mdp
         if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
-        optimum = self.optimal_value if self.measure_regret else None
-        return compiled_player(mdp, algorithm, optimum, certify=self.certify)
+        regret = (self.evaluator.optimal_value, 1) if self.measure_regret and self.evaluator is not None else None
+        return compiled_player(mdp, algorithm, regret, certify=self.certify)
 
     @property
     def is_compiled(self) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.backup import choose
-from matrixrl.core.compiled.jit import compiled
 
 __all__ = ["BACKUP_DIGEST", "dirichlet_excess", "fill_plan", "largest_mean", "pessimistic_values"]
 
-BACKUP_DIGEST = "0a3e67442723e8ac"
+BACKUP_DIGEST = "d8ba87aaa63a5ee1"
 """Digest of core/compiled/backup.py, which numba does not watch; a test compares it."""
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
@@ -227,14 +227,35 @@ def pessimistic_values(
 
 
 @compiled
-def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int) -> float:
-    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all."""
+def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
+    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all.
+
+    Args:
+        first: Position of the first count of the group.
+        last: Position after its last count.
+        times: Counts of all groups.
+        n_outcomes: Number of possible outcomes S.
+        priors: (n, k₀, 4) Numbers of `_support_prior` that were computed before, filled in; the last one is 1 if so.
+    """
     n, total = 0.0, 0.0
     for e in range(first, last):
         n += times[e]
     for e in range(first, last):
         total += times[e] * math.log(times[e] / n) - math.lgamma(times[e] + 0.5) + _HALF_LOG_PI
-    k0 = last - first
+    k0, known = last - first, int(n)
+    if known >= priors.shape[0] or k0 >= priors.shape[1]:
+        constant, largest, log_sums = _support_prior(n, k0, n_outcomes)
+        return total - constant - largest - log_sums
+    prior = priors[known, k0]
+    if prior[3] == 0.0:
+        prior[0], prior[1], prior[2] = _support_prior(n, k0, n_outcomes)
+        prior[3] = 1.0
+    return float(total - prior[0] - prior[1] - prior[2])
+
+
+@compiled
+def _support_prior(n: float, k0: int, n_outcomes: int) -> tuple[float, float, float]:
+    """Return three numbers whose sum is `core.likelihood.log_support_prior` of n observations of k₀ outcomes."""
     # Σ_{k>=k₀} of the terms of log_support_prior: two steps of k are a ratio of polynomials, so two sums are followed.
     largest, sums = -np.inf, 0.0
     for k in range(k0, min(k0 + 2, n_outcomes + 1)):
@@ -253,4 +274,4 @@ def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int) -> floa
         else:
             sums += math.exp(log_part - largest)
     constant = math.lgamma(n_outcomes - k0 + 1.0) - math.lgamma(n_outcomes + 1.0) + math.log1p(1.0 / n_outcomes)
-    return total - constant - largest - math.log(sums)
+    return constant, largest, math.log(sums)

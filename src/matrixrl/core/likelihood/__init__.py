@@ -13,6 +13,7 @@ from matrixrl.core.likelihood.radii import (
     targeted_beta,
 )
 from matrixrl.core.likelihood.regret import likelihood_regret_bound
+from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.likelihood.sets import LIKELIHOOD_SETS, LikelihoodSet
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "log_marginal",
     "log_mixture_gain",
     "log_shared_law_ratio",
+    "reward_bounds",
     "targeted_beta",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,6 @@ import numpy as np
 from matrixrl.core.confidence import TIE_EXPLORATION, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta
-from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
 from matrixrl.features import Blocks, Features, Phi
@@ -160,13 +160,17 @@ class LikelihoodConfidence:
         """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
         return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
+    def needs_excess(self, level: Level) -> bool:
+        """Return whether bounds at a level need more than the number of visits, as all but those of a tuned agent do."""
+        return not self.tuned or level == "proven"
+
     def believe(
         self,
         counts: OutcomeCounts,
-        excess: FloatArray,
+        excess: FloatArray | None,
         *,
         reward: FloatArray,
-        reward_sums: FloatArray | None = None,
+        bound_rewards: Callable[[float, float], tuple[FloatArray, FloatArray]] | None = None,
         joint: tuple[SeenRows, FloatArray] | None = None,
         level: Level = "agent",
         shares: int = 1,
@@ -176,9 +180,11 @@ class LikelihoodConfidence:
 
         Args:
             counts: Counts of the next states of each group.
-            excess: (B, K) `dirichlet_excess` of each group; read only where there are data.
+            excess: (B, K) `dirichlet_excess` of each group, read only where there are data; None where `needs_excess`
+                is False, and the radius of lower bounds is then infinite.
             reward: (A, S) Unit rewards; used only if rewards are known.
-            reward_sums: (B, K) Sums of the unit rewards of each group; used only if rewards are not known.
+            bound_rewards: Function of ln(number of rows / δ) and of a factor of the radius that returns upper and lower
+                bounds (B, K) on the mean rewards of groups, as `reward_bounds` does; used only if they are not known.
             joint: Joint counts of reward level and next state, and the levels (B, L); likewise.
             level: Choice of the radius.
             shares: Number of shares of δ of which the data have one, where data are forgotten between runs.
@@ -189,13 +195,15 @@ class LikelihoodConfidence:
         if level == "ties":
             scale *= TIE_EXPLORATION**2
         parts = self.parts
-        of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
+        lower = np.full(len(n), np.inf)
+        if excess is not None:
+            of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
+            lower = scale * of_all / n
         of_optimal = None
         if self.targeted:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
             functions = max(self.horizon - self.known_reward, 1)
             of_optimal = targeted_beta(n, self.log_events(parts.optimal, functions, shares))
-        lower = upper = scale * of_all / n
-        is_tuned = self.tuned and level != "proven"
+        upper, is_tuned = lower, self.tuned and level != "proven"
         if is_tuned:
             of_optimal = None if of_optimal is None else log_mixture_gain(n)
             upper = scale * log_mixture_gain(n) / n
@@ -204,10 +212,9 @@ class LikelihoodConfidence:
         most = least = reward
         law = None
         if not self.known_reward:
-            assert reward_sums is not None
+            assert bound_rewards is not None
             log_events = 0.0 if is_tuned else self.log_events(parts.rewards, shares=shares)
-            sides = reward_bounds(counts.totals(), reward_sums, log_events, scale)
-            most, least = (side[:, self.groups] for side in sides)
+            most, least = (side[:, self.groups] for side in bound_rewards(log_events, scale))
             if of_optimal is not None and joint is not None:
                 law = JointLaw(*joint, scale * of_optimal / n)
         return LikelihoodBelief(

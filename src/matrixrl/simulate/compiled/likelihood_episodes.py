@@ -1,7 +1,7 @@
 """Whole episodes of agents with likelihood sets on one-hot pairs, compiled with numba.
 
-The laws of the pairs are padded lists of outcomes in ascending order, so that sums run in the order of the NumPy
-version. Arrays of pairs are action-major, as everywhere.
+Between two plans an episode costs its steps only: shares, radii and bounds of the pairs that were visited are brought
+up to date before the next plan. Arrays of pairs are action-major, as everywhere.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.core.compiled.jit import compiled
+from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.likelihood import dirichlet_excess, fill_plan, largest_mean, pessimistic_values
-from matrixrl.simulate.compiled.episodes import (
+from matrixrl.simulate.compiled.outcome_lists import (
+    EXTRAS,
+    FIRSTS,
+    LASTS,
+    NEXT,
+    SHARES,
+    TIMES,
+    count_outcome,
+    has_room,
+)
+from matrixrl.simulate.compiled.world import (
     ACTIONS,
     CERTIFIED,
     END_REWARD,
@@ -21,7 +31,6 @@ from matrixrl.simulate.compiled.episodes import (
     HIGH,
     LENGTHS,
     LOW,
-    MEASURES,
     NOISY,
     REGRET,
     RETURNS,
@@ -29,66 +38,53 @@ from matrixrl.simulate.compiled.episodes import (
     START,
     STATES,
     UPPER,
+    is_measured,
     play_one,
     regret_of,
     reward_of,
 )
 
-__all__ = ["LOOPS_DIGEST", "Kept", "Known", "Laws", "play_episodes", "refresh_all"]
+__all__ = ["LOOPS_DIGEST", "Kept", "Known", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "4cd9cba83d2a3906"
-"""Digest of core/compiled/likelihood.py and simulate/compiled/episodes.py, which numba does not watch."""
+LOOPS_DIGEST = "479d1c4b5665dee2"
+"""Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
-class Laws(NamedTuple):
-    """Padded lists of the outcomes of each pair.
-
-    Attributes:
-        firsts: (B, P) Position of the first entry of a pair in the flat arrays.
-        lasts: (B, P) Position after its last entry.
-        outcomes: (E,) Code of each outcome, ascending inside a pair.
-        states: (E,) Next state of each outcome.
-        extras: (E,) Unit reward of each outcome; empty where the law is of next states alone.
-        times: (E,) How often it was seen.
-        shares: (E,) Its empirical probability.
-    """
-
-    firsts: Any
-    lasts: Any
-    outcomes: Any
-    states: Any
-    extras: Any
-    times: Any
-    shares: Any
-
-
 class Known(NamedTuple):
-    """Data of B replicas, and the bounds that follow from them.
+    """Data of B replicas, and the bounds that follow from them at the m levels of the radius that are used.
 
     Attributes:
         visits: (B, P) Visits of each pair.
-        excess: (B, P) `dirichlet_excess` of each pair.
         reward_sums: (B, P) Sums of unit rewards.
-        levels: (B, L) Levels of rewards; -1 where unused.
+        paid: (B, L) Levels of rewards; -1 where unused.
+        ranks: (B, L) Levels in ascending order of their rewards, those in use first.
+        n_paid: (B,) Number of levels in use.
+        levels: (m,) Levels of the radius; the first one is that of the agent.
         scales: (3,) Factors of the radius of the agent, of ties and of certificates.
         log_all: ln(events/δ) of β_D.
         log_optimal: ln(events/δ) of β₁; infinite if it is not used.
         log_rewards: ln(events/δ) of rewards; infinite if they are known.
         learns_reward: Whether rewards are learned.
         tuned: Whether the radii of the agent and of ties leave out δ and the number of events.
-        upper: (3, B, P) Radius ε of upper bounds.
-        lower: (B, P) Radius ε of lower bounds of certificates.
-        joint: (3, B, P) Radius ε of the joint law of reward and next state.
-        most: (3, B, P) Largest unit reward that is believed.
-        least: (B, P) Smallest unit reward that is believed, for certificates.
+        priors: (n, k₀, 4) Parts of `dirichlet_excess` that were computed before.
+        upper: (m, B, P) Radius ε of upper bounds.
+        lower: (B, P) Radius ε of lower bounds of certificates; (B, 0) if there are none.
+        joint: (m, B, P) Radius ε of the joint law of reward and next state.
+        most: (m, B, P) Largest unit reward that is believed.
+        least: (B, P) Smallest unit reward that is believed, for certificates; (B, 0) if there are none.
+        changed: (B, P) Pairs that were visited since their bounds were computed.
+        n_changed: (B,) Number of these pairs.
+        is_changed: (B, P) Whether a pair is one of them.
     """
 
     visits: Any
-    excess: Any
     reward_sums: Any
+    paid: Any
+    ranks: Any
+    n_paid: Any
     levels: Any
     scales: Any
     log_all: float
@@ -96,11 +92,15 @@ class Known(NamedTuple):
     log_rewards: float
     learns_reward: bool
     tuned: bool
+    priors: Any
     upper: Any
     lower: Any
     joint: Any
     most: Any
     least: Any
+    changed: Any
+    n_changed: Any
+    is_changed: Any
 
 
 class Kept(NamedTuple):
@@ -110,6 +110,8 @@ class Kept(NamedTuple):
         policy: (B, H, S) Its policy.
         values: (B, H + 1, S) Its optimistic values.
         visits: (B, P) Visits of each pair when it was made; -1 before the first plan.
+        due: (B,) Whether the next episode has a new plan.
+        upper: (B,) Optimistic value of the start.
         regret: (B,) Regret of its policy, where it was measured.
         measured: (B,) Whether it was; a flag, because the loops assume that there is no NaN.
         n_plans: (B,) Number of plans made by these loops.
@@ -119,16 +121,18 @@ class Kept(NamedTuple):
     policy: Any
     values: Any
     visits: Any
+    due: Any
+    upper: Any
     regret: Any
     measured: Any
     n_plans: Any
     growth: float
 
 
-(FIRSTS, LASTS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES) = range(7)
-(VISITS, EXCESS, REWARD_SUMS, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS, LEARNS_REWARD, TUNED) = range(10)
-(UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(10, 15)
-(POLICY, VALUES, KEPT_VISITS, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(7)
+(VISITS, REWARD_SUMS, PAID, RANKS, N_PAID, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS) = range(10)
+(LEARNS_REWARD, TUNED, PRIORS, UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(10, 18)
+(CHANGED, N_CHANGED, IS_CHANGED) = range(18, 21)
+(POLICY, VALUES, KEPT_VISITS, DUE, KEPT_UPPER, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(9)
 
 
 @compiled
@@ -147,96 +151,123 @@ def _reward_bound(mean: float, epsilon: float, sign: float) -> float:
 
 
 @compiled
-def _refresh(known: Any, law: Any, b: int, pair: int, n_states: int) -> None:
-    """Bring the radii and the bounds on the reward of a pair up to date."""
+def _refresh(known: Any, law: Any, joint: Any, b: int, pair: int, n_states: int) -> None:
+    """Bring the shares, the radii and the bounds on the reward of a pair up to date."""
     n = float(known[VISITS][b, pair])
     if n == 0.0:
         return
-    known[EXCESS][b, pair] = dirichlet_excess(law[FIRSTS][b, pair], law[LASTS][b, pair], law[TIMES], n_states)
+    for e in range(law[FIRSTS][b, pair], law[LASTS][b, pair]):
+        law[SHARES][e] = law[TIMES][e] / n
+    if joint[FIRSTS].shape[1] > 0:
+        for e in range(joint[FIRSTS][b, pair], joint[LASTS][b, pair]):
+            joint[SHARES][e] = joint[TIMES][e] / n
     gain = _HALF_LOG_PI + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
-    known[LOWER_EPSILON][b, pair] = known[SCALES][PROVEN] * (known[LOG_ALL] + known[EXCESS][b, pair]) / n
-    for level in range(3):
+    excess = 0.0
+    if not known[TUNED] or known[LEVELS][-1] == PROVEN:
+        excess = dirichlet_excess(law[FIRSTS][b, pair], law[LASTS][b, pair], law[TIMES], n_states, known[PRIORS])
+    for m in range(len(known[LEVELS])):
+        level = known[LEVELS][m]
         scale = known[SCALES][level]
-        of_all, of_optimal = known[LOG_ALL] + known[EXCESS][b, pair], known[LOG_OPTIMAL] + gain
+        of_all, of_optimal = known[LOG_ALL] + excess, known[LOG_OPTIMAL] + gain
         of_rewards = known[LOG_REWARDS] + gain
         if known[TUNED] and level != PROVEN:
             of_all, of_optimal, of_rewards = gain, gain, gain
+        if level == PROVEN:
+            known[LOWER_EPSILON][b, pair] = scale * of_all / n
         if known[LEARNS_REWARD]:
             mean = min(max(known[REWARD_SUMS][b, pair] / n, 0.0), 1.0)
-            known[UPPER_EPSILON][level, b, pair] = scale * of_all / n
-            known[JOINT_EPSILON][level, b, pair] = scale * of_optimal / n
-            known[MOST][level, b, pair] = _reward_bound(mean, scale * of_rewards / n, 1.0)
+            known[UPPER_EPSILON][m, b, pair] = scale * of_all / n
+            known[JOINT_EPSILON][m, b, pair] = scale * of_optimal / n
+            known[MOST][m, b, pair] = _reward_bound(mean, scale * of_rewards / n, 1.0)
             if level == PROVEN:
                 known[LEAST][b, pair] = _reward_bound(mean, scale * of_rewards / n, -1.0)
         else:
-            known[UPPER_EPSILON][level, b, pair] = scale * min(of_all, of_optimal) / n
+            known[UPPER_EPSILON][m, b, pair] = scale * min(of_all, of_optimal) / n
 
 
 @compiled
-def refresh_all(known: Any, law: Any, n_states: int) -> None:
-    """Bring the radii of all pairs up to date."""
+def refresh_all(known: Any, law: Any, joint: Any, n_states: int) -> None:
+    """Bring the bounds of all pairs up to date."""
     for b in range(known[VISITS].shape[0]):
         for pair in range(known[VISITS].shape[1]):
-            _refresh(known, law, b, pair, n_states)
+            _refresh(known, law, joint, b, pair, n_states)
 
 
 @compiled
-def _count(law: Any, b: int, pair: int, outcome: int, state: int, extra: float, visits: float) -> None:
-    """Count one outcome of a pair that has now been visited so often."""
-    first, last = law[FIRSTS][b, pair], law[LASTS][b, pair]
-    e = first
-    while e < last and law[OUTCOMES][e] < outcome:
-        e += 1
-    if e == last or law[OUTCOMES][e] != outcome:
-        for i in range(last, e, -1):
-            law[OUTCOMES][i], law[NEXT][i] = law[OUTCOMES][i - 1], law[NEXT][i - 1]
-            law[TIMES][i] = law[TIMES][i - 1]
-            if len(law[EXTRAS]) > 0:
-                law[EXTRAS][i] = law[EXTRAS][i - 1]
-        law[OUTCOMES][e], law[NEXT][e], law[TIMES][e] = outcome, state, 0.0
-        if len(law[EXTRAS]) > 0:
-            law[EXTRAS][e] = extra
-        last += 1
-        law[LASTS][b, pair] = last
-    law[TIMES][e] += 1.0
-    for i in range(first, last):
-        law[SHARES][i] = law[TIMES][i] / visits
+def _refresh_changed(known: Any, law: Any, joint: Any, b: int, n_states: int) -> None:
+    """Bring the bounds of the pairs that were visited up to date."""
+    for i in range(known[N_CHANGED][b]):
+        pair = known[CHANGED][b, i]
+        _refresh(known, law, joint, b, pair, n_states)
+        known[IS_CHANGED][b, pair] = False
+    known[N_CHANGED][b] = 0
 
 
 @compiled
-def _level_of(levels: Any, reward: float) -> int:
-    """Return the number of the level of a reward; a new reward takes the first free level."""
-    for i in range(len(levels)):
-        if levels[i] == reward:
-            return i
-        if levels[i] < 0.0:  # free
-            levels[i] = reward
-            return i
-    return -1
+def _levels_of(known: Any, b: int, reward: float) -> tuple[int, int, float]:
+    """Return the levels below and above a reward, and the share of the one above, as `linalg.RewardLevels` does.
+
+    A reward that is a level, or becomes one, has one level and no share.
+    """
+    paid, ranks, n = known[PAID][b], known[RANKS][b], known[N_PAID][b]
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if paid[ranks[middle]] < reward:
+            low = middle + 1
+        else:
+            high = middle
+    if low < n and paid[ranks[low]] == reward:
+        return ranks[low], ranks[low], 0.0
+    if n < len(paid):
+        for i in range(n, low, -1):
+            ranks[i] = ranks[i - 1]
+        paid[n], ranks[low] = reward, n
+        known[N_PAID][b] = n + 1
+        return n, n, 0.0
+    below, above = ranks[low - 1], ranks[low]  # 0 and 1 are levels
+    return below, above, (reward - paid[below]) / (paid[above] - paid[below])
 
 
 @compiled
-def _learn(world: Any, known: Any, law: Any, joint: Any, b: int, states: Any, actions: Any, coins: Any) -> Any:
+def _count_step(
+    world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, pair: int, following: int, paid: float
+) -> None:
+    """Count one step, and note whether a plan is due: a pair was visited for the first time, or it grew by 1 + κ."""
+    known[VISITS][b, pair] += 1
+    count_outcome(law, b, pair, following, following, 0.0, 1.0)
+    if known[LEARNS_REWARD]:
+        unit = (paid - world[LOW]) / (world[HIGH] - world[LOW])
+        known[REWARD_SUMS][b, pair] += unit
+        if joint[FIRSTS].shape[1] > 0:
+            below, above, share = _levels_of(known, b, unit)
+            code, levels = following * known[PAID].shape[1], known[PAID][b]
+            count_outcome(joint, b, pair, code + below, following, levels[below], 1.0 - share)
+            if share > 0.0:
+                count_outcome(joint, b, pair, code + above, following, levels[above], share)
+    if not known[IS_CHANGED][b, pair]:
+        known[IS_CHANGED][b, pair] = True
+        known[CHANGED][b, known[N_CHANGED][b]] = pair
+        known[N_CHANGED][b] += 1
+    if known[VISITS][b, pair] >= kept[KEPT_VISITS][b, pair] * (1.0 + kept[GROWTH]):
+        kept[DUE][b] = True
+
+
+@compiled
+def _learn(
+    world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, states: Any, actions: Any, coins: Any
+) -> Any:
     """Count the steps of one episode; return its return and its length."""
     n_states = len(world[START])
     earned, length = 0.0, 0
     for h in range(len(actions)):
         if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
-        p = actions[h] * n_states + states[h]
-        paid = reward_of(world, p, coins[h] if world[NOISY] else 0.0)
+        pair = actions[h] * n_states + states[h]
+        paid = reward_of(world, pair, coins[h] if world[NOISY] else 0.0)
         earned += paid
         length += 1
-        known[VISITS][b, p] += 1
-        visits = float(known[VISITS][b, p])
-        following = states[h + 1]
-        _count(law, b, p, following, following, 0.0, visits)
-        if known[LEARNS_REWARD]:
-            unit = (paid - world[LOW]) / (world[HIGH] - world[LOW])
-            known[REWARD_SUMS][b, p] += unit
-            if joint[FIRSTS].shape[1] > 0:
-                level = _level_of(known[LEVELS][b], unit)
-                _count(joint, b, p, following * known[LEVELS].shape[1] + level, following, unit, visits)
+        _count_step(world, known, law, joint, kept, b, pair, states[h + 1], paid)
     return earned, length
 
 
@@ -247,7 +278,7 @@ def _plan(
     law: Any,
     joint: Any,
     groups: Any,
-    level: int,
+    m: int,
     b: int,
     ties: Any,
     preference: Any,
@@ -256,14 +287,14 @@ def _plan(
     policy: Any,
     q_out: Any,
 ) -> None:
-    """Fill in the optimistic values (1, H + 1, S) and the policy (1, H, S) of replica b at one level of the radius."""
-    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][level])
-    of_both = (joint[FIRSTS], joint[LASTS], joint[SHARES], joint[NEXT], joint[EXTRAS], known[JOINT_EPSILON][level])
+    """Fill in the optimistic values (1, H + 1, S) and the policy (1, H, S) of replica b at level m of the radius."""
+    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][m])
+    of_both = (joint[FIRSTS], joint[LASTS], joint[SHARES], joint[NEXT], joint[EXTRAS], known[JOINT_EPSILON][m])
     fill_plan(
         of_states,
         of_both,
         groups,
-        known[MOST][level],
+        known[MOST][m],
         b,
         ties.reshape((1, len(ties))),
         world[END_STATE],
@@ -274,17 +305,6 @@ def _plan(
         weight,
         q_out,
     )
-
-
-@compiled
-def _is_due(visits: Any, kept: Any, growth: float) -> bool:
-    """Return whether to plan: some pair (P,) was visited for the first time or grew by 1 + κ since the last plan."""
-    if growth == 0.0:
-        return True
-    due = False
-    for p in range(len(visits)):
-        due |= kept[p] < 0 or (visits[p] > kept[p] and visits[p] >= kept[p] * (1.0 + growth))
-    return due
 
 
 @compiled
@@ -299,9 +319,11 @@ def play_episodes(
     weight: float,
     certifies: bool,
     learns: bool,
+    began: int,
+    at: Any,
     played: Any,
-) -> None:
-    """Play and learn n episodes in every replica.
+) -> bool:
+    """Play and learn n episodes in every replica; return False if the lists need more room before going on.
 
     Args:
         world: The MDP, as in `simulate.compiled.episodes`.
@@ -314,6 +336,8 @@ def play_episodes(
         weight: Factor of the small-radius Q in breaking ties; 0 if it is not used.
         certifies: Whether every episode is certified.
         learns: False leaves everything that was learned unchanged.
+        began: Number of episodes that were played before.
+        at: (2,) Replica and episode to begin with; changed to those to go on with.
         played: Filled in.
     """
     n_replicas, n_episodes, horizon = played[ACTIONS].shape
@@ -323,31 +347,37 @@ def play_episodes(
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
     lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON])
-    for b in range(n_replicas):
+    tied, proven, has_joint = 1, len(known[LEVELS]) - 1, joint[FIRSTS].shape[1] > 0
+    for b in range(at[0], n_replicas):
         policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]
-        for i in range(n_episodes):
-            if _is_due(known[VISITS][b], kept[KEPT_VISITS][b], kept[GROWTH]):
+        for i in range(at[1], n_episodes):
+            if learns and not (has_room(law, horizon) and (not has_joint or has_room(joint, 2 * horizon))):
+                at[0], at[1] = b, i
+                return False
+            if kept[DUE][b] or certifies:
+                _refresh_changed(known, law, joint, b, n_states)
+            if kept[DUE][b]:
                 if prefers:
-                    _plan(world, known, law, joint, groups, TIES, b, no_ties, nothing, 0.0, values, other, preference)
+                    _plan(world, known, law, joint, groups, tied, b, no_ties, nothing, 0.0, values, other, preference)
                     for h in range(horizon):
                         for p in range(n_pairs):
                             preference[0, h, p] = min(max(preference[0, h, p], 0.0), float(horizon))
                 drawn = ties[b, kept[N_PLANS][b]]
-                _plan(
-                    world, known, law, joint, groups, AGENT, b, drawn, preference, weight, optimistic, policy, nothing
-                )
+                _plan(world, known, law, joint, groups, 0, b, drawn, preference, weight, optimistic, policy, nothing)
                 kept[KEPT_VISITS][b] = known[VISITS][b]
+                kept[KEPT_UPPER][b] = np.dot(optimistic[0, 0], world[START])
                 kept[MEASURED][b] = False
+                kept[DUE][b] = kept[GROWTH] == 0.0
                 kept[N_PLANS][b] += 1
-            played[UPPER][b, i] = np.dot(optimistic[0, 0], world[START])
+            played[UPPER][b, i] = kept[KEPT_UPPER][b]
             if certifies:
                 pessimistic_values(
                     lower, groups, known[LEAST], b, world[END_STATE], world[END_REWARD], policy[0], values[0]
                 )
                 played[CERTIFIED][b, i, 0] = np.dot(values[0, 0], world[START])
-                _plan(world, known, law, joint, groups, PROVEN, b, no_ties, nothing, 0.0, values, other, nothing)
+                _plan(world, known, law, joint, groups, proven, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0, 0], world[START])
-            if world[MEASURES]:
+            if is_measured(world, began + i):
                 if not kept[MEASURED][b]:
                     kept[KEPT_REGRET][b] = regret_of(world, policy[0], values[0])
                     kept[MEASURED][b] = True
@@ -357,8 +387,7 @@ def play_episodes(
             states, actions = played[STATES][b, i], played[ACTIONS][b, i]
             play_one(world, policy[0], uniforms[b, i], states, actions)
             coins = uniforms[b, i, horizon + 1 :]
-            earned, length = _learn(world, known, law, joint, b, states, actions, coins)
+            earned, length = _learn(world, known, law, joint, kept, b, states, actions, coins)
             played[RETURNS][b, i], played[LENGTHS][b, i] = earned, length
-            for h in range(horizon):
-                if states[h] != world[END_STATE]:
-                    _refresh(known, law, b, actions[h] * n_states + states[h], n_states)
+        at[1] = 0
+    return True

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from matrixrl.core.compiled import backup, likelihood
-from matrixrl.simulate.compiled import episodes, likelihood_episodes, outcome_lists, world
+from matrixrl.simulate.compiled import episodes, likelihood_bounds, likelihood_episodes, outcome_lists, world
 
 WATCHED = {
     "likelihood": (likelihood.BACKUP_DIGEST, [backup]),
     "episodes": (episodes.LOOPS_DIGEST, [backup, world]),
-    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, world, outcome_lists]),
+    "likelihood_bounds": (likelihood_bounds.LOOPS_DIGEST, [likelihood, outcome_lists]),
+    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, likelihood_bounds, outcome_lists, world]),
 }
 
 

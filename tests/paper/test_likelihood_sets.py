@@ -13,6 +13,7 @@ import cvxpy
 import numpy as np
 import pytest
 from numpy.polynomial.legendre import leggauss
+from scipy.special import betaln, xlogy
 
 from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
 from matrixrl.core.compiled.likelihood import largest_mean
@@ -20,10 +21,13 @@ from matrixrl.core.likelihood import (
     KLBall,
     dirichlet_excess,
     extreme_means,
+    log_bet_gain,
     log_marginal,
     log_mixture_gain,
     targeted_beta,
+    top_beta,
 )
+from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 from matrixrl.linalg import OutcomeCounts, SeenRows
 
 LAWS = {
@@ -73,12 +77,49 @@ class TestTheBetOnAFixedFunction:
     @pytest.mark.parametrize("law", LAWS)
     @pytest.mark.parametrize("n", [1, 3, 8])
     def test_the_best_bet_gains_at_most_the_factor_of_the_radius(self, law, n):
+        """Over Beta(½, ½), and over the mixture with the bets 0 and 1, whose price is that of the top at b = 1."""
         p, f = (np.array(x) for x in LAWS[law])
         counts = all_counts(n, len(p))
         angle = (np.arange(400) + 0.5) * np.pi / 400
         wealth = self.wealth(counts, p, f, np.sin(angle / 2.0) ** 2)
         gain = np.log(wealth.max(axis=1)) - np.log(wealth.mean(axis=1))
         assert gain.max() <= log_mixture_gain(np.array([float(n)]))[0] + 1e-12
+        all_in = self.wealth(counts, p, f, np.ones(1))[:, 0]
+        mixture = TOP_SHARE * all_in + NO_BET_SHARE + (1.0 - TOP_SHARE - NO_BET_SHARE) * wealth.mean(axis=1)
+        chance = n_sequences(counts) * np.exp(counts @ np.log(p))
+        assert chance @ mixture == pytest.approx(1.0, abs=1e-12)
+        assert (np.log(wealth.max(axis=1)) - np.log(mixture)).max() <= log_bet_gain(float(n)) + 1e-12
+        assert (np.log(np.maximum(all_in, 1e-300)) - np.log(mixture)).max() <= top_beta(0.0) + 1e-12
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 7, 40, 300])
+    def test_the_factor_of_the_mixture_is_its_largest_ratio(self, n):
+        """max over k of max_b b^k(1−b)^(n−k) over its mean, by a sum over all k; one k attains it."""
+        k = np.arange(n + 1.0)
+        most = xlogy(k, k / n) + xlogy(n - k, (n - k) / n)
+        mean = (1.0 - TOP_SHARE - NO_BET_SHARE) * np.exp(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))
+        mean[0] += NO_BET_SHARE
+        mean[-1] += TOP_SHARE
+        assert log_bet_gain(float(n)) == pytest.approx((most - np.log(mean)).max(), rel=1e-9)
+
+    @pytest.mark.parametrize("n", [1, 4, 30])
+    def test_the_bound_at_the_top_holds_for_every_function_below(self, rng, n):
+        """μ <= U wherever all bets on f failed, if U is computed from larger values with a larger maximum."""
+        for _ in range(300):
+            p, f = rng.dirichlet(np.ones(4)), 3.0 * rng.random(4)
+            seen = SeenRows(*np.unique(rng.choice(4, size=n, p=p), return_counts=True), 4)
+            all_in = (seen.times * np.log(np.maximum((f.max() - f[seen.outcomes]) / (f.max() - p @ f), 1e-300))).sum()
+            top = np.array([max(all_in, 1e-9) / n])  # the smallest radius at which the bet b = 1 has not failed
+            above = f + rng.random(4) * rng.choice([0.0, 0.1, 3.0])
+            wide = np.full(1, 50.0)  # so that the other ν say nothing
+            upper = extreme_means(seen, above[seen.outcomes], np.full(1, above.max()), wide, 1.0, top)[0]
+            assert upper >= p @ f - 1e-9
+
+    def test_the_bound_at_the_top_is_no_smaller_than_the_best_value_seen(self):
+        """Means 0.9 of values 0 and 1, seen once each; an upper bound of 1.2 on a third value that never occurs."""
+        seen, wide, none = SeenRows(np.arange(2), np.ones(2), 3), np.full(1, 50.0), np.full(1, 1e-9)
+        ball = KLBall(seen, np.array([0.0, 1.0]), np.full(1, 1.2), wide)
+        assert ball.bound(np.zeros(1), none)[0] < 0.9
+        assert ball.largest_means(none)[0] == 1.0
 
     def test_the_factor_is_attained_by_a_coin_that_never_pays(self):
         # W(b) = (1 − b)^n: its mixture is Γ(n+½)/(√π Γ(n+1)), so no smaller factor would do.
@@ -189,22 +230,26 @@ class TestTheLargestMean:
     def test_compiled_is_the_same_number(self, rng, epsilon, sign):
         seen, _, values = self.problem(rng)
         end = values.max() if sign > 0 else values.min()
-        ours = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
         ends = np.append(seen.firsts, len(seen.times))
-        law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends)
+        law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends, ends)
         room = np.empty((2, 6))
-        compiled = [
-            largest_mean(i, j, law, values, sign, sign * end, epsilon, room) for i, j in itertools.pairwise(ends)
-        ]
-        np.testing.assert_allclose(sign * np.array(compiled), ours, rtol=1e-12)
+        for top in (np.inf, 0.7 * epsilon):
+            compiled = [
+                largest_mean(i, j, law, values, sign, sign * end, epsilon, top, room)
+                for i, j in itertools.pairwise(ends)
+            ]
+            ours = extreme_means(
+                seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign, np.full(12, top)
+            )
+            np.testing.assert_allclose(sign * np.array(compiled), ours, rtol=1e-12)
 
     def test_no_data_and_certain_data(self):
-        law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1))
-        values = np.array([0.0, 3.0, 2.0])
-        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == 3.0
+        law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1), np.zeros(1))
+        values, room = np.array([0.0, 3.0, 2.0]), np.empty((2, 1))
+        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1, np.inf, room) == 3.0
         # one state seen: U = M − e^{−ε}(M − V)
         expected = 3.0 - math.exp(-0.1)
-        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.empty((2, 1))) == pytest.approx(expected, rel=1e-14)
+        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.inf, room) == pytest.approx(expected, rel=1e-14)
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_values_that_differ_by_rounding_are_the_top(self, sign):
@@ -253,7 +298,8 @@ class TestCoverage:
             counts.add(row, rng.choice(len(law), size=(self.n_runs, 1), p=law))
             seen = counts.seen
             target = factor * targeted_beta(seen.totals, log_events) / n
-            upper = extreme_means(seen, f[seen.outcomes], np.ones(self.n_runs), target, 1.0)
+            top = np.full(self.n_runs, factor * top_beta(log_events) / n)
+            upper = extreme_means(seen, f[seen.outcomes], np.ones(self.n_runs), target, 1.0, top)
             fixed |= upper < law @ f - 1e-12
             divergence = seen.sums(seen.shares * np.log(seen.shares / law[seen.outcomes]))
             any_function |= divergence > factor * (log_events + dirichlet_excess(seen, len(law))) / n

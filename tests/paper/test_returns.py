@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.special import betaln, gammaln
 
 from matrixrl import FiniteMDP, MatrixRL, evaluate, run_seeds, solve
 from matrixrl.agents.frozen_returns import FrozenReturns
 from matrixrl.core.backup import pessimistic_plan, pessimistic_values
 from matrixrl.core.greedy import lowest_first
-from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, path_deviation, return_level
+from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, log_mean_wealth, path_deviation, return_level
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import tabular
 from matrixrl.records import Steps
@@ -27,42 +25,49 @@ def bound_of(levels, number=0, delta=0.5):
 
 
 class TestFrozenPolicies:
-    def test_the_bound_is_the_one_of_the_best_constant_bet(self):
-        """max over b of Σ ln(1 − b + b x/μ) equals β at the bound μ: the supermartingale, maximised on a fine grid."""
-        levels = [0, 1024, 1024, 4096, 2048, 4096, 4096]
-        x, n, delta, j = np.array(levels) / N_LEVELS, len(levels), 0.4, 2
-        beta = math.log((j + 1) * (j + 2) / delta) + gammaln(n + 1) - gammaln(n + 0.5) + 0.5 * math.log(math.pi)
-        mu = bound_of(levels, j, delta)
-        b = np.linspace(0.0, 1.0, 200_001)[:-1]
-        wealth = np.log(1.0 - b[:, None] + b[:, None] * x / mu).sum(axis=1).max()
-        assert wealth == pytest.approx(beta, rel=1e-6)
+    def test_the_bound_is_where_the_mean_wealth_of_the_bets_is_the_price(self):
+        """Σ_b Π(1 − b + b x/μ)/16 is 63/δ at the bound μ, with b = 1, 0.7, 0.7², …; δ is divided by 63 policies."""
+        levels = [1, N_LEVELS // 4, N_LEVELS // 4, N_LEVELS, N_LEVELS // 2, N_LEVELS, N_LEVELS]
+        delta = 0.4
+        mu = bound_of(levels, delta=delta)
+        wealth = sum(math.prod(1.0 - b + b * x / N_LEVELS / mu for x in levels) for b in 0.7 ** np.arange(16)) / 16
+        assert wealth == pytest.approx(63 / delta, rel=1e-9)
+        assert bound_of(levels, 7, delta) == mu  # every policy has the same part of δ
+        assert bound_of([0, 0, 0]) == 0.0
 
     @pytest.mark.parametrize("mean", [0.05, 0.3, 0.8])
     def test_the_truth_is_below_with_probability_at_most_delta(self, mean):
-        """All sequences of 10 episodes that earn 0 or 1, summed; half the radius fails more often than δ."""
-        delta, n = 0.5, 10
+        """All sequences of 12 episodes that earn 0 or 1, summed; the part of one policy, so δ is 63 times as large."""
+        delta, n = 0.5, 12
+        bounds = {
+            (ones, k): bound_of([N_LEVELS] * ones + [0] * (k - ones), delta=63 * delta)
+            for k in range(1, n + 1)
+            for ones in range(k + 1)
+        }
         missed, narrow = 0.0, 0.0
         for earned in itertools.product((0, 1), repeat=n):
             chance = mean ** sum(earned) * (1.0 - mean) ** (n - sum(earned))
-            times = [(sum(earned[:k]), k) for k in range(1, n + 1)]
-            missed += chance * any(_of_coins(ones, k, 2 * delta) > mean + 1e-12 for ones, k in times)
-            narrow += chance * any(_with_radius(ones, k, 0.5 * _beta(k, delta)) > mean for ones, k in times)
+            found = [bounds[sum(earned[:k]), k] for k in range(1, n + 1)]
+            missed += chance * any(bound > mean + 1e-12 for bound in found)
+            narrow += chance * any(0.5 * (bound + sum(earned[:k]) / k) > mean for k, bound in enumerate(found, 1))
         assert missed <= delta
         assert narrow > missed
 
-    def test_the_mixture_of_bets_is_a_supermartingale(self):
-        """E ∫ Π(1 − b + b X/μ) dBeta(½, ½) is 1 if E X = μ, and less if it is smaller; X depends on the past."""
+    def test_the_mean_wealth_of_the_bets_is_a_supermartingale(self):
+        """E Σ_b Π(1 − b + b X/μ)/16 is 1 if E X = μ, and less if it is smaller; X depends on the past."""
         mu, n = 0.4, 6
         for smaller in (1.0, 0.7):
             total = 0.0
             for draws in itertools.product((0, 1), repeat=n):
-                chance, x = 1.0, []
+                chance, levels = 1.0, []
                 for t, up in enumerate(draws):
                     high = 0.5 + 0.5 * (sum(draws[:t]) % 2)  # the larger outcome depends on the past
                     p = smaller * mu / high
                     chance *= p if up else 1.0 - p
-                    x.append(high * up)
-                total += chance * _mixture(np.array(x) / mu)
+                    levels.append(int(high * up * N_LEVELS))
+                counts = OutcomeCounts(1, 1, N_LEVELS + 1)
+                counts.add(np.zeros((1, n), dtype=int), np.array([levels]))
+                total += chance * math.exp(log_mean_wealth(counts.seen, np.array([mu]))[0])
             assert total <= 1.0 + 1e-9
             assert (total == pytest.approx(1.0)) == (smaller == 1.0)
 
@@ -217,35 +222,6 @@ def test_the_least_upper_bound_holds_as_often_as_promised():
     assert missed.any(axis=1).mean() <= 0.5
     for b, certificate in enumerate(result.certificate):
         assert certificate.upper <= upper[b, -1]
-
-
-@functools.cache
-def _of_coins(ones, n, delta):
-    return bound_of([N_LEVELS] * ones + [0] * (n - ones), 0, delta)
-
-
-def _beta(n, delta):
-    return -math.log(delta) + gammaln(n + 1) - gammaln(n + 0.5) + 0.5 * math.log(math.pi)
-
-
-@functools.cache
-def _with_radius(ones, n, beta):
-    """The smallest mean q of a coin with KL(p̂‖q) <= β/n, by bisection."""
-    p, low, high = ones / n, 0.0, ones / n
-    for _ in range(60):
-        q = 0.5 * (low + high)
-        kl = (p * math.log(p / q) if p else 0.0) + ((1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0)
-        low, high = (q, high) if kl > beta / n else (low, q)
-    return high
-
-
-def _mixture(ratios):
-    """∫ Π(1 − b + b r) dBeta(½, ½), from the coefficients of the polynomial in b and 1 − b."""
-    coefficients = np.array([1.0])
-    for r in ratios:
-        coefficients = np.append(coefficients, 0.0) + np.append(0.0, coefficients * r)
-    k = np.arange(len(coefficients))
-    return float(coefficients @ np.exp(betaln(k + 0.5, len(ratios) - k + 0.5) - betaln(0.5, 0.5)))
 
 
 def _steps(rows):

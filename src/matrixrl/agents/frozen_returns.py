@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import integer
-from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, return_level
+from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
@@ -18,7 +18,6 @@ from matrixrl.records import IntArray, Steps
 __all__ = ["FrozenReturns", "checked_policy", "is_chain", "start_of"]
 
 _RANDOM_START = -1  # the random start of a problem whose P is known, in place of a first state
-_MOST_FROZEN = 63  # policies are frozen at episodes 1, 2, 4, …
 _LIVE = 3  # frozen policies that are still compared with what is played
 
 
@@ -37,7 +36,7 @@ class FrozenReturns:
         self._problem, self._delta = problem, delta
         self._origin: int | None = None
         self._frozen: dict[int, IntArray] = {}
-        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
+        self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
 
     @property
     def counts(self) -> bool:
@@ -120,7 +119,7 @@ class FrozenReturns:
         if len(tables) != len(numbers):
             raise InvalidInput(f"there must be {len(numbers)} frozen policies")
         self._levels.restore(arrays["codes"], arrays["times"])
-        since = n_episodes + 1 - 2.0 ** np.arange(_MOST_FROZEN)
+        since = n_episodes + 1 - 2.0 ** np.arange(MOST_FROZEN)
         counted = self._levels.totals()[0]
         if (counted > np.maximum(since, 0.0)).any():
             raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
@@ -131,7 +130,7 @@ class FrozenReturns:
     def _drop(self) -> None:
         """Count no returns from now on."""
         self._delta, self._origin, self._frozen = 0.0, None, {}
-        self._levels = OutcomeCounts(1, _MOST_FROZEN, N_LEVELS + 1)
+        self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
 
 
 def start_of(problem: Problem, first_state: int | None) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import logsumexp
 
-from matrixrl.core.likelihood.kl_ball import extreme_means
-from matrixrl.core.likelihood.radii import targeted_beta
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray
 
-__all__ = ["N_LEVELS", "frozen_policy_bounds", "path_deviation", "return_level"]
+__all__ = ["MOST_FROZEN", "N_LEVELS", "frozen_policy_bounds", "log_mean_wealth", "path_deviation", "return_level"]
 
-N_LEVELS = 4096
+N_LEVELS = 1 << 16
 """Number of levels of a return in [0, 1]; a return counts as the level below it."""
+MOST_FROZEN = 63
+"""Number of policies that are ever frozen, at episodes 1, 2, 4, …"""
+_BETS = 0.7 ** np.arange(16)  # from 1 to 0.005, so that one of them is nearly the best bet
+_HALVINGS = 40
 _SLOPES = 0.5 ** np.arange(1, 21)  # λ of the bounds on the deviation, one of which is nearly the best one
 
 
@@ -26,19 +29,32 @@ def return_level(share: float) -> int:
 def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
     r"""Return lower bounds on the values of frozen policies, as shares of the largest return: (R,).
 
-    With X_t the reward of an episode up to the first action that is not the frozen policy's, \(E[X_t] \le V^\pi\), and
-    the bound is L at the radius \(\beta/n\) with
-    \(\beta = \ln((j+1)(j+2)/\delta) + \ln(\sqrt\pi\,\Gamma(n+1)/\Gamma(n+½))\). It holds with
-    probability 1 − δ for all frozen policies and all n at once.
+    With X_t the reward of an episode up to the first action that is not the frozen policy's, \(E[X_t] \le V^\pi\), so
+    for every bet b the product \(\prod_t(1 - b + bX_t/V^\pi)\) is a supermartingale, and so is its mean over some bets.
+    The bound is the value at which this mean is J/δ, for the J = `MOST_FROZEN` policies that are ever frozen. It holds
+    with probability 1 − δ for all of them and all numbers of episodes at once (docs/proofs.md, section 11.2).
 
     Args:
         seen: Rows j = 0, 1, … of frozen policies, with the number of episodes at each level of return.
         delta: Probability with which the bound of any frozen policy may fail.
     """
-    log_numbers = np.log((seen.ids + 1.0) * (seen.ids + 2.0))
-    epsilon = (log_numbers + targeted_beta(seen.totals, -math.log(delta))) / seen.totals
-    lower = extreme_means(seen, seen.outcomes / N_LEVELS, np.zeros(len(seen.ids)), epsilon, -1.0)
-    return np.maximum(lower, 0.0)
+    mean = seen.sums(seen.shares * (seen.outcomes / N_LEVELS))
+    low, high = np.zeros(len(mean)), mean
+    for _ in range(_HALVINGS):  # `low` stays a valid bound
+        middle = 0.5 * (low + high)
+        refuted = log_mean_wealth(seen, middle) >= math.log(MOST_FROZEN / delta)
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    return low
+
+
+def log_mean_wealth(seen: SeenRows, values: FloatArray) -> FloatArray:
+    """Return the log of the mean over the bets of Π(1 − b + bX/V) for one value V of each row: (R,) → (R,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = seen.outcomes / N_LEVELS / values[seen.places]
+        logs = np.log1p(_BETS[:, None] * (np.where(seen.outcomes > 0, gain, 0.0) - 1.0))  # a lost bet of all is -inf
+    wealth = np.stack([seen.sums(seen.times * bet) for bet in logs])
+    mean: FloatArray = logsumexp(wealth, axis=0) - math.log(len(_BETS))
+    return mean
 
 
 def path_deviation(shares: FloatArray, delta: float) -> float:

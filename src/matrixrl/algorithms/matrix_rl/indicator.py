@@ -160,7 +160,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         )
         return values.reshape(self.n_replicas, self.n_rows)
 
-    def _bounded_rewards(self, log_events: float, scale: float) -> tuple[FloatArray, FloatArray]:
+    def _bounded_rewards(self, log_events: float | None, scale: float) -> tuple[FloatArray, FloatArray]:
         """Return upper and lower bounds on the mean rewards of groups, each (B, K), computed where counts changed."""
         most, least = self._memo((log_events, scale), [1.0, 0.0]).read(
             lambda ids: reward_bounds(self.counts.totals_of(ids), self.reward_sums.ravel()[ids], log_events, scale)

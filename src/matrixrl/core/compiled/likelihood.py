@@ -19,7 +19,7 @@ BACKUP_DIGEST = "d8ba87aaa63a5ee1"
 """Digest of core/compiled/backup.py, which numba does not watch; a test compares it."""
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
-FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON = range(6)
+FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON = range(7)
 
 _STEPS = 60
 _CLOSE = 1e-7
@@ -46,18 +46,27 @@ def _excess(count: int, shares: Any, first: int, gaps: Any, below: Any, gap: flo
 
 @compiled
 def largest_mean(
-    first: int, last: int, law: Any, values: Any, sign: float, top: float, epsilon: float, scratch: Any
+    first: int,
+    last: int,
+    law: Any,
+    values: Any,
+    sign: float,
+    top: float,
+    epsilon: float,
+    top_epsilon: float,
+    scratch: Any,
 ) -> float:
     """Return the largest mean of sign·V over {q : KL(p̂‖q) <= ε}, as `core.likelihood.KLBall` does for all rows.
 
     Args:
         first: Position of the first entry of the group.
         last: Position after its last entry; `first` if it has no data.
-        law: (firsts, lasts, shares, states, extras, epsilon) of all groups.
+        law: (firsts, lasts, shares, states, extras, epsilon, top_epsilon) of all groups.
         values: (S,) Value of each next state; an entry is worth the value of its state plus its extra.
         sign: 1 or -1.
         top: Largest sign·V of any outcome, seen or not.
         epsilon: Radius ε of the group.
+        top_epsilon: Smaller radius that holds at ν = top alone; infinite if there is none.
         scratch: (2, n) Room for the entries of a group, overwritten.
     """
     if first == last:
@@ -80,10 +89,12 @@ def largest_mean(
     for e in range(count):
         below[e] = gaps[e] - gap
         variance += shares[first + e] * below[e] * below[e]
+    at_top = top
     if nearest > 0.0:
         excess, slope, logs = _excess(count, shares, first, gaps, below, gap, 0.0)
+        at_top = max(top - nearest, mean - gap * math.expm1(logs - top_epsilon))
         if excess <= epsilon:
-            return min(mean - gap * math.expm1(logs - epsilon), top)
+            return min(mean - gap * math.expm1(logs - epsilon), at_top)
     x = max(math.sqrt(variance / (2.0 * epsilon)) - gap, 1e-3 * gap)
     low, high, logs = _SMALLEST * gap, _LARGEST * gap, 0.0
     for _ in range(_STEPS):
@@ -102,7 +113,7 @@ def largest_mean(
         if step < 0.0 or step >= high or _SMALLEST * gap < step <= low:
             step = math.sqrt(low * high)
         x = max(step, _SMALLEST * gap)
-    return min(mean - (x + gap) * math.expm1(logs - epsilon), top)
+    return min(mean - (x + gap) * math.expm1(logs - epsilon), at_top)
 
 
 @compiled
@@ -165,11 +176,23 @@ def fill_plan(
                 bounds[g] = 0.0
                 if h < horizon - 1:
                     first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                    mean = largest_mean(first, last, law, following, sign, top, law[EPSILON][r, g], scratch)
+                    mean = largest_mean(
+                        first, last, law, following, sign, top, law[EPSILON][r, g], law[TOP_EPSILON][r, g], scratch
+                    )
                     bounds[g] = sign * mean
                 if has_joint:
                     first, last = joint[FIRSTS][r, g], joint[LASTS][r, g]
-                    both[g] = largest_mean(first, last, joint, following, 1.0, top + 1.0, joint[EPSILON][r, g], scratch)
+                    both[g] = largest_mean(
+                        first,
+                        last,
+                        joint,
+                        following,
+                        1.0,
+                        top + 1.0,
+                        joint[EPSILON][r, g],
+                        joint[TOP_EPSILON][r, g],
+                        scratch,
+                    )
             best[:] = -np.inf
             score[:] = -np.inf
             for a in range(n_actions):
@@ -220,7 +243,9 @@ def pessimistic_values(
             if h < horizon - 1:
                 g = groups[p]
                 first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                worth -= largest_mean(first, last, law, following, -1.0, top, law[EPSILON][r, g], scratch)
+                worth -= largest_mean(
+                    first, last, law, following, -1.0, top, law[EPSILON][r, g], law[TOP_EPSILON][r, g], scratch
+                )
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if end_state >= 0:
             values[h, end_state] = (horizon - h) * end_reward

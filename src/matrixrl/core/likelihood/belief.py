@@ -23,11 +23,13 @@ class JointLaw:
         seen: Groups with data; an outcome is next state times the number of levels plus level.
         levels: (B, L) Unit reward of each level.
         epsilon: (R,) Radius ε of each group with data, valid for r + V*.
+        top: (R,) Radius ε at ν = 1 + max V alone, or None.
     """
 
     seen: SeenRows
     levels: FloatArray
     epsilon: FloatArray
+    top: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class LikelihoodBelief(ValueBounds):
         batch: Number of replicas B.
         seen: Groups with data, and the laws p̂ of their next states.
         upper: (R,) Radius ε for upper bounds on V*; it may hold for V* only.
+        top: (R,) Radius ε for upper bounds on V* at ν = max V alone, or None.
         lower: (R,) Radius ε for lower bounds, which holds for all values.
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
@@ -52,6 +55,7 @@ class LikelihoodBelief(ValueBounds):
     batch: int
     seen: SeenRows
     upper: FloatArray
+    top: FloatArray | None
     lower: FloatArray
     most: FloatArray
     least: FloatArray
@@ -85,7 +89,10 @@ class LikelihoodBelief(ValueBounds):
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         if values is None:
             values = np.zeros((self.n_replicas, self.groups.shape[1]))
-        bounds = self._by_group(self.seen, values, self.upper if sign > 0 else self.lower, sign)
+        if sign > 0:
+            bounds = self._by_group(self.seen, values, self.upper, sign, self.top)
+        else:
+            bounds = self._by_group(self.seen, values, self.lower, sign)
         q: FloatArray = bounds[:, self.groups] + reward
         if sign > 0 and self.joint is not None:
             np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
@@ -100,13 +107,16 @@ class LikelihoodBelief(ValueBounds):
         """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
-        law = self._as_lists(self.seen, self.upper if sign > 0 else self.lower, np.zeros(0))
+        if sign > 0:
+            law = self._as_lists(self.seen, self.upper, self.top, np.zeros(0))
+        else:
+            law = self._as_lists(self.seen, self.lower, None, np.zeros(0))
         joint = self._no_lists()
         if self.joint is not None and sign > 0:
             n_levels = self.joint.levels.shape[1]
             replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
             paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
-            joint = self._as_lists(self.joint.seen, self.joint.epsilon, paid, n_levels)
+            joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid, n_levels)
         believed = self.most if sign > 0 else self.least
         reward = np.broadcast_to(believed, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
         likelihood.fill_plan(law, joint, self.groups.ravel(), np.ascontiguousarray(reward), *plan.arguments(), sign)
@@ -115,38 +125,46 @@ class LikelihoodBelief(ValueBounds):
         """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
         from matrixrl.core.compiled import likelihood
 
-        law, groups = self._as_lists(self.seen, self.lower, np.zeros(0)), self.groups.ravel()
+        law, groups = self._as_lists(self.seen, self.lower, None, np.zeros(0)), self.groups.ravel()
         least = np.ascontiguousarray(
             np.broadcast_to(self.least, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
         )
         for b in range(self.batch):
             likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
 
-    def _as_lists(self, seen: SeenRows, epsilon: FloatArray, extras: FloatArray, n_levels: int = 1) -> tuple[Any, ...]:
+    def _as_lists(
+        self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None, extras: FloatArray, n_levels: int = 1
+    ) -> tuple[Any, ...]:
         """Return the laws of all groups as the compiled backup takes them."""
         firsts = np.zeros(self.batch * self.n_groups, dtype=np.int64)
         lasts, radii = firsts.copy(), np.ones(len(firsts))
         firsts[seen.ids], lasts[seen.ids] = seen.firsts, seen.firsts + seen.lengths
         radii[seen.ids] = epsilon
-        shape = (self.batch, self.n_groups)
+        at_top = np.full(len(firsts), np.inf)
+        if top is not None:
+            at_top[seen.ids] = top
         states = seen.outcomes // n_levels
-        return firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras, radii.reshape(shape)
+        firsts, lasts, radii, at_top = (x.reshape(self.batch, self.n_groups) for x in (firsts, lasts, radii, at_top))
+        return firsts, lasts, seen.shares, states, extras, radii, at_top
 
     def _no_lists(self) -> tuple[Any, ...]:
         none = np.zeros((self.batch, 0), dtype=np.int64)
-        return none, none, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((self.batch, 0))
+        no_radii = np.zeros((self.batch, 0))
+        return none, none, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0), no_radii, no_radii
 
-    def _by_group(self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float) -> FloatArray:
+    def _by_group(
+        self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
+    ) -> FloatArray:
         """Return the extreme mean of values (B, n outcomes) over the ball of each group: (B, K)."""
         ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
         bounds = np.repeat(ends, self.n_groups)
         replica = seen.ids // self.n_groups
         at_entries = values[replica[seen.places], seen.outcomes]
-        bounds[seen.ids] = extreme_means(seen, at_entries, ends[replica], epsilon, sign)
+        bounds[seen.ids] = extreme_means(seen, at_entries, ends[replica], epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
     def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
         """Return upper bounds on the mean of r + V: (B, K)."""
         totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
         np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-        return self._by_group(joint.seen, totals, joint.epsilon, 1.0)
+        return self._by_group(joint.seen, totals, joint.epsilon, 1.0, joint.top)

@@ -11,7 +11,7 @@ import numpy as np
 
 from matrixrl.core.confidence import TIE_EXPLORATION, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
-from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta
+from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
 from matrixrl.features import Blocks, Features, Phi
@@ -133,13 +133,13 @@ class LikelihoodConfidence:
 
     @property
     def parts(self) -> Parts:
-        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a hundredth for returns.
+        """Parts of δ: a quarter for β₁, an eighth for each side of rewards, if they are used, a twentieth for returns.
 
         The rest is for β_D.
         """
         optimal = 0.25 if self.targeted else 0.0
         rewards = 0.0 if self.known_reward else 0.125
-        returns = 0.01
+        returns = 0.05
         return Parts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
 
     @property
@@ -161,7 +161,7 @@ class LikelihoodConfidence:
         return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
     def needs_excess(self, level: Level) -> bool:
-        """Return whether bounds at a level need more than the number of visits, as all but those of a tuned agent do."""
+        """Return whether bounds at a level need more than the number of visits; those of a tuned agent do not."""
         return not self.tuned or level == "proven"
 
     def believe(
@@ -170,7 +170,7 @@ class LikelihoodConfidence:
         excess: FloatArray | None,
         *,
         reward: FloatArray,
-        bound_rewards: Callable[[float, float], tuple[FloatArray, FloatArray]] | None = None,
+        bound_rewards: Callable[[float | None, float], tuple[FloatArray, FloatArray]] | None = None,
         joint: tuple[SeenRows, FloatArray] | None = None,
         level: Level = "agent",
         shares: int = 1,
@@ -199,30 +199,32 @@ class LikelihoodConfidence:
         if excess is not None:
             of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
             lower = scale * of_all / n
-        of_optimal = None
-        if self.targeted:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
-            functions = max(self.horizon - self.known_reward, 1)
-            of_optimal = targeted_beta(n, self.log_events(parts.optimal, functions, shares))
         upper, is_tuned = lower, self.tuned and level != "proven"
+        targeted, top = None, None
+        if self.targeted and not is_tuned:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
+            functions = max(self.horizon - self.known_reward, 1)
+            log_events = self.log_events(parts.optimal, functions, shares)
+            targeted, top = scale * targeted_beta(n, log_events) / n, scale * top_beta(log_events) / n
         if is_tuned:
-            of_optimal = None if of_optimal is None else log_mixture_gain(n)
             upper = scale * log_mixture_gain(n) / n
-        if self.known_reward and of_optimal is not None:
-            upper = np.minimum(upper, scale * of_optimal / n)
+            targeted = upper if self.targeted else None
+        if self.known_reward and targeted is not None:
+            upper = np.minimum(upper, targeted)
         most = least = reward
         law = None
         if not self.known_reward:
             assert bound_rewards is not None
-            log_events = 0.0 if is_tuned else self.log_events(parts.rewards, shares=shares)
-            most, least = (side[:, self.groups] for side in bound_rewards(log_events, scale))
-            if of_optimal is not None and joint is not None:
-                law = JointLaw(*joint, scale * of_optimal / n)
+            log_rewards = None if is_tuned else self.log_events(parts.rewards, shares=shares)
+            most, least = (side[:, self.groups] for side in bound_rewards(log_rewards, scale))
+            if targeted is not None and joint is not None:
+                law = JointLaw(*joint, targeted, top)
         return LikelihoodBelief(
             groups=self.groups,
             n_groups=counts.n_rows,
             batch=counts.n_replicas,
             seen=seen,
             upper=upper,
+            top=top if self.known_reward else None,
             lower=lower,
             most=most,
             least=least,

@@ -23,7 +23,14 @@ ROUNDING = 1e-14
 """Relative distance below which a mean counts as the top itself."""
 
 
-def extreme_means(seen: SeenRows, values: FloatArray, ends: FloatArray, epsilon: FloatArray, sign: float) -> FloatArray:
+def extreme_means(
+    seen: SeenRows,
+    values: FloatArray,
+    ends: FloatArray,
+    epsilon: FloatArray,
+    sign: float,
+    top_epsilon: FloatArray | None = None,
+) -> FloatArray:
     """Return the largest (sign 1) or smallest (sign -1) mean of values over {q : KL(p̂‖q) <= ε}, for each row: (R,).
 
     Args:
@@ -32,8 +39,9 @@ def extreme_means(seen: SeenRows, values: FloatArray, ends: FloatArray, epsilon:
         ends: (R,) Largest (sign 1) or smallest (sign -1) value of any outcome, seen or not.
         epsilon: (R,) Radius ε > 0 of each row.
         sign: 1 for the largest mean, -1 for the smallest.
+        top_epsilon: (R,) Radius that holds at ν = `ends` alone, if there is one.
     """
-    return sign * KLBall(seen, sign * values, sign * ends, epsilon).largest_means()
+    return sign * KLBall(seen, sign * values, sign * ends, epsilon).largest_means(top_epsilon)
 
 
 class KLBall:
@@ -58,16 +66,32 @@ class KLBall:
         self._gaps = top[seen.places] - values  # of the entries, (E,)
         self._below = self._mean[seen.places] - values
 
-    def largest_means(self) -> FloatArray:
-        """Return the largest mean of each row: (R,)."""
-        return self.bound(self.best())
+    def largest_means(self, top_epsilon: FloatArray | None = None) -> FloatArray:
+        """Return the largest mean of each row: (R,).
 
-    def bound(self, x: FloatArray) -> FloatArray:
-        """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,)."""
+        Args:
+            top_epsilon: (R,) Radius that holds at ν = max V alone; its bound is at least the best value seen, which
+                keeps it valid for a function below V whose maximum is not known (docs/proofs.md, section 9.2).
+        """
+        bound = self.bound(self.best())
+        if top_epsilon is None or not len(bound):
+            return bound
+        best_seen = self._top - np.minimum.reduceat(self._gaps, self._seen.firsts)
+        at_top = self.bound(np.zeros(len(bound)), top_epsilon)
+        return np.minimum(bound, np.maximum(at_top, best_seen))
+
+    def bound(self, x: FloatArray, epsilon: FloatArray | None = None) -> FloatArray:
+        """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,).
+
+        Args:
+            x: (R,) Distance of ν from max V.
+            epsilon: (R,) Radius in place of that of the ball.
+        """
         y = x + self._to_top
+        epsilon = self._epsilon if epsilon is None else epsilon
         with np.errstate(invalid="ignore"):  # of rows whose mean counts as the top: y = 0, and no ratio is a number
             log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
-            bound = self._mean - y * np.expm1(log_ratio - self._epsilon)
+            bound = self._mean - y * np.expm1(log_ratio - epsilon)
         return np.where(y > 0.0, np.minimum(bound, self._top), self._top)  # y = 0: all mass is at the top
 
     def best(self) -> FloatArray:

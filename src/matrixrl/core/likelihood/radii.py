@@ -15,13 +15,23 @@ from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = [
+    "NO_BET_SHARE",
+    "TOP_SHARE",
     "dirichlet_excess",
+    "log_bet_gain",
     "log_marginal",
     "log_mixture_gain",
     "log_shared_law_ratio",
     "log_support_prior",
     "targeted_beta",
+    "top_beta",
 ]
+
+TOP_SHARE = 1.0 / 3.0
+"""Prior probability of the bet b = 1 in the mixture behind β₁; its bound, at ν = max V, does not grow with n."""
+NO_BET_SHARE = 0.1
+"""Prior probability of the bet b = 0, which makes the bounds at other ν tighter."""
+_REST = 1.0 - TOP_SHARE - NO_BET_SHARE
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 _CHUNK = 1 << 20  # terms that are summed together
@@ -38,6 +48,21 @@ def log_mixture_gain(n: FloatArray | float) -> FloatArray:
     return gain
 
 
+def log_bet_gain(n: FloatArray | float) -> FloatArray:
+    """Return ln C_n, what the best constant bet gains at most over the mixture of β₁ (docs/proofs.md, section 9.2).
+
+    The mixture is b = 1 with probability `TOP_SHARE`, b = 0 with probability `NO_BET_SHARE`, else Beta(½, ½). C_n is
+    the largest ratio of b^k(1−b)^(n−k) at its maximum to its mean, which is attained at k = 0, 1 or n.
+    """
+    n = np.asarray(n, dtype=np.float64)
+    gain = log_mixture_gain(n)
+    at_ends = -np.log(min(TOP_SHARE, NO_BET_SHARE) + _REST * np.exp(-gain))
+    more = np.maximum(n, 2.0)  # with one observation there is no k between 0 and n
+    inside = gain + np.log(2.0 - 1.0 / more) + (more - 1.0) * np.log1p(-1.0 / more) - math.log(_REST)
+    largest: FloatArray = np.where(n > 1.0, np.maximum(at_ends, inside), at_ends)
+    return largest
+
+
 def targeted_beta(n: FloatArray, log_events: float) -> FloatArray:
     """Return β₁(n), so that U at ε = β₁/n bounds the means of the fixed functions that were counted.
 
@@ -45,7 +70,12 @@ def targeted_beta(n: FloatArray, log_events: float) -> FloatArray:
         n: Number of observations of each row.
         log_events: ln(number of rows times functions / δ).
     """
-    return log_events + log_mixture_gain(n)
+    return log_events + log_bet_gain(n)
+
+
+def top_beta(log_events: float) -> float:
+    """Return the radius, times n, of the bound at ν = max V alone, which holds together with `targeted_beta`."""
+    return log_events - math.log(TOP_SHARE)
 
 
 def dirichlet_excess(seen: SeenRows, n_outcomes: int) -> FloatArray:

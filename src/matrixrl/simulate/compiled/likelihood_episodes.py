@@ -6,20 +6,37 @@ up to date before the next plan. Arrays of pairs are action-major, as everywhere
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from matrixrl.compiling.jit import compiled
-from matrixrl.core.compiled.likelihood import dirichlet_excess, fill_plan, largest_mean, pessimistic_values
+from matrixrl.core.compiled.likelihood import fill_plan, pessimistic_values
+from matrixrl.simulate.compiled.likelihood_bounds import (
+    CHANGED,
+    IS_CHANGED,
+    JOINT_EPSILON,
+    LEARNS_REWARD,
+    LEAST,
+    LEVELS,
+    LOWER_EPSILON,
+    MOST,
+    N_CHANGED,
+    NO_TOP,
+    PAID,
+    REWARD_SUMS,
+    TOP_EPSILON,
+    UPPER_EPSILON,
+    VISITS,
+    levels_of,
+    refresh_changed,
+)
 from matrixrl.simulate.compiled.outcome_lists import (
     EXTRAS,
     FIRSTS,
     LASTS,
     NEXT,
     SHARES,
-    TIMES,
     count_outcome,
     has_room,
 )
@@ -44,63 +61,10 @@ from matrixrl.simulate.compiled.world import (
     reward_of,
 )
 
-__all__ = ["LOOPS_DIGEST", "Kept", "Known", "play_episodes", "refresh_all"]
+__all__ = ["LOOPS_DIGEST", "Kept", "play_episodes"]
 
-LOOPS_DIGEST = "479d1c4b5665dee2"
+LOOPS_DIGEST = "7c604b702b063d8f"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
-
-AGENT, TIES, PROVEN = range(3)
-_HALF_LOG_PI = 0.5 * math.log(math.pi)
-
-
-class Known(NamedTuple):
-    """Data of B replicas, and the bounds that follow from them at the m levels of the radius that are used.
-
-    Attributes:
-        visits: (B, P) Visits of each pair.
-        reward_sums: (B, P) Sums of unit rewards.
-        paid: (B, L) Levels of rewards; -1 where unused.
-        ranks: (B, L) Levels in ascending order of their rewards, those in use first.
-        n_paid: (B,) Number of levels in use.
-        levels: (m,) Levels of the radius; the first one is that of the agent.
-        scales: (3,) Factors of the radius of the agent, of ties and of certificates.
-        log_all: ln(events/δ) of β_D.
-        log_optimal: ln(events/δ) of β₁; infinite if it is not used.
-        log_rewards: ln(events/δ) of rewards; infinite if they are known.
-        learns_reward: Whether rewards are learned.
-        tuned: Whether the radii of the agent and of ties leave out δ and the number of events.
-        priors: (n, k₀, 4) Parts of `dirichlet_excess` that were computed before.
-        upper: (m, B, P) Radius ε of upper bounds.
-        lower: (B, P) Radius ε of lower bounds of certificates; (B, 0) if there are none.
-        joint: (m, B, P) Radius ε of the joint law of reward and next state.
-        most: (m, B, P) Largest unit reward that is believed.
-        least: (B, P) Smallest unit reward that is believed, for certificates; (B, 0) if there are none.
-        changed: (B, P) Pairs that were visited since their bounds were computed.
-        n_changed: (B,) Number of these pairs.
-        is_changed: (B, P) Whether a pair is one of them.
-    """
-
-    visits: Any
-    reward_sums: Any
-    paid: Any
-    ranks: Any
-    n_paid: Any
-    levels: Any
-    scales: Any
-    log_all: float
-    log_optimal: float
-    log_rewards: float
-    learns_reward: bool
-    tuned: bool
-    priors: Any
-    upper: Any
-    lower: Any
-    joint: Any
-    most: Any
-    least: Any
-    changed: Any
-    n_changed: Any
-    is_changed: Any
 
 
 class Kept(NamedTuple):
@@ -129,104 +93,7 @@ class Kept(NamedTuple):
     growth: float
 
 
-(VISITS, REWARD_SUMS, PAID, RANKS, N_PAID, LEVELS, SCALES, LOG_ALL, LOG_OPTIMAL, LOG_REWARDS) = range(10)
-(LEARNS_REWARD, TUNED, PRIORS, UPPER_EPSILON, LOWER_EPSILON, JOINT_EPSILON, MOST, LEAST) = range(10, 18)
-(CHANGED, N_CHANGED, IS_CHANGED) = range(18, 21)
 (POLICY, VALUES, KEPT_VISITS, DUE, KEPT_UPPER, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(9)
-
-
-@compiled
-def _reward_bound(mean: float, epsilon: float, sign: float) -> float:
-    """Return the largest (sign 1) or smallest (sign -1) mean reward of the binary ball."""
-    if mean <= 0.0 or mean >= 1.0:
-        end = 1.0 if sign > 0.0 else 0.0
-        certain = 0.0 if mean <= 0.0 else 1.0
-        return end if end == certain else end - math.exp(-epsilon) * (end - certain)
-    shares, states = np.array([1.0 - mean, mean]), np.array([0, 1])
-    law = (states, states, shares, states, np.zeros(0), shares)
-    bound: float = sign * largest_mean(
-        0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, np.empty((2, 2))
-    )
-    return bound
-
-
-@compiled
-def _refresh(known: Any, law: Any, joint: Any, b: int, pair: int, n_states: int) -> None:
-    """Bring the shares, the radii and the bounds on the reward of a pair up to date."""
-    n = float(known[VISITS][b, pair])
-    if n == 0.0:
-        return
-    for e in range(law[FIRSTS][b, pair], law[LASTS][b, pair]):
-        law[SHARES][e] = law[TIMES][e] / n
-    if joint[FIRSTS].shape[1] > 0:
-        for e in range(joint[FIRSTS][b, pair], joint[LASTS][b, pair]):
-            joint[SHARES][e] = joint[TIMES][e] / n
-    gain = _HALF_LOG_PI + math.lgamma(n + 1.0) - math.lgamma(n + 0.5)
-    excess = 0.0
-    if not known[TUNED] or known[LEVELS][-1] == PROVEN:
-        excess = dirichlet_excess(law[FIRSTS][b, pair], law[LASTS][b, pair], law[TIMES], n_states, known[PRIORS])
-    for m in range(len(known[LEVELS])):
-        level = known[LEVELS][m]
-        scale = known[SCALES][level]
-        of_all, of_optimal = known[LOG_ALL] + excess, known[LOG_OPTIMAL] + gain
-        of_rewards = known[LOG_REWARDS] + gain
-        if known[TUNED] and level != PROVEN:
-            of_all, of_optimal, of_rewards = gain, gain, gain
-        if level == PROVEN:
-            known[LOWER_EPSILON][b, pair] = scale * of_all / n
-        if known[LEARNS_REWARD]:
-            mean = min(max(known[REWARD_SUMS][b, pair] / n, 0.0), 1.0)
-            known[UPPER_EPSILON][m, b, pair] = scale * of_all / n
-            known[JOINT_EPSILON][m, b, pair] = scale * of_optimal / n
-            known[MOST][m, b, pair] = _reward_bound(mean, scale * of_rewards / n, 1.0)
-            if level == PROVEN:
-                known[LEAST][b, pair] = _reward_bound(mean, scale * of_rewards / n, -1.0)
-        else:
-            known[UPPER_EPSILON][m, b, pair] = scale * min(of_all, of_optimal) / n
-
-
-@compiled
-def refresh_all(known: Any, law: Any, joint: Any, n_states: int) -> None:
-    """Bring the bounds of all pairs up to date."""
-    for b in range(known[VISITS].shape[0]):
-        for pair in range(known[VISITS].shape[1]):
-            _refresh(known, law, joint, b, pair, n_states)
-
-
-@compiled
-def _refresh_changed(known: Any, law: Any, joint: Any, b: int, n_states: int) -> None:
-    """Bring the bounds of the pairs that were visited up to date."""
-    for i in range(known[N_CHANGED][b]):
-        pair = known[CHANGED][b, i]
-        _refresh(known, law, joint, b, pair, n_states)
-        known[IS_CHANGED][b, pair] = False
-    known[N_CHANGED][b] = 0
-
-
-@compiled
-def _levels_of(known: Any, b: int, reward: float) -> tuple[int, int, float]:
-    """Return the levels below and above a reward, and the share of the one above, as `linalg.RewardLevels` does.
-
-    A reward that is a level, or becomes one, has one level and no share.
-    """
-    paid, ranks, n = known[PAID][b], known[RANKS][b], known[N_PAID][b]
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if paid[ranks[middle]] < reward:
-            low = middle + 1
-        else:
-            high = middle
-    if low < n and paid[ranks[low]] == reward:
-        return ranks[low], ranks[low], 0.0
-    if n < len(paid):
-        for i in range(n, low, -1):
-            ranks[i] = ranks[i - 1]
-        paid[n], ranks[low] = reward, n
-        known[N_PAID][b] = n + 1
-        return n, n, 0.0
-    below, above = ranks[low - 1], ranks[low]  # 0 and 1 are levels
-    return below, above, (reward - paid[below]) / (paid[above] - paid[below])
 
 
 @compiled
@@ -240,7 +107,7 @@ def _count_step(
         unit = (paid - world[LOW]) / (world[HIGH] - world[LOW])
         known[REWARD_SUMS][b, pair] += unit
         if joint[FIRSTS].shape[1] > 0:
-            below, above, share = _levels_of(known, b, unit)
+            below, above, share = levels_of(known, b, unit)
             code, levels = following * known[PAID].shape[1], known[PAID][b]
             count_outcome(joint, b, pair, code + below, following, levels[below], 1.0 - share)
             if share > 0.0:
@@ -288,8 +155,17 @@ def _plan(
     q_out: Any,
 ) -> None:
     """Fill in the optimistic values (1, H + 1, S) and the policy (1, H, S) of replica b at level m of the radius."""
-    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][m])
-    of_both = (joint[FIRSTS], joint[LASTS], joint[SHARES], joint[NEXT], joint[EXTRAS], known[JOINT_EPSILON][m])
+    at_top = known[NO_TOP] if known[LEARNS_REWARD] else known[TOP_EPSILON][m]
+    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][m], at_top)
+    of_both = (
+        joint[FIRSTS],
+        joint[LASTS],
+        joint[SHARES],
+        joint[NEXT],
+        joint[EXTRAS],
+        known[JOINT_EPSILON][m],
+        known[TOP_EPSILON][m],
+    )
     fill_plan(
         of_states,
         of_both,
@@ -346,7 +222,7 @@ def play_episodes(
     values, other = np.zeros((1, horizon + 1, n_states)), np.zeros((1, horizon, n_states), dtype=np.int32)
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
-    lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON])
+    lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON], known[NO_TOP])
     tied, proven, has_joint = 1, len(known[LEVELS]) - 1, joint[FIRSTS].shape[1] > 0
     for b in range(at[0], n_replicas):
         policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]
@@ -355,7 +231,7 @@ def play_episodes(
                 at[0], at[1] = b, i
                 return False
             if kept[DUE][b] or certifies:
-                _refresh_changed(known, law, joint, b, n_states)
+                refresh_changed(known, law, joint, b, n_states)
             if kept[DUE][b]:
                 if prefers:
                     _plan(world, known, law, joint, groups, tied, b, no_ties, nothing, 0.0, values, other, preference)

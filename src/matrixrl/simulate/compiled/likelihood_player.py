@@ -53,6 +53,13 @@ class LikelihoodPlayer(CompiledPlayer):
         return likelihood_episodes
 
     @property
+    def _bounds(self) -> Any:
+        """The module of the bounds that are kept up to date."""
+        from matrixrl.simulate.compiled import likelihood_bounds
+
+        return likelihood_bounds
+
+    @property
     def _lists(self) -> Any:
         """The module of lists that grow."""
         from matrixrl.simulate.compiled import outcome_lists
@@ -137,11 +144,11 @@ class LikelihoodPlayer(CompiledPlayer):
         functions = max(confidence.horizon - confidence.known_reward, 1)
         own = confidence.exploration**2
         reward = np.tile(algorithm.unit_reward.ravel(), (n, 1))
-        loops = self._loops
-        levels = [loops.AGENT, *[loops.TIES] * self._prefers, *[loops.PROVEN] * certifies]
+        bounds = self._bounds
+        levels = [bounds.AGENT, *[bounds.TIES] * self._prefers, *[bounds.PROVEN] * certifies]
         ones = np.ones((len(levels), n, n_pairs))
         paid = algorithm.levels.values
-        known = loops.Known(
+        known = bounds.Known(
             visits=algorithm.counts.totals().astype(np.int64),
             reward_sums=algorithm.reward_sums.copy(),
             paid=np.where(np.isnan(paid), -1.0, paid),
@@ -158,13 +165,15 @@ class LikelihoodPlayer(CompiledPlayer):
             upper=ones,
             lower=np.ones((n, n_pairs if certifies else 0)),
             joint=ones.copy() if learns else ones[:, :, :0],
+            top=ones.copy(),
+            no_top=np.full((n, n_pairs), np.inf),
             most=ones.copy() if learns else np.tile(reward, (len(levels), 1, 1)),
             least=(np.zeros_like(reward) if learns else reward)[:, : n_pairs if certifies else 0],
             changed=np.zeros((n, n_pairs), dtype=np.int64),
             n_changed=np.zeros(n, dtype=np.int64),
             is_changed=np.zeros((n, n_pairs), dtype=np.bool_),
         )
-        loops.refresh_all(tuple(known), tuple(self._law), tuple(self._joint), self._mdp.n_states)
+        bounds.refresh_all(tuple(known), tuple(self._law), tuple(self._joint), self._mdp.n_states)
         return known
 
     def _give_back(self, n_episodes: int) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from matrixrl.core.compiled import backup, likelihood
+from matrixrl.core.compiled import backup, kl_ball, likelihood, pruning
 from matrixrl.simulate.compiled import episodes, likelihood_bounds, likelihood_episodes, outcome_lists, world
 
 WATCHED = {
-    "likelihood": (likelihood.BACKUP_DIGEST, [backup]),
+    "pruning": (pruning.LOOPS_DIGEST, [kl_ball]),
+    "likelihood": (likelihood.LOOPS_DIGEST, [backup, kl_ball, pruning]),
     "episodes": (episodes.LOOPS_DIGEST, [backup, world]),
-    "likelihood_bounds": (likelihood_bounds.LOOPS_DIGEST, [likelihood, outcome_lists]),
+    "likelihood_bounds": (likelihood_bounds.LOOPS_DIGEST, [kl_ball, likelihood, outcome_lists]),
     "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, likelihood_bounds, outcome_lists, world]),
 }
 

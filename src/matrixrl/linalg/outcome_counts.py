@@ -127,7 +127,7 @@ class OutcomeCounts:
         times = np.ones(len(codes)) if weights is None else weights.ravel()
         counted = times > 0.0
         new, inverse = np.unique(codes[counted], return_inverse=True)
-        extra = np.bincount(inverse, times[counted], minlength=len(new))
+        extra: FloatArray = np.bincount(inverse, times[counted], minlength=len(new)).astype(np.float64)
         np.add.at(self._totals, new // self.n_outcomes, extra)
         self._waiting.append((new, extra))
         self._n_waiting += len(new)

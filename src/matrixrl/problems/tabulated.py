@@ -129,7 +129,8 @@ class SparseTransitions(Transitions):
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
         """Return the next states that uniform numbers select; all arrays have shape (k,)."""
         places = invert_lists(self._csr.indptr, self._cdf, self._lists(states, actions), uniforms)
-        return self._csr.indices[places].astype(np.int64)
+        drawn: IntArray = self._csr.indices[places].astype(np.int64)
+        return drawn
 
     def most_successors(self) -> int:
         """Return the largest number of possible next states of a pair."""

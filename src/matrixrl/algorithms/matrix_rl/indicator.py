@@ -47,6 +47,8 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         reward_sums: (B, K) Sums of the unit rewards of each group.
     """
 
+    _memos: dict[Hashable, RowMemo]
+    _visited: list[IntArray] | None  # rows with new data since the growth of data was last compared; None for any rows
     stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
     data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "_memos", "pair_visits", "pair_rewards")
 
@@ -175,8 +177,8 @@ class IndicatorMatrixRL(FiniteMatrixRL):
 
     def _data_changed(self) -> None:
         """Note that any counts may have changed."""
-        self._memos: dict[Hashable, RowMemo] = {}
-        self._visited: list[IntArray] | None = None  # rows with new data since the last time that growth was checked
+        self._memos = {}
+        self._visited = None
 
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the counts at hand."""

@@ -217,7 +217,7 @@ class LikelihoodConfidence:
             log_rewards = None if is_tuned else self.log_events(parts.rewards, shares=shares)
             most, least = (side[:, self.groups] for side in bound_rewards(log_rewards, scale))
             if targeted is not None and joint is not None:
-                law = JointLaw(*joint, targeted, top)
+                law = JointLaw(*joint, targeted, top, is_less=is_tuned)
         return LikelihoodBelief(
             groups=self.groups,
             n_groups=counts.n_rows,

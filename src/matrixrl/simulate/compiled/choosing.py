@@ -16,10 +16,12 @@ def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: in
     """Return why whole episodes are not compiled, or None if they are."""
     if mdp is None:
         return "P is not known"
-    if not isinstance(algorithm, (UCMatrixRL, IndicatorMatrixRL)):
+    if isinstance(algorithm, UCMatrixRL):
+        reason = why_not_balls(algorithm, mdp, n_episodes)
+    elif isinstance(algorithm, IndicatorMatrixRL):
+        reason = why_not_lists(algorithm)
+    else:
         return "only matrix-rl with all its columns has compiled episodes"
-    balls = isinstance(algorithm, UCMatrixRL)
-    reason = why_not_balls(algorithm, mdp, n_episodes) if balls else why_not_lists(algorithm)
     if reason is None and mdp.transitions.most_successors() is None:
         return "P is not given as a table"
     return reason

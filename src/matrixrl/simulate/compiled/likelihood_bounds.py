@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matrixrl.compiling.jit import compiled
-from matrixrl.core.compiled.likelihood import dirichlet_excess, largest_mean
+from matrixrl.core.compiled.kl_ball import largest_mean
+from matrixrl.core.compiled.likelihood import dirichlet_excess
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
 from matrixrl.simulate.compiled.outcome_lists import FIRSTS, LASTS, SHARES, TIMES
 
 __all__ = ["LOOPS_DIGEST", "Known", "levels_of", "refresh_all", "refresh_changed"]
 
-LOOPS_DIGEST = "a40a8a1c74dfa9f1"
+LOOPS_DIGEST = "d6bca611bf4189bf"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -91,12 +92,24 @@ def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) 
         end = 1.0 if sign > 0.0 else 0.0
         certain = 0.0 if mean <= 0.0 else 1.0
         return end if end == certain else end - math.exp(-min(epsilon, top_epsilon)) * (end - certain)
-    shares, states = np.array([1.0 - mean, mean]), np.array([0, 1])
-    law = (states, states, shares, states, np.zeros(0), shares, shares)
-    bound: float = sign * largest_mean(
-        0, 2, law, np.array([0.0, 1.0]), sign, 1.0 if sign > 0.0 else 0.0, epsilon, top_epsilon, np.empty((2, 2))
+    shares, states, gaps = np.array([1.0 - mean, mean]), np.array([0, 1]), np.empty(2)
+    bound, _, _ = largest_mean(
+        0,
+        2,
+        shares,
+        states,
+        gaps[:0],
+        states,
+        np.array([0.0, 1.0]),
+        np.empty((0, 3)),
+        sign,
+        1.0 if sign > 0.0 else 0.0,
+        epsilon,
+        top_epsilon,
+        0.0,
+        gaps,
     )
-    return bound
+    return float(sign * bound)
 
 
 @compiled

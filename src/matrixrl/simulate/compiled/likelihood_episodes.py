@@ -24,8 +24,10 @@ from matrixrl.simulate.compiled.likelihood_bounds import (
     N_CHANGED,
     NO_TOP,
     PAID,
+    PROVEN,
     REWARD_SUMS,
     TOP_EPSILON,
+    TUNED,
     UPPER_EPSILON,
     VISITS,
     levels_of,
@@ -36,6 +38,7 @@ from matrixrl.simulate.compiled.outcome_lists import (
     FIRSTS,
     LASTS,
     NEXT,
+    OUTCOMES,
     SHARES,
     count_outcome,
     has_room,
@@ -63,7 +66,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "play_episodes"]
 
-LOOPS_DIGEST = "7c604b702b063d8f"
+LOOPS_DIGEST = "f0ff622fadaaca46"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 
@@ -139,6 +142,22 @@ def _learn(
 
 
 @compiled
+def _law(law: Any, epsilon: Any, top_epsilon: Any, paid: Any) -> Any:
+    """Return lists and radii as `core.compiled.likelihood` takes them."""
+    return (
+        law[FIRSTS],
+        law[LASTS],
+        law[SHARES],
+        law[NEXT],
+        law[EXTRAS],
+        epsilon,
+        top_epsilon,
+        law[OUTCOMES],
+        paid,
+    )
+
+
+@compiled
 def _plan(
     world: Any,
     known: Any,
@@ -156,19 +175,13 @@ def _plan(
 ) -> None:
     """Fill in the optimistic values (1, H + 1, S) and the policy (1, H, S) of replica b at level m of the radius."""
     at_top = known[NO_TOP] if known[LEARNS_REWARD] else known[TOP_EPSILON][m]
-    of_states = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[UPPER_EPSILON][m], at_top)
-    of_both = (
-        joint[FIRSTS],
-        joint[LASTS],
-        joint[SHARES],
-        joint[NEXT],
-        joint[EXTRAS],
-        known[JOINT_EPSILON][m],
-        known[TOP_EPSILON][m],
-    )
+    of_states = _law(law, known[UPPER_EPSILON][m], at_top, np.zeros((len(known[VISITS]), 1)))
+    of_both = _law(joint, known[JOINT_EPSILON][m], known[TOP_EPSILON][m], known[PAID])
+    joint_is_less = joint[FIRSTS].shape[1] > 0 and known[TUNED] and known[LEVELS][m] != PROVEN
     fill_plan(
         of_states,
         of_both,
+        joint_is_less,
         groups,
         known[MOST][m],
         b,
@@ -222,7 +235,7 @@ def play_episodes(
     values, other = np.zeros((1, horizon + 1, n_states)), np.zeros((1, horizon, n_states), dtype=np.int32)
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
-    lower = (law[FIRSTS], law[LASTS], law[SHARES], law[NEXT], law[EXTRAS], known[LOWER_EPSILON], known[NO_TOP])
+    lower = _law(law, known[LOWER_EPSILON], known[NO_TOP], np.zeros((n_replicas, 1)))
     tied, proven, has_joint = 1, len(known[LEVELS]) - 1, joint[FIRSTS].shape[1] > 0
     for b in range(at[0], n_replicas):
         policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]

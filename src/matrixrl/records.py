@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import index
+from matrixrl.measuring import held
 
 __all__ = [
     "BoolArray",
@@ -280,7 +281,7 @@ class Episode:
         index: Number of the episode, counted from 0 since the agent was created.
         episode_return: Sum of the rewards, in the environment's unit.
         length: Number of steps taken.
-        regret: V*(s0) − V^π(s0) in the environment's unit, or None if the MDP is not known.
+        regret: V*(s0) − V^π(s0) in the environment's unit, or None if it was not measured.
         upper: Optimistic value of the start, an upper bound on V*(s0) if the guarantee holds.
         alarm: Whether the plan of this episode found a pair whose confidence set contains no probability distribution.
         certificate: Certificate of the policy that was played, or None if none was requested.
@@ -304,9 +305,10 @@ class History:
         lengths: (N,) Number of steps of each episode.
         upper: (N,) Optimistic value of the start in the plan of each episode.
         alarms: (N,) Whether the misspecification alarm was raised.
-        regret: (N,) Exact regret of each episode; NaN for an episode whose actions were not those of the agent's
-            policy. None if regret is known for no episode.
+        regret: (N,) Exact regret of each episode; NaN for an episode that was not measured or whose actions were not
+            those of the agent's policy. None if regret is known for no episode.
         certified: (N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
+        regret_every: Number k of episodes from one whose regret is measured to the next; the first one is measured.
     """
 
     returns: FloatArray
@@ -315,6 +317,7 @@ class History:
     alarms: BoolArray
     regret: FloatArray | None
     certified: FloatArray
+    regret_every: int = 1
 
     @property
     def n_episodes(self) -> int:
@@ -323,18 +326,22 @@ class History:
 
     @property
     def cumulative_regret(self) -> FloatArray:
-        """Cumulative sum (N,) of `regret`; YW19 (1)."""
+        """Cumulative sum (N,) of `regret`; YW19 (1).
+
+        Where only every k-th episode is measured, those in between count with the last measured regret.
+        """
         if self.regret is None:
             raise AttributeError(
                 "cumulative_regret needs a known MDP and measure_regret=True; only returns were recorded"
             )
-        return np.cumsum(self.regret)
+        return np.cumsum(held(self.regret, self.regret_every))
 
 
 @dataclass(slots=True)
 class HistoryLog:
     """Lists of the entries of `History`, to which finished episodes are appended."""
 
+    regret_every: int = 1
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
@@ -364,4 +371,5 @@ class HistoryLog:
             alarms=np.array(self.alarms, dtype=np.bool_),
             regret=None if np.isnan(regret).all() else regret,
             certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
+            regret_every=self.regret_every,
         )

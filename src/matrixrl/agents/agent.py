@@ -21,6 +21,7 @@ from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.interrupts import uninterrupted
+from matrixrl.measuring import is_measured
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode, FloatArray, History, HistoryLog, Policy
 from matrixrl.seeding import fresh_seed
@@ -54,7 +55,8 @@ class Agent(Certifying):
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
         env_settings: Settings of an environment given by name.
-        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
+        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states. A
+            number k measures the episodes 1, k + 1, 2k + 1, … only.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
@@ -85,7 +87,7 @@ class Agent(Certifying):
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
         env_settings: dict[str, Any] | None = None,
-        measure_regret: bool = True,
+        measure_regret: bool | int = True,
         reward_outside: str = "error",
         seed: int | None = None,
         compiled: bool | None = None,
@@ -124,11 +126,11 @@ class Agent(Certifying):
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.measures_regret and algorithm.has_policy_table
+        measures = problem.regret_every > 0 and algorithm.has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
-        self._log = HistoryLog()
+        self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
         self._open: list[OpenEpisode] = []
         self._env_is_seeded = False
         self._first_state: Any = None
@@ -365,7 +367,8 @@ class Agent(Certifying):
         plan = episode._plan
         self._first_state = episode._states[0]
         regret: float | None = None
-        if self._evaluator is not None and not episode._off_plan:
+        is_due = is_measured(self.n_episodes, self.problem.regret_every)
+        if self._evaluator is not None and is_due and not episode._off_plan:
             regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
         steps = episode.steps()
         record = Episode(

@@ -41,7 +41,7 @@ def restore_history(arrays: Arrays, n_episodes: int, problem: Problem, *, clippe
         if values.shape != (n_episodes,) or values.dtype != np.float64:
             raise InvalidInput(f"the history must have {n_episodes} episodes")
     _check(arrays, problem, clipped)
-    log = HistoryLog()
+    log = HistoryLog(regret_every=max(problem.regret_every, 1))
     for name, values in arrays.items():
         kind = {"lengths": int, "alarms": bool}.get(name, float)
         getattr(log, name).extend(kind(value) for value in values.tolist())

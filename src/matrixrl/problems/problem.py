@@ -40,7 +40,7 @@ class Problem:
         points: (S, p) the coordinates of the states of a known MDP, where the environment gives them.
         n_observed: Number of states that can be observed (the end state of a converted environment cannot).
         pseudo: Whether ψ may have linearly dependent columns.
-        measures_regret: Whether the known MDP is used to measure regret.
+        regret_every: The known MDP is used to measure the regret of every so many episodes; 0 measures none.
         first_state: Number that the environment gives to its first state.
         first_action: Number that the environment gives to its first action.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
@@ -55,7 +55,7 @@ class Problem:
     points: FloatArray | None = None
     n_observed: int = 0
     pseudo: bool = False
-    measures_regret: bool = True
+    regret_every: int = 1
     first_state: int = 0
     first_action: int = 0
     reward_outside: str = "error"

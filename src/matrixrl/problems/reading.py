@@ -15,6 +15,7 @@ from matrixrl.checks import choice, fail, flag, shaped, shown, users_stacklevel
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi, check_sizes
+from matrixrl.measuring import spacing
 from matrixrl.problems.continuous import read_continuous
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -37,7 +38,7 @@ def read_problem(
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
     known_reward: bool = True,
-    measure_regret: bool = True,
+    measure_regret: bool | int = True,
     reward_outside: str = "error",
     name: str | None = None,
 ) -> Problem:
@@ -53,14 +54,15 @@ def read_problem(
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
         known_reward: Whether the agent is given the rewards.
-        measure_regret: Measure exact regret where the MDP is known.
+        measure_regret: Measure exact regret where the MDP is known; a number k measures it in episodes 1, k + 1, ….
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
-    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
+    for argument, value in (("psi_pinv", psi_pinv), ("known_reward", known_reward)):
         flag(argument, value)
+    regret_every = spacing("measure_regret", measure_regret)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     if isinstance(given, FunctionalTask):
@@ -87,7 +89,7 @@ def read_problem(
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
-            read = _read_vectors(given, horizon, reward_range, measure_regret, name)
+            read = _read_vectors(given, horizon, reward_range, regret_every, name)
             return replace(read, reward_outside=reward_outside)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
@@ -132,7 +134,7 @@ def read_problem(
         points=None if env is None or why_table_is_unknown(env) is not None else _points(env),
         n_observed=n_observed,
         pseudo=chosen_psi.pseudo,
-        measures_regret=measure_regret,
+        regret_every=regret_every,
         first_state=first_state,
         first_action=first_action,
         reward_outside=reward_outside,
@@ -169,7 +171,7 @@ def _read_vectors(
     env: gym.Env[Any, Any],
     horizon: int | None,
     reward_range: tuple[float, float] | None,
-    measure_regret: bool,
+    regret_every: int,
     name: str | None,
 ) -> Problem:
     """Return the problem of an environment with vectors as observations."""
@@ -189,7 +191,7 @@ def _read_vectors(
         mdp=mdp,
         name=name or _name_of(env),
         points=seen,
-        measures_regret=measure_regret,
+        regret_every=regret_every,
         first_action=int(env.action_space.start),
     )
 

@@ -15,6 +15,7 @@ from matrixrl.checks import choice, fail, integer, number, shaped
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, Phi, Psi, SparsePsi, TablePhi, TablePsi
 from matrixrl.features.bundle import check_sizes
+from matrixrl.measuring import spacing
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.fingerprint import fingerprint, fingerprint_of_points, same_fingerprint
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -68,7 +69,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "reward_range": None if task.reward_range is None else list(task.reward_range),
         "n_observed": problem.n_observed,
         "has_table": problem.mdp is not None,
-        "measures_regret": problem.measures_regret,
+        "measures_regret": bool(problem.regret_every) if problem.regret_every < 2 else problem.regret_every,
         "psi_pinv": problem.pseudo,
         "first_state": problem.first_state,
         "first_action": problem.first_action,
@@ -139,7 +140,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         is_declared=flag("is_declared", header.get("is_declared", True)),
         has_table=flag("has_table", header["has_table"]),
-        measures_regret=flag("measures_regret", header["measures_regret"]),
+        regret_every=spacing("measures_regret", header["measures_regret"]),
         pseudo=flag("psi_pinv", header["psi_pinv"]),
         n_observed=integer("n_observed", header["n_observed"], low=0, remedy="It is damaged."),
         first_state=integer("first_state", header["first_state"], low=_LOWEST, remedy="It is damaged."),
@@ -219,7 +220,7 @@ class SavedProblem:
     reward_range: tuple[float, float] | None
     is_declared: bool
     has_table: bool
-    measures_regret: bool
+    regret_every: int
     pseudo: bool
     n_observed: int
     first_state: int
@@ -270,7 +271,7 @@ class SavedProblem:
             points=self.points,
             n_observed=self.n_observed,
             pseudo=self.pseudo,
-            measures_regret=self.measures_regret,
+            regret_every=self.regret_every,
             first_state=self.first_state,
             first_action=self.first_action,
             reward_outside=self.reward_outside,
@@ -288,7 +289,7 @@ class SavedProblem:
                 _need("env", "the environment that it was saved from", None)
             own_range = None if self.is_declared else self.reward_range
             found = read_problem(
-                given, horizon=self.horizon, reward_range=own_range, measure_regret=self.measures_regret
+                given, horizon=self.horizon, reward_range=own_range, measure_regret=self.regret_every or False
             )
         elif given is None:
             return None

@@ -109,7 +109,7 @@ def run_seeds(
     reward_range: tuple[float, float] | None = None,
     certify: bool = False,
     compiled: bool | None = None,
-    measure_regret: bool = True,
+    measure_regret: bool | int = True,
     reward_outside: str = "error",
     trust_code: bool = False,
     progress: bool = False,
@@ -134,7 +134,8 @@ def run_seeds(
         certify: Keep a certificate of every episode.
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second.
-        measure_regret: False leaves regret out and saves an exact evaluation of every policy.
+        measure_regret: Whether to measure exact regret where P is known; a number k measures the episodes 1, k + 1,
+            2k + 1, …, and False leaves regret out and does not compute V*.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
             `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).

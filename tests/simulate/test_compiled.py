@@ -300,7 +300,8 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
         restore_simulation(simulation(other, 60, window=range(30, 60), set=kind), save_simulation(first))
     stranger = simulation(other, 60, set=kind)
     step = np.zeros((2, 1), dtype=int)
-    impossible = next(s for s in range(40) if s not in other.transitions.successors().states[0])
+    lists = other.transitions.successors()
+    impossible = next(s for s in range(40) if s not in lists.states[lists.firsts[0] : lists.firsts[1]])
     stranger.algorithm.update(Steps.of(step, step, np.zeros((2, 1)), step + impossible))
     stranger.done = 1
     with pytest.raises(InvalidInput, match="must come from this MDP; got state 0, action 0, next state"):
@@ -347,7 +348,7 @@ def test_unmeasured_regret_is_never_a_number():
     assert summary["regret_curve"] is None
     with pytest.raises(MatrixRLError, match="final_regret needs a known P and measure_regret=True"):
         _ = result.final_regret
-    with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
+    with pytest.raises(InvalidInput, match="measure_regret must be true, false or a number of episodes"):
         Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret="no")
 
 

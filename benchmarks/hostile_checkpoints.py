@@ -76,8 +76,8 @@ class AgentTarget:
         known = (
             problem.task.horizon,
             problem.task.reward_range,
-            problem.n_observed,
-            problem.first_state,
+            problem.states,
+            problem.actions,
             problem.pseudo,
         )
         settings = repr(agent.settings)

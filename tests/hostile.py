@@ -443,6 +443,7 @@ def large_numbers(data, rng, _):
 
 def large_problem(data, rng, _):
     """A long horizon or many states, with a fingerprint to match and nothing else."""
+    from matrixrl.coding import DiscreteCodec
     from matrixrl.problems import Task, fingerprint
 
     header, members = header_of(data), dict(members_of(data))
@@ -457,7 +458,7 @@ def large_problem(data, rng, _):
         count = int(rng.choice([3000, 30_000, 200_000]))
         reward = np.zeros((count, reward.shape[1]))
         start = np.full(count, 1.0 / count)
-        problem["n_observed"], problem["phi"], problem["psi"] = count, "one-hot", "one-hot"
+        problem["states"], problem["phi"], problem["psi"] = DiscreteCodec(count).description(), "one-hot", "one-hot"
         change = {"problem_reward.npy": npy(reward), "problem_start.npy": npy(start)}
         for name in ("phi", "psi", "points", "phi_probe", "psi_probe"):
             change[f"problem_{name}.npy"] = None

@@ -130,6 +130,16 @@ class Answering(gym.Env):
         return self.answers.get("step", tuple(self.answers.get(k, v) for k, v in parts.items()))
 
 
+COMBINED = {"a": 1, "b": np.array([0, 1], dtype=np.int8)}
+
+
+class Combinations(Answering):
+    """The same with dictionaries as observations and tuples as actions."""
+
+    observation_space = gym.spaces.Dict({"a": gym.spaces.Discrete(3), "b": gym.spaces.MultiBinary(2)})
+    action_space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.MultiDiscrete([2, 2])])
+
+
 def mdp(**changes):
     return FiniteMDP(**{"transitions": P, "reward": R, "horizon": 3, **changes})
 
@@ -276,6 +286,10 @@ def calls():
         found[f"FiniteMDP({name})"] = option(mdp, name)
         if name not in ("transitions", "noisy_rewards"):
             found[f"Task({name})"] = option(lambda **o: Task(**{"reward": R, "horizon": 3, **o}), name)
+    for name in ("n_states", "n_actions", "may_terminate"):
+        sizes = {"n_states": 3, "n_actions": 2, "horizon": 3}
+        found[f"Task({name}) without rewards"] = option(lambda sizes=sizes, **o: Task(**{**sizes, **o}), name)
+        found[f"Task({name})"] = option(lambda **o: Task(**{"reward": R, "horizon": 3, **o}), name)
     for name in (
         "phi",
         "psi",
@@ -305,6 +319,21 @@ def calls():
         found[f"from_gymnasium({name})"] = option(
             lambda **o: matrixrl.from_gymnasium(gym.make("FrozenLake-v1"), **o), name
         )
+    for name in ("obs", "action", "next_obs"):
+        found[f"OpenEpisode.observe({name}) of combinations"] = lambda v, name=name: (
+            MatrixRL(Combinations(), seed=0)
+            .begin_episode()
+            .observe(
+                **{
+                    "obs": COMBINED,
+                    "action": (1, [0, 1]),
+                    "reward": 0.5,
+                    "next_obs": COMBINED,
+                    "terminated": True,
+                    name: v,
+                }
+            )
+        )
     found["MDPEnv(mdp)"] = MDPEnv
     found["MDPEnv(render_mode)"] = lambda v: MDPEnv(mdp(), render_mode=v)
     found["MDPEnv.step(action)"] = _stepped
@@ -320,6 +349,9 @@ def calls():
     for name in ("reset", "step", "obs", "next_obs", "reward", "terminated", "truncated", "info"):
         found[f"env returns {name}"] = lambda v, name=name: MatrixRL(
             Answering(**{name: v}), known_reward=False, seed=0
+        ).learn(1)
+        found[f"env of combinations returns {name}"] = lambda v, name=name: MatrixRL(
+            Combinations(**{"obs": COMBINED, "next_obs": COMBINED, name: v}), seed=0
         ).learn(1)
         found[f"env of vectors returns {name}"] = lambda v, name=name: KernelMatrixRL(
             _vectors_answering(name, v), seed=0

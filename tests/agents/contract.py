@@ -93,7 +93,7 @@ def random_obs(agent, rng):
     """Return a random observation of any problem."""
     problem = agent.problem
     if problem.kind == "finite":
-        return int(rng.integers(problem.n_observed)) + problem.first_state
+        return problem.observation(int(rng.integers(problem.n_observed)))
     if problem.kind == "functional":
         return rng.random(1)
     return rng.uniform(-1.0, 1.0, problem.task.n_coordinates)

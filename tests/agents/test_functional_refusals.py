@@ -18,7 +18,7 @@ def test_a_checkpoint_of_functions_wants_the_same_functions(tmp_path):
     agent.save(tmp_path / "a")
     with pytest.raises(InvalidInput, match="env must be the FunctionalTask"):
         MatrixRL.load(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="other functions"):
+    with pytest.raises(InvalidInput, match="got other psi"):
         MatrixRL.load(tmp_path / "a", env=line(psi=lambda states: hats(states[:, 0]) + 1.0))
     MatrixRL.load(tmp_path / "a", env=line()).learn(1)
 
@@ -69,7 +69,7 @@ def test_what_is_missing_is_said():
     with pytest.raises(InvalidInput, match="columns must be given"):
         MatrixRL(line())
     with pytest.raises(InvalidInput, match="reward must be given"):
-        MatrixRL(line(reward=None), columns=50)
+        MatrixRL(line(reward=None), columns=50, known_reward=True)
     with pytest.raises(InvalidInput, match="columns must be enough"):
         MatrixRL(line(), columns=2)
     with pytest.raises(InvalidInput, match="columns need features"):
@@ -100,13 +100,19 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"reward": lambda s: 1.0 - aims(s)[:, :, -1]}, {"start": [1.0]}, {"end_state": [2.0]}, {"horizon": 7}],
-    ids=["reward", "start", "end", "horizon"],
+    ("changes", "words"),
+    [
+        ({"reward": lambda s: 1.0 - aims(s)[:, :, -1]}, "other rewards"),
+        ({"start": [1.0]}, r"start 1 \(saved: 0\)"),
+        ({"end_state": [2.0]}, r"end state 2 \(saved: none\)"),
+        ({"horizon": 7}, r"horizon 7 \(saved: 8\)"),
+        ({"reward": None}, "another size of phi or psi or weights of the sampler or rewards or states of the sampler"),
+    ],
+    ids=["reward", "start", "end", "horizon", "no reward"],
 )
-def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes):
+def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes, words):
     MatrixRL(line(), seed=0, columns=50).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match=r"env must be the problem.*other functions.*Build the FunctionalTask"):
+    with pytest.raises(InvalidInput, match=rf"env must be the problem.*; got {words}\. Build the FunctionalTask"):
         MatrixRL.load(tmp_path / "a", env=line(**changes))
 
 

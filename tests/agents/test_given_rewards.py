@@ -40,11 +40,12 @@ def hidden(form="likelihood set", reward=REWARD, **settings):
 
 def told(agent, rewards, *, state=0, action=0):
     """Report one episode for each list of rewards, all steps of one pair."""
-    first = agent.problem.first_state, agent.problem.first_action
+    states, chosen = agent.problem.states, agent.problem.actions.decode(action)
+    obs = state if states is None else states.decode(state)
     for row in rewards:
         episode = agent.begin_episode()
         for paid in row:
-            episode.observe(state + first[0], action + first[1], paid, state + first[0])
+            episode.observe(obs, chosen, paid, obs)
         episode.end()
 
 
@@ -167,6 +168,19 @@ def test_where_the_library_has_the_table_nothing_is_watched_until_it_is_gone(kin
     assert_same_arrays(again.algorithm.given.arrays(), state)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_logged_rewards_are_compared_too(kind):
+    """A log of thirty steps is the same data as ask and tell."""
+    rows = {"episode": np.repeat(np.arange(15), 2), "state": np.zeros(30, int), "action": np.zeros(30, int)}
+    rows |= {"reward": np.full(30, 0.9), "next_state": np.zeros(30, int), "step": np.tile([0, 1], 15)}
+    read, advised = (MatrixRL(Task(np.full((3, 2), 0.5), 2), **KINDS[kind], seed=0) for _ in range(2))
+    read.learn_from(rows, verbose=False)
+    told(advised, [(0.9, 0.9)] * 15)
+    for name, array in advised.algorithm.given.arrays().items():
+        np.testing.assert_allclose(read.algorithm.given.arrays()[name], array, rtol=1e-12)
+    assert "was given 0.5 and earned 0.9 on average in 30 visits" in read.certificate().guarantee
+
+
 def test_learned_rewards_and_baselines_are_not_compared_with_anything():
     agent = hidden(known_reward=False, reward=None)
     agent.learn(5)
@@ -255,6 +269,19 @@ def test_a_wider_range_rescales_what_was_seen():
     assert agent.algorithm.given.alarm.tolist() == [True]
     mean = (19 * 0.5 - 1.0 + 300.0) / 320
     assert f"was given 0.5 and earned {mean:.6g} on average in 320 visits" in agent.algorithm.given.words()
+
+
+def test_what_is_undone_has_its_old_range_again():
+    """As after a log that was refused in its middle."""
+    agent = MatrixRL(Task(np.full((2, 1), 0.5), 10), set="normalised", reward_outside="widen", seed=0)
+    told(agent, [[0.6, 0.4] * 5] * 4)
+    algorithm = agent.algorithm
+    state, problem = algorithm.state(), algorithm.problem
+    told(agent, [[-3.0] * 10])
+    algorithm.undo(state, problem)
+    assert_same_arrays(algorithm.state(), state)
+    told(agent, [[0.9] * 10] * 4)
+    assert "was given 0.5 and earned 0.7 on average in 80 visits" in algorithm.given.words()
 
 
 def test_sampled_columns_that_are_estimates_watch_nothing():

@@ -38,7 +38,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 
 def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
-    with pytest.raises(InvalidInput, match=r"discrete actions.*GridActions"):
+    with pytest.raises(InvalidInput, match=r"action_space must be finite.*GridActions"):
         KernelMatrixRL(gym.make("Pendulum-v1"))
 
     class Dictionary(gym.Env):

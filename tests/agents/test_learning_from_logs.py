@@ -24,14 +24,14 @@ def record(case, n_episodes, seed=5, most=None):
     """Play at random in the environment of a case, and return what happened as columns."""
     env, rng = case.build().problem.env, np.random.default_rng(seed)
     agent, rows = case.build(), []
-    first_action, horizon = agent.problem.first_action, agent.problem.task.horizon
+    problem, horizon = agent.problem, agent.problem.task.horizon
     for episode in range(n_episodes):
         obs, _ = env.reset(seed=seed if episode == 0 else None)
         for step in range(min(horizon, most or horizon)):
             obs = np.array(obs)
-            allowed = agent.problem.allowed_at(int(obs) - agent.problem.first_state) if obs.ndim == 0 else None
-            possible = np.arange(agent.problem.task.n_actions) if allowed is None else np.flatnonzero(allowed)
-            action = int(possible[rng.integers(len(possible))]) + first_action
+            allowed = problem.allowed_at(problem.state("obs", obs)) if obs.ndim == 0 else None
+            possible = np.arange(problem.task.n_actions) if allowed is None else np.flatnonzero(allowed)
+            action = problem.actions.decode(int(possible[rng.integers(len(possible))]))
             following, reward, terminated, _, _ = env.step(action)
             rows.append((episode, step, obs, action, float(reward), np.array(following), terminated))
             obs = following
@@ -233,11 +233,14 @@ def test_a_signal_while_the_log_is_being_added_comes_before_or_after_it():
     assert agent.n_logged_episodes == agent.algorithm.episode == agent.history.n_logged_episodes == 10
 
 
-def test_widened_rewards_are_taken_back_with_the_log(monkeypatch):
+@pytest.mark.parametrize("known_reward", [False, True])
+def test_widened_rewards_are_taken_back_with_the_log(known_reward, monkeypatch):
     task = Task(np.zeros((3, 2)), horizon=2, reward_range=(0.0, 1.0), end_state=2)
     log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, -7.0], "next_state": [1, 0]}
-    agent = MatrixRL(task, known_reward=False, reward_outside="widen", set="normalised", seed=0)
-    tell(agent, {**{n: np.array(c) for n, c in log.items()}, "reward": np.array([0.5, 0.25]), "terminated": [0, 0]})
+    inside = {**{n: np.array(c) for n, c in log.items()}, "reward": np.array([0.5, 0.25]), "terminated": [0, 0]}
+    settings = {"known_reward": known_reward, "reward_outside": "widen", "set": "normalised", "seed": 0}
+    agent, other = MatrixRL(task, **settings), MatrixRL(task, **settings)
+    tell(agent, inside)
     before, plan = agent.algorithm.state(), agent.algorithm.advice()
     monkeypatch.setattr(type(agent.algorithm), "steps_at_once", 1)
     widen = agent.algorithm.widen
@@ -253,10 +256,14 @@ def test_widened_rewards_are_taken_back_with_the_log(monkeypatch):
     assert agent.problem.task.reward_range == (0.0, 1.0)
     assert_same_arrays(agent.algorithm.state(), before)
     np.testing.assert_array_equal(agent.algorithm.advice().values, plan.values)
+    for _ in range(2):
+        tell(other, inside)
+    tell(agent, inside)
+    assert_same_arrays(learned(agent), learned(other))  # also what comes later has the old unit
     agent.learn_from(log, verbose=False)
     assert agent.problem.task.reward_range == (-7.0, 1.0)
     assert agent.certificate().upper <= 2.0
-    assert "outside the declared range" in agent.guarantee
+    assert ("the given rewards are refuted" if known_reward else "outside the declared range") in agent.guarantee
 
 
 def test_bounds_of_a_narrower_range_of_rewards_are_forgotten():

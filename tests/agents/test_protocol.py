@@ -13,7 +13,7 @@ from worlds import Hidden
 class Pictures(gym.Env):
     """Observations that are neither numbers nor vectors."""
 
-    observation_space, action_space = gym.spaces.MultiBinary(3), gym.spaces.Discrete(2)
+    observation_space, action_space = gym.spaces.Text(3), gym.spaces.Discrete(2)
 
 
 @pytest.fixture
@@ -182,10 +182,11 @@ def test_an_error_in_the_environment_leaves_the_agent_after_the_last_whole_episo
     assert agent.learn(2).n_episodes == 5
 
 
-def test_an_environment_without_a_table_needs_rewards_and_then_works():
+def test_an_environment_without_a_table_needs_rewards_or_learns_them():
     reward = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     with pytest.raises(InvalidInput, match=r"reward must be given.*shape \(3, 2\)"):
-        MatrixRL(Hidden(), horizon=6)
+        MatrixRL(Hidden(), horizon=6, known_reward=True)
+    assert MatrixRL(Hidden(), horizon=6).settings.known_reward is False
     with pytest.raises(InvalidInput, match="horizon must be given"):
         MatrixRL(Hidden(), reward=reward)
     agent = MatrixRL(Hidden(), reward=reward, horizon=6, seed=0, preset="practical")
@@ -233,7 +234,7 @@ def test_bad_problems_and_calls():
         MatrixRL(make("river-swim"), horizon=5)
     with pytest.raises(InvalidInput, match=r"must have numbered states.*vectors as observations.*KernelMatrixRL"):
         MatrixRL(gym.make("CartPole-v1"))
-    with pytest.raises(InvalidInput, match="must have discrete states and actions"):
+    with pytest.raises(InvalidInput, match="observation_space must be finite: Discrete, MultiDiscrete"):
         MatrixRL(Pictures(), reward=np.zeros((2, 2)), horizon=3)
     with pytest.raises(InvalidInput, match=r"agent must be one of .*Did you mean 'psrl'"):
         Agent(make("river-swim"), "psrll")

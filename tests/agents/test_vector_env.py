@@ -177,12 +177,12 @@ def test_known_tables_are_those_of_the_agent_and_regret_is_measured():
     assert np.isfinite(history.certified).all()
     assert agent.guarantee is True
     other = SyncVectorEnv([made, lambda: make("river-swim", n_states=4, horizon=6, noisy_rewards=True)])
-    with pytest.raises(InvalidInput, match="sub-environment 1 with another transition table"):
+    with pytest.raises(InvalidInput, match=r"sub-environment 1 with noise of rewards 1 \(agent: 0\)"):
         agent.learn(1, env=other)
     with pytest.raises(InvalidInput, match=r"no wrapper that may change the known transition table.*TransformReward"):
         agent.learn(1, env=TransformReward(SyncVectorEnv([made] * 3), lambda reward: reward))
     asynchronous = AsyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=7)] * 2)
-    with pytest.raises(InvalidInput, match="sub-environment 0 with another transition table"):
+    with pytest.raises(InvalidInput, match=r"sub-environment 0 with horizon 7 \(agent: 6\)"):
         agent.learn(1, env=asynchronous)
     asynchronous.close()
     assert agent.n_episodes == 20
@@ -372,7 +372,7 @@ def test_environments_that_cannot_be_played_are_refused_in_words():
         agent.learn(1, env=gym.make_vec("FrozenLake-v1", 2, "sync"))
     with pytest.raises(InvalidInput, match="must have the observations of the agent's problem"):
         agent.learn(1, env=SyncVectorEnv([Other]))
-    with pytest.raises(InvalidInput, match=r"must have observations of the agent's problem, Discrete and in 0 … 3"):
+    with pytest.raises(InvalidInput, match=r"must have observations of the agent's problem, Discrete\(4\)"):
         MatrixRL(Task(np.zeros((4, 2)), 3), known_reward=False, seed=0).learn(1, env=SyncVectorEnv([From0]))
     env = AsyncVectorEnv([Walk], shared_memory=False)
     with pytest.raises(InvalidInput, match=r"must have shared memory.*AsyncVectorEnv\(shared_memory=False\)"):

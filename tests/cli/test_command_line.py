@@ -83,7 +83,7 @@ def test_list(topic):
     [
         (["run", "river-swin"], "Did you mean 'river-swim'"),
         (["run", "FrozenLake-v1"], "Did you mean 'gym:FrozenLake-v1'"),
-        (["run", "gym:Blackjack-v1"], "transition table"),
+        (["run", "gym:Blackjack-v1"], "horizon must be given for Blackjack-v1"),
         (["run", "river-swim", "--agent", "matrx-rl"], "Did you mean 'matrix-rl'"),
         (["run", "river-swim", "--set", "n_state=3"], "Did you mean 'n_states'"),
         (["run", "river-swim", "--set", "n_states"], "must be key=value"),

@@ -482,7 +482,7 @@ def test_an_environment_without_a_table_is_measured_by_returns(tmp_path):
 
 
 def test_an_agent_that_needs_rewards_nobody_gave_is_refused_before_it_runs(tmp_path):
-    (tmp_path / "walk.toml").write_text(WALK.replace("known_reward = false, ", ""))
+    (tmp_path / "walk.toml").write_text(WALK.replace("known_reward = false, ", "known_reward = true, "))
     with pytest.raises(SpecError, match=r"walk\.toml:8: agent 1, .*reward must be given for an environment without"):
         work_out(read_spec(tmp_path / "walk.toml"), trust_code=True)
 

@@ -76,7 +76,7 @@ def test_two_columns_with_a_usual_name():
         ({"state": "nothing"}, "columns must name one of the columns 'episode', .* for the state; got 'nothing'"),
         ({"state": 3}, "columns must name one of the columns"),
         ({"state": []}, "columns must name at least one column for the state"),
-        ({"action": ["action"]}, "columns must name one of the columns"),
+        ({"reward": ["reward"]}, "columns must name one of the columns"),
         ({"state": "reward"}, "columns must name a column once; got 'reward' for two roles"),
         (["state"], "columns must be a dictionary of roles and names"),
         ("state", "columns must be a dictionary of roles and names"),

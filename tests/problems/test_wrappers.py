@@ -81,7 +81,7 @@ def test_an_environment_with_a_changing_wrapper_has_no_table_and_says_so(name, w
     assert agent.problem.mdp is None
     assert known_mdp(env) is None
     with pytest.raises(InvalidInput, match=r"reward must be given .* as the wrapper \w+ may change it"):
-        MatrixRL(env, horizon=6)
+        MatrixRL(env, horizon=6, known_reward=True)
     with pytest.raises(InvalidInput, match="env must not have wrappers that may change its transition table"):
         from_gymnasium(env)
 

@@ -179,6 +179,10 @@ class Agent(Logged, Deploying):
         self._seen = SeenLog(problem) if keep_log else None
         self._digests, self._exported = [], []
 
+    def __repr__(self) -> str:
+        rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
+        return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
+
     @property
     def settings(self) -> Any:
         """The settings of the algorithm."""
@@ -194,7 +198,7 @@ class Agent(Logged, Deploying):
         """All finished episodes."""
         return self._log.freeze()
 
-    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> int:
+    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
         """Return the action that all finished episodes advise; it changes nothing, not even a random stream.
 
         Args:
@@ -213,7 +217,7 @@ class Agent(Logged, Deploying):
         h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
         state = np.asarray(self.problem.state("obs", obs))
         action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
-        return int(action[0]) + self.problem.first_action
+        return self.problem.own_action(int(action[0]))
 
     def learn(
         self,

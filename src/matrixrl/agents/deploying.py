@@ -131,8 +131,8 @@ class Deploying(Certifying):
                 "observations, and agent.save keeps the agent"
             )
         task = problem.finite_task
-        sizes = (task.horizon, task.n_states, problem.n_observed, task.n_actions)
-        return Numbering(*sizes, problem.first_state, problem.first_action)
+        assert problem.states is not None
+        return Numbering.of(task.horizon, task.n_states, problem.states, problem.actions)
 
     def _origin(self) -> str:
         """Return what a policy was learned by, on and from, in words."""

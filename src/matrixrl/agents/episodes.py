@@ -137,8 +137,10 @@ class OpenEpisode:
         """Record of the episode once it was learned from, else None."""
         return self._record
 
-    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> int:
+    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now (YW19 Algorithm 1, line 9); the same question gets the same answer.
+
+        The action is one of the environment's own space: a number, or an array, a tuple or a dictionary of numbers.
 
         Args:
             obs: Observation.
@@ -157,9 +159,9 @@ class OpenEpisode:
         action = self._answer(state, among, asked)
         if among is not None:
             self._agent._note_narrowed()
-        return action + problem.first_action
+        return problem.own_action(action)
 
-    def act_as_told(self, obs: Any, info: Any, told: ToldByEnvironment) -> int:
+    def act_as_told(self, obs: Any, info: Any, told: ToldByEnvironment) -> Any:
         """Return the action to play now in an environment that may tell what is allowed.
 
         Args:
@@ -170,7 +172,7 @@ class OpenEpisode:
         self._check_unfinished("act")
         problem = self._agent.problem
         state = problem.state("obs", obs)
-        return self._answer(state, told.among(state, info)) + problem.first_action
+        return problem.own_action(self._answer(state, told.among(state, info)))
 
     def observe(
         self,

@@ -31,13 +31,13 @@ def narrower(algorithm: Algorithm, state: Any, allowed: Any) -> BoolArray | None
         InvalidInput: There is none, or one of them is not allowed in the state.
     """
     problem = algorithm.problem
-    among = chosen_actions("allowed", allowed, problem.task.n_actions, first_action=problem.first_action)
+    among = chosen_actions("allowed", allowed, problem.task.n_actions, actions=problem.actions)
     known = algorithm.allowed_at(state)
     if known is None:
         return None if among.all() else among
     if (among & ~known).any():
-        rule = f"must be among the actions {action_list(known, problem.first_action)} that {_at(problem, state)} allows"
-        fail("allowed", rule, action_list(among, problem.first_action), "Leave the others out.")
+        rule = f"must be among the actions {action_list(known, problem.actions)} that {_at(problem, state)} allows"
+        fail("allowed", rule, action_list(among, problem.actions), "Leave the others out.")
     return None if np.array_equal(among, known) else among
 
 
@@ -46,8 +46,8 @@ def check_allowed(algorithm: Algorithm, state: Any, action: int) -> None:
     known = algorithm.allowed_at(state)
     if known is not None and not known[action]:
         problem = algorithm.problem
-        rule = f"must be one of {action_list(known, problem.first_action)}, which {_at(problem, state)} allows"
-        fail("action", rule, action + problem.first_action, "Report an action that is allowed, or change allowed=….")
+        rule = f"must be one of {action_list(known, problem.actions)}, which {_at(problem, state)} allows"
+        fail("action", rule, problem.own_action(action), "Report an action that is allowed, or change allowed=….")
 
 
 def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) -> None:
@@ -66,12 +66,12 @@ def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) 
         actions, states = np.asarray(table), np.broadcast_to(np.arange(table.shape[1]), table.shape)
     else:
         _, actions, states = np.nonzero(table)
-    firsts = {"first_state": problem.first_state, "first_action": problem.first_action}
-    refuse_forbidden(name, allowed.T, states, actions, **firsts)
+    codecs = {"state_codec": problem.states, "action_codec": problem.actions}
+    refuse_forbidden(name, allowed.T, states, actions, **codecs)
 
 
 def _at(problem: Problem, state: Any) -> str:
-    return f"state {int(state) + problem.first_state}"
+    return f"state {problem.shown_state(state)}"
 
 
 def choose_among(
@@ -138,7 +138,7 @@ class ToldByEnvironment:
         declared = problem.allowed_at(state)
         wrong = ~mask if declared is None else declared & ~mask
         if wrong.any():
-            first = problem.first_action
+            actions = problem.actions
             known = np.ones_like(mask) if declared is None else declared
-            rule = f"must allow the declared actions {action_list(known, first)} of {_at(problem, state)}"
-            fail(name, rule, action_list(mask, first), "Declare them with allowed=…, or pass allowed='all'.")
+            rule = f"must allow the declared actions {action_list(known, actions)} of {_at(problem, state)}"
+            fail(name, rule, action_list(mask, actions), "Declare them with allowed=…, or pass allowed='all'.")

@@ -87,7 +87,7 @@ class Opening(Certifying):
         self._advice = None  # a new epoch may have forgotten the data
         return episode
 
-    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> int:
+    def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now in the only open episode; see `OpenEpisode.act`."""
         return self._only("act").act(obs, allowed=allowed, now=now)
 

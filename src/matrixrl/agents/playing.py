@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -122,7 +123,7 @@ def first_observation(env: gym.Env[Any, Any], seed: int | None) -> tuple[Any, An
     return kept(answer[0]), answer[1]
 
 
-def take_step(env: gym.Env[Any, Any], action: int) -> tuple[Any, Any, bool, bool, Any]:
+def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool, Any]:
     """Take an action and return next observation, reward, terminated, truncated and info, checked where they can be."""
     answer: Any = env.step(action)
     if not isinstance(answer, tuple) or len(answer) != 5:
@@ -160,5 +161,5 @@ def refuse_truncation(n_steps: int, horizon: int) -> NoReturn:
 
 
 def kept(obs: Any) -> Any:
-    """Return an observation that the environment cannot change any more: some reuse one array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else obs
+    """Return an observation that the environment cannot change any more: some reuse one array or dictionary."""
+    return copy.deepcopy(obs) if isinstance(obs, (np.ndarray, tuple, list, dict)) else obs

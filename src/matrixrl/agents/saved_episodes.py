@@ -229,7 +229,7 @@ def _check_declared(problem: Problem, state: Any, action: int) -> None:
 def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
     for state, action, reward, following in zip(*(part for part in parts), strict=True):
         episode._states.append(problem.inner_state("state", state))
-        episode._actions.append(problem.action("action", action + problem.first_action))
+        episode._actions.append(index("action", action, size=problem.task.n_actions, remedy="It is damaged."))
         _check_declared(problem, episode._states[-1], episode._actions[-1])
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
-from gymnasium.vector.utils import iterate
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
 from matrixrl.agents.heeding import ToldByEnvironment
 from matrixrl.agents.playing import Audience, kept, refuse_truncation
 from matrixrl.checks import fail, flag, shown
-from matrixrl.errors import ProtocolError
+from matrixrl.coding import Codec, DiscreteCodec
+from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.problems import FiniteMDP, Problem, from_gymnasium, read_problem
 from matrixrl.problems.declared_masks import restricted
-from matrixrl.problems.fingerprint import fingerprint, same_fingerprint
+from matrixrl.problems.fingerprint import differences, fingerprint_parts
 from matrixrl.problems.gym_tables import known_mdp
+from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import current_mask
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Episode
@@ -109,7 +110,9 @@ class _VectorPlay:
             self._idle_action(obs, info) if slot is None else slot.act_as_told(obs, info, self._told)
             for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
         ]
-        batch = np.array(actions, dtype=self._env.single_action_space.dtype)
+        space = self._env.single_action_space
+        empty: Any = create_empty_array(space, len(actions))
+        batch = concatenate(space, actions, empty)
         obs, rewards, terminations, truncations, infos = self._env.step(batch)
         self._take_observations(obs, infos)
         done: BoolArray = np.asarray(terminations, dtype=np.bool_) | np.asarray(truncations, dtype=np.bool_)
@@ -132,12 +135,12 @@ class _VectorPlay:
         self._reset(to_reset)
         return self._end(finished)
 
-    def _idle_action(self, obs: Any, info: dict[str, Any]) -> int:
+    def _idle_action(self, obs: Any, info: dict[str, Any]) -> Any:
         """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
         problem = self._agent.problem
         told = info.get("action_mask")
         known = self._agent.algorithm.allowed_at(problem.state("obs", obs)) if told is None else told
-        return problem.first_action + (0 if known is None else int(np.argmax(known)))
+        return problem.own_action(0 if known is None else int(np.argmax(known)))
 
     def _reset(self, chosen: BoolArray) -> None:
         """Reset some sub-environments."""
@@ -220,18 +223,27 @@ def _check_masks(problem: Problem) -> None:
 def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
     """Refuse sub-environments with other states or actions than the problem has."""
     states, actions = env.single_observation_space, env.single_action_space
-    first, count = problem.first_action, problem.task.n_actions
-    if not isinstance(actions, spaces.Discrete) or (int(actions.start), int(actions.n)) != (first, count):
-        wanted = spaces.Discrete(count, start=first)
-        fail("env", f"must have the actions of the agent's problem, {wanted}", actions, "Make it with them.")
+    if _codec_or_none("action", actions) != problem.actions:
+        fail("env", f"must have the actions of the agent's problem, {problem.actions}", actions, "Make it with them.")
     own = None if problem.env is None else problem.env.observation_space
     if own is not None and own != states:
         fail("env", f"must have the observations of the agent's problem, {own}", states, "Make it with them.")
     if own is None and problem.kind == "finite":
-        low, high = problem.first_state, problem.first_state + problem.n_observed - 1
-        if not isinstance(states, spaces.Discrete) or states.start < low or states.start + states.n - 1 > high:
-            rule = f"must have observations of the agent's problem, Discrete and in {low} … {high}"
+        wanted, found = problem.states, _codec_or_none("observation", states)
+        if isinstance(wanted, DiscreteCodec) and isinstance(found, DiscreteCodec):  # some numbers may never be observed
+            is_part = wanted.first <= found.first and found.first + found.count <= wanted.first + wanted.count
+            found = wanted if is_part else None
+        if found != wanted:
+            rule = f"must have observations of the agent's problem, {wanted}"
             fail("env", rule, states, "Make it with them.")
+
+
+def _codec_or_none(part: str, space: gym.Space[Any]) -> Codec | None:
+    """Return the codec of a finite space; None for another one."""
+    try:
+        return codec_of(part, space)
+    except InvalidInput:
+        return None
 
 
 def _check_tables(problem: Problem, mdp: FiniteMDP, env: VectorEnv[Any, Any, Any]) -> None:
@@ -245,13 +257,13 @@ def _check_tables(problem: Problem, mdp: FiniteMDP, env: VectorEnv[Any, Any, Any
     if not isinstance(layer, (SyncVectorEnv, AsyncVectorEnv)):
         rule = "must show its sub-environments, as the transition table of the agent's problem is known"
         fail("env", rule, type(layer).__name__, remedy)
-    expected = fingerprint(mdp)
+    expected = fingerprint_parts(mdp)
     for i, one in enumerate(_sub_environments(layer)):
         found = _table_of(problem, one)
-        if found is not mdp and (found is None or not same_fingerprint(fingerprint(found), expected)):
+        words = "no transition table" if found is None else differences(expected, fingerprint_parts(found), own="agent")
+        if found is not mdp and words:
             rule = "must be made of the agent's problem"
-            remedy = "Make its sub-environments with the same settings."
-            fail("env", rule, f"sub-environment {i} with another transition table", remedy)
+            fail("env", rule, f"sub-environment {i} with {words}", "Make its sub-environments with the same settings.")
 
 
 def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -> Iterator[gym.Env[Any, Any]]:

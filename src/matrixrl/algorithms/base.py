@@ -18,7 +18,7 @@ from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.problems import Problem
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
@@ -119,9 +119,12 @@ class Algorithm(FromLogs, Configured):
         """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
 
     def form_for(self, problem: Problem) -> Algorithm:
-        """Return itself."""
-        del problem
-        return self
+        """Return itself, or a copy that knows whether it learns rewards."""
+        if self.known_reward is not None:
+            return self
+        chosen = copy.copy(self)
+        chosen.decide_rewards(problem)
+        return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem, one replica for each seed."""
@@ -135,6 +138,7 @@ class Algorithm(FromLogs, Configured):
         return self.start(problem, seeds)
 
     def _start(self, problem: Problem, seeds: Sequence[int]) -> Self:
+        self.decide_rewards(problem)
         self.check_problem(problem)
         self.problem, self.seeds = problem, list(seeds)
         self.streams = Streams(self.seeds, self.stream_names)
@@ -165,6 +169,9 @@ class Algorithm(FromLogs, Configured):
             wanted = " or ".join(words[kind] for kind in self.kinds)
             remedy = "KernelMatrixRL learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
+        if self.known_reward and not isinstance(problem.task, ContinuousTask) and not problem.task.knows_reward:
+            rule = f"must be given to {self.name} with known_reward=True"
+            fail("reward", rule, f"{problem.name} without rewards", "Pass known_reward=False to learn them.")
         if problem.reward_outside == "widen" and not self.widens:
             rule = f"must be 'error' or 'clip' for {self.name}, which cannot re-scale what it learned"
             remedy = "Use MatrixRL without columns and without a likelihood set, or KernelMatrixRL."

@@ -114,9 +114,9 @@ class FiniteAlgorithm(Algorithm):
         if not told.known[s]:
             self._take_masks(told.with_mask(s, mask))
         elif not np.array_equal(told.allowed[s], mask):
-            first = self.problem.first_action
-            rule = f"must be the same at every visit of state {s + self.problem.first_state}"
-            received = f"{action_list(mask, first)} after {action_list(told.allowed[s], first)}"
+            actions = self.problem.actions
+            rule = f"must be the same at every visit of state {self.problem.shown_state(s)}"
+            received = f"{action_list(mask, actions)} after {action_list(told.allowed[s], actions)}"
             fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
 
     def _take_masks(self, told: ToldMasks | None) -> None:

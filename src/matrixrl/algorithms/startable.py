@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from matrixrl.problems import Problem
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.references import describe
 from matrixrl.settings import Settings, describe_settings, plain_value
 
@@ -35,8 +35,8 @@ class Startable(ABC):
         """Return the algorithm, ready to play a problem with one replica for each seed."""
 
     @property
-    def known_reward(self) -> bool:
-        """Whether the agent is given the rewards."""
+    def known_reward(self) -> bool | None:
+        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
         return True
 
     def announce(self, n_episodes: int) -> None:  # noqa: B027  # most constants do not depend on N
@@ -58,9 +58,16 @@ class Configured(Startable):
         self.settings = self.settings_class.resolve(settings)
 
     @property
-    def known_reward(self) -> bool:
-        """Whether the agent is given the rewards, as its setting says."""
-        return bool(getattr(getattr(self, "settings", None), "known_reward", True))
+    def known_reward(self) -> bool | None:
+        """Whether the agent is given the rewards, as its setting says; None if the problem decides."""
+        given = getattr(getattr(self, "settings", None), "known_reward", True)
+        return None if given is None else bool(given)
+
+    def decide_rewards(self, problem: Problem) -> None:
+        """Replace the setting `known_reward`, if it was left to the problem, by whether the problem has rewards."""
+        if self.known_reward is None:
+            knows = isinstance(problem.task, ContinuousTask) or problem.task.knows_reward
+            self.settings = replace(self.settings, known_reward=knows)
 
     def __repr__(self) -> str:
         settings = getattr(self, "settings", None)

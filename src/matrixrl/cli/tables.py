@@ -24,7 +24,8 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
     first = next(iter(results.values()))
     if first.optimal_value is None:
         console.print(return_table(first))
-        console.print(f"[yellow]no proof:[/] {literal(first.guarantee)}.", highlight=False)
+        if first.guarantee is not True:
+            console.print(f"[yellow]no proof:[/] {literal(first.guarantee)}.", highlight=False)
         return
     console.print(result_table(results))
     print_notes(console, results)

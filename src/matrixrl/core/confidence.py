@@ -110,6 +110,7 @@ class Confidence:
         horizon: int,
         c_core: float | None = None,
         part: AllowedPart | None = None,
+        end_state: int | None = None,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ.
 
@@ -124,6 +125,7 @@ class Confidence:
             horizon: Number of steps H of an episode.
             c_core: Constant C_M; by default a bound on it is computed from the features.
             part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
+            end_state: State whose law is known, or None.
         """
         part = allowed_part(features.phi, None) if part is None else part
         constants = regularity(part.features(features), c_core=c_core, ridge=ridge)
@@ -136,7 +138,7 @@ class Confidence:
             horizon=horizon,
             regularity=constants,
             reward_regularity=reward_regularity(part.phi, ridge),
-            blocks=part.blocks(),
+            blocks=part.blocks().knowing(end_state, features.phi.n_states),
             left_out=features.phi.left_out or features.psi.left_out,
         )
         return unbound.rebound(features.psi)

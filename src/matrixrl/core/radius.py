@@ -271,7 +271,7 @@ class SelfNormalisedRadius(Radius):
 
 
 class BlockRadius(Radius):
-    """Self-normalised radius of each block of features, at δ/K for K blocks (docs/proofs.md, section 5).
+    """Self-normalised radius of each block of features, at δ/K for K blocks of unknown law (docs/proofs.md, section 5).
 
     ln det A_n is replaced by the log-determinant of the block. For one-hot features every pair is a block, and the bias
     of a pair with n visits is known, so the radius is λC_ψ'/√(λ + n) + L √(2 ln(K/δ) + ln(1 + n/λ)), without the second
@@ -291,12 +291,12 @@ class BlockRadius(Radius):
         """Return √β_n of the block of each pair, of shape (B, P), or (B, 1) if there is only one block."""
         k, blocks, design = inputs.regularity, inputs.blocks, inputs.design
         if blocks.one_pair_each and isinstance(design, DiagonalPairs):
-            return self._by_visits(k, design, blocks.count / inputs.delta)
+            return self._by_visits(k, design, blocks.n_events / inputs.delta)
         # The log-determinant of a single block is that of A_n, which is already computed.
         logdet = design.block_logdet(blocks.members) if blocks.count > 1 else design.logdet[:, None]
         core_norm = math.sqrt(k.ridge) * k.c_psi_inv / np.sqrt(blocks.eigenvalues)
         core_norm = np.minimum(core_norm, k.core_norm)  # the norm of a block of M* is at most that of M*
-        noise = np.sqrt(2.0 * math.log(blocks.count / inputs.delta) + logdet)
+        noise = np.sqrt(2.0 * math.log(blocks.n_events / inputs.delta) + logdet)
         radius: FloatArray = core_norm + k.noise_scale * noise
         return radius[:, blocks.pair_block] if blocks.count > 1 else radius
 
@@ -307,7 +307,7 @@ class BlockRadius(Radius):
         if not blocks.one_pair_each:  # one-hot pairs do not use a given C_M
             core_norm = min(core_norm, k.core_norm)
         logdet = k.largest_logdet(n_steps, max(map(len, blocks.members)))
-        return core_norm + k.noise_scale * math.sqrt(2.0 * math.log(blocks.count / delta) + logdet)
+        return core_norm + k.noise_scale * math.sqrt(2.0 * math.log(blocks.n_events / delta) + logdet)
 
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
         """Return True: each one-hot pair is a block."""

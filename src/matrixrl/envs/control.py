@@ -11,7 +11,6 @@ from gymnasium import spaces
 
 from matrixrl.checks import choice, fail, flag, integer, number, shown
 from matrixrl.errors import InvalidInput
-from matrixrl.problems.wrappers import space_remedy
 
 __all__ = ["CONTROL", "ControlEntry", "DeclaredRewards", "GridActions", "NoisyActions", "SparseReward", "make_control"]
 
@@ -32,11 +31,9 @@ class GridActions(gym.ActionWrapper[Any, Any, Any]):
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, spaces.Box) or not np.isfinite([space.low, space.high]).all():
-            remedy = "Discrete actions need no grid."
+            remedy = "Finite actions need no grid."
             if isinstance(space, spaces.Box):
                 remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
-            elif isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-                remedy = space_remedy("action", space)
             fail("env", "must have continuous actions with bounds", space, remedy)
         count = integer(
             "points",

@@ -104,8 +104,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     """Return an environment by short name, by registered id, as ``gym:ID``, or as ``package.module:Name``.
 
     For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
-    transition table becomes an `MDPEnv` with an absorbing end state, whose allowed actions are those of the
-    environment's ``action_mask(state)``, or `allowed` ("all" for all of them).
+    transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state. Its allowed
+    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them).
 
     Args:
         name: The name.
@@ -236,7 +236,7 @@ def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym
     own = dict(settings)
     horizon, reward_range, allowed = (own.pop(name, None) for name in ("horizon", "reward_range", "allowed"))
     env = _make_gym(env_id, own)
-    if not isinstance(env.observation_space, spaces.Box):
+    if not isinstance(env.observation_space, spaces.Box) and hasattr(env.unwrapped, "P"):
         return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed))
     if horizon is not None:
         env.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -27,17 +27,37 @@ class Blocks:
         members: Features of each block, a list of K index arrays.
         eigenvalues: Smallest eigenvalue of a weighted Σ φφᵀ over the pairs of each block, shape (K,).
         one_pair_each: Whether every block is a single one-hot pair.
+        n_known: Number of blocks whose law is known, because only pairs of the end state use them.
     """
 
     pair_block: IntArray
     members: list[IntArray]
     eigenvalues: FloatArray
     one_pair_each: bool
+    n_known: int = 0
 
     @property
     def count(self) -> int:
-        """Number of blocks K."""
+        """Number of blocks."""
         return len(self.members)
+
+    @property
+    def n_events(self) -> int:
+        """Number K of blocks whose law is not known: each of them has a part δ/K of δ."""
+        return max(self.count - self.n_known, 1)
+
+    def knowing(self, end_state: int | None, n_states: int) -> Blocks:
+        """Return the blocks of a problem whose end state, if there is one, has a known law.
+
+        Args:
+            end_state: Number of the end state, or None.
+            n_states: Number of states S; pairs are action-major.
+        """
+        if end_state is None:
+            return self
+        by_state = self.pair_block.reshape(-1, n_states)
+        only = np.setdiff1d(by_state[:, end_state], np.delete(by_state, end_state, axis=1))
+        return replace(self, n_known=len(only))
 
 
 def find_blocks(rows: FloatArray) -> Blocks:

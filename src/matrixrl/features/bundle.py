@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fail, flag, integer, shown
+from matrixrl.features.end_state import cover_end
 from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
 from matrixrl.features.phi import Phi
 from matrixrl.features.psi import Psi
@@ -45,13 +46,29 @@ class Features:
                 "psi",
                 f"must have one row for each of the {self.phi.n_states} states of phi",
                 f"{self.psi.n_states} rows",
-                "Give phi and psi for the same states, the end state included.",
+                "Give phi and psi for the same states.",
             )
 
     def check(self, n_states: int, n_actions: int) -> Features:
         """Return the features if they cover a problem of S states and A actions; raise InvalidInput otherwise."""
         check_sizes(self.phi, self.psi, n_states, n_actions)
         return self
+
+    def cover(self, n_states: int, n_actions: int, end_state: int | None, end_words: str | None) -> Features:
+        """Return features of all S states and A actions, also from features that leave out the end state.
+
+        Args:
+            n_states: Number of states S, including the end state.
+            n_actions: Number of actions A.
+            end_state: Number of the end state, or None.
+            end_words: The end state in words, for messages.
+
+        Raises:
+            InvalidInput: A feature map does not cover the problem; the message names it.
+        """
+        phi, psi = cover_end(self.phi, self.psi, n_states, end_state)
+        check_sizes(phi, psi, n_states, n_actions, end_words)
+        return self if phi is self.phi and psi is self.psi else Features(phi, psi)
 
 
 def one_hot(n_states: int, n_actions: int) -> Features:
@@ -64,22 +81,27 @@ def one_hot(n_states: int, n_actions: int) -> Features:
     return Features(OneHotPhi(n_states, n_actions), OneHotPsi(n_states))
 
 
-def check_sizes(phi: Phi, psi: Psi, n_states: int, n_actions: int) -> None:
-    """Raise InvalidInput, naming the feature map, if one does not cover a problem of S states and A actions."""
+def check_sizes(phi: Phi, psi: Psi, n_states: int, n_actions: int, end_words: str | None = None) -> None:
+    """Raise InvalidInput, naming the feature map, if one does not cover a problem of S states and A actions.
+
+    Args:
+        phi: Features of pairs.
+        psi: Features of next states.
+        n_states: Number of states S, including the end state.
+        n_actions: Number of actions A.
+        end_words: The end state in words, if there is one that features may leave out.
+    """
+    states = f"{n_states} states" if end_words is None else f"{n_states - 1} states (or {n_states} with {end_words})"
+    least = n_states if end_words is None else n_states - 1
     if phi.n_states != n_states or phi.n_actions != n_actions:
         fail(
             "phi",
-            f"must cover {n_states} states and {n_actions} actions",
-            f"{phi.n_states} and {phi.n_actions}",
-            "Give phi of shape (n_states, n_actions, d); an end state counts as a state.",
+            f"must cover {states} and {n_actions} actions",
+            f"{phi.n_states} states and {phi.n_actions} actions",
+            f"Give phi of shape ({least}, {n_actions}, d).",
         )
     if psi.n_states != n_states:
-        fail(
-            "psi",
-            f"must cover {n_states} states",
-            psi.n_states,
-            "Give psi of shape (n_states, d_psi); an end state counts as a state.",
-        )
+        fail("psi", f"must cover {states}", f"{psi.n_states} states", f"Give psi of shape ({least}, d_psi).")
 
 
 def as_phi(value: Any, default: Phi | None) -> Phi:

@@ -157,12 +157,15 @@ class _Arranger:
         differs[1:] = follows[1:] & rows.has_next[:-1] & rows_differ(rows.states[1:], rows.next_states[:-1])
         if differs.any():
             at = int(np.argmax(differs))
-            first = self.problem.first_state if self.problem.kind == "finite" else 0
-            expected, found = (shown((array + first).tolist()) for array in (rows.next_states[at - 1], rows.states[at]))
+            expected, found = (self._shown(state) for state in (rows.next_states[at - 1], rows.states[at]))
             rule = f"must be {expected}, the next state of {self.place(at - 1)}"
             more = int(differs.sum()) - 1
             received = f"{found} and {more:,} more such rows" if more else found
             self.refuse(at, "state", rule, received, "Correct the rows, or give what follows another episode.")
+
+    def _shown(self, state: Any) -> str:
+        """Return a state as the log has it, for messages."""
+        return self.problem.shown_state(state) if self.problem.kind == "finite" else shown(state.tolist())
 
     def next_states(self, stages: IntArray) -> tuple[NDArray[Any], BoolArray]:
         """Return the next state of each row, and which rows are learned from: those whose next state is known.
@@ -184,7 +187,7 @@ class _Arranger:
             found[ended] = rows.states[ended]
         elif len(ended):
             if self.problem.task.end_state is None:
-                remedy = "Build the Task or FiniteMDP with end_state=…."
+                remedy = "Build the Task with may_terminate=True, or name one of its states as end_state=…."
                 rule = "must be false for a problem without an end state"
                 self.refuse(int(ended[0]), "terminated", rule, True, remedy)
             found[ended] = self.problem.task.end_state

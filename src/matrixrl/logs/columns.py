@@ -15,7 +15,7 @@ ROLES = ("episode", "step", "state", "action", "reward", "next_state", "terminat
 """What a column of a log can be."""
 
 _NEEDED = ("state", "action", "reward")
-_VECTORS = ("state", "next_state")  # roles that may have one column for each coordinate
+_VECTORS = ("state", "action", "next_state")  # roles that may have one column for each coordinate or part
 _USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("episode", "episode_id", "episode_index", "ep", "trajectory", "trajectory_id", "traj", "traj_id"),
     "step": ("step", "stage", "t", "time_step", "timestep", "step_id", "step_index", "h"),

@@ -15,7 +15,7 @@ from matrixrl.logs.columns import choose_columns
 from matrixrl.logs.opening import open_log
 from matrixrl.logs.plan import LogPlan
 from matrixrl.logs.source import Source
-from matrixrl.logs.states import checked_actions, checked_rewards, checked_states, join_coordinates
+from matrixrl.logs.states import checked_actions, checked_rewards, checked_states, join_actions, join_coordinates
 from matrixrl.logs.step_log import NAMES, StepLog
 from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray
@@ -94,6 +94,7 @@ def _rows(
         next_states = checked_states(source, chosen["next_state"], raw, problem, has_next)
     flags = {role: read[chosen[role][0]] if role in chosen else ~everywhere for role in ("terminated", "truncated")}
     steps = one("step") if "step" in chosen else None
+    played = join_actions(source, chosen["action"], [read[name] for name in chosen["action"]], problem)
     if "episode" in chosen:
         labels: Labels = read[chosen["episode"][0]]
         episodes, names = labels.codes(), labels.names
@@ -109,7 +110,7 @@ def _rows(
         episodes=episodes,
         steps=steps,
         states=states,
-        actions=checked_actions(source, chosen["action"][0], one("action"), states, problem),
+        actions=checked_actions(source, chosen["action"], played, states, problem),
         rewards=checked_rewards(source, chosen["reward"][0], one("reward"), problem),
         next_states=next_states,
         has_next=has_next,

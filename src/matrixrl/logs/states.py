@@ -8,26 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
+from matrixrl.coding import Codec
 from matrixrl.logs.source import Source
 from matrixrl.problems import FunctionalTask, Problem
 from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["checked_actions", "checked_rewards", "checked_states", "join_coordinates"]
+__all__ = ["checked_actions", "checked_rewards", "checked_states", "join_actions", "join_coordinates"]
 
 _LARGEST = 1e12  # as in Problem.reward
 
 
 def join_coordinates(source: Source, columns: tuple[str, ...], parts: list[FloatArray], problem: Problem) -> FloatArray:
-    """Return one column of states (n,) or vectors (n, p) as the problem has them, of one or several columns."""
-    shape = problem.state_shape
+    """Return one column of states (n,) or vectors (n, p) as the problem has them, of one or several columns.
+
+    Observations of a finite problem with p > 1 parts have p columns, in the order of the observation space.
+    """
+    shape = _shape_of(problem.states) if problem.states is not None else problem.state_shape
+    return _joined(source, columns, parts, shape, f"a state of {problem.name}", "state")
+
+
+def join_actions(source: Source, columns: tuple[str, ...], parts: list[FloatArray], problem: Problem) -> FloatArray:
+    """Return one column of actions (n,), or of their parts (n, p) in the order of the action space."""
+    return _joined(source, columns, parts, _shape_of(problem.actions), f"an action of {problem.name}", "action")
+
+
+def _shape_of(codec: Codec) -> tuple[int, ...]:
+    return () if len(codec.sizes) == 1 else (len(codec.sizes),)
+
+
+def _joined(
+    source: Source, columns: tuple[str, ...], parts: list[FloatArray], shape: tuple[int, ...], what: str, role: str
+) -> FloatArray:
     wanted = int(np.prod(shape)) if shape else 1
     widths = [part.shape[1] if part.ndim == 2 else 1 for part in parts]
     if sum(widths) != wanted:
-        what = "one number" if wanted == 1 else f"{wanted} coordinates"
+        many = "one number" if wanted == 1 else f"{wanted} coordinates"
         found = f"{sum(widths)}: {', '.join(map(repr, columns[:5]))}"
-        remedy = "Name one column for each coordinate: columns={'state': ['x', 'y'], …}."
-        fail(source.name, f"must have {what} for a state of {problem.name}", found, remedy)
+        remedy = f"Name one column for each coordinate: columns={{{role!r}: ['x', 'y'], …}}."
+        fail(source.name, f"must have {many} for {what}", found, remedy)
     joined = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
     return joined.reshape(len(joined), *shape)
 
@@ -46,40 +65,51 @@ def checked_states(
     """
     task = problem.task
     wide = known.reshape(known.shape + (1,) * (values.ndim - 1))
-    if problem.kind == "finite":
-        low, high = problem.first_state, problem.first_state + problem.n_observed - 1
-        good = (values == np.floor(values)) & (values >= low) & (values <= high)
-        rule = f"must be a whole number in {low} … {high}, a state of {problem.name}"
-    else:
-        good = np.isfinite(values)
-        rule = "must be finite"
+    if problem.states is not None:
+        return _numbers(source, columns, values, problem.states, known, f"a state of {problem.name}")
+    good = np.isfinite(values)
+    rule = "must be finite"
     is_whole = isinstance(task, FunctionalTask) and task.state_dtype.kind == "i"
     if is_whole:
         good &= values == np.floor(values)
         rule = "must be a whole number"
     _refuse_first(source, columns, values, wide & ~good, rule, "Correct the row, or check the columns.")
     inside = np.where(wide, values, 0.0)
-    if problem.kind == "finite":
-        return np.where(known, inside - problem.first_state, 0.0).astype(np.int64)
     return inside.astype(np.int64) if is_whole else inside
 
 
-def checked_actions(source: Source, column: str, values: FloatArray, states: Any, problem: Problem) -> IntArray:
-    """Return actions counted from 0: (n,); each must be allowed in its state."""
-    first = problem.first_action
-    high = first + problem.task.n_actions - 1
-    good = (values == np.floor(values)) & (values >= first) & (values <= high)
-    rule = f"must be a whole number in {first} … {high}, an action of {problem.name}"
-    _refuse_first(source, (column,), values, ~good, rule, "Correct the row, or check the columns.")
-    actions = (values - first).astype(np.int64)
+def _numbers(
+    source: Source, columns: tuple[str, ...], values: FloatArray, codec: Codec, known: BoolArray, what: str
+) -> IntArray:
+    """Return the numbers (n,) of elements of a finite space, given as numbers (n,) or as their parts (n, p)."""
+    digits = np.zeros((len(values), len(codec.sizes)), dtype=np.int64)
+    table = values.reshape(len(values), -1)
+    for i, (first, size) in enumerate(zip(codec.firsts, codec.sizes, strict=True)):
+        cells, last = table[:, i], first + size - 1
+        good = (cells == np.floor(cells)) & (cells >= first) & (cells <= last)
+        part = what if len(codec.sizes) == 1 else f"part {i + 1} of {what}"
+        own = columns[i : i + 1] if len(columns) == len(codec.sizes) else columns
+        rule = f"must be a whole number in {first} … {last}, {part}"
+        _refuse_first(source, own, cells, known & ~good, rule, "Correct the row, or check the columns.")
+        digits[:, i] = np.where(known, cells, first) - first
+    found: IntArray = np.where(known, np.ravel_multi_index(tuple(digits.T), codec.sizes), 0)
+    return found
+
+
+def checked_actions(
+    source: Source, columns: tuple[str, ...], values: FloatArray, states: Any, problem: Problem
+) -> IntArray:
+    """Return actions counted from 0: (n,), from numbers (n,) or parts (n, p); each must be allowed in its state."""
+    everywhere = np.ones(len(values), dtype=np.bool_)
+    actions = _numbers(source, columns, values, problem.actions, everywhere, f"an action of {problem.name}")
     by_action = problem.allowed_by_action
     if by_action is not None and not by_action[actions, states].all():
         bad = ~by_action[actions, states]
         state = int(states[int(np.argmax(bad))])
-        rule = (
-            f"must be one of {action_list(by_action[:, state], first)}, allowed in state {state + problem.first_state}"
-        )
-        _refuse_first(source, (column,), values, bad, rule, "Correct the row, or the declaration of allowed actions.")
+        listed = action_list(by_action[:, state], problem.actions)
+        rule = f"must be one of {listed}, allowed in state {problem.shown_state(state)}"
+        cells = values.reshape(len(values), -1)[:, 0]
+        _refuse_first(source, columns, cells, bad, rule, "Correct the row, or the declaration of allowed actions.")
     return actions
 
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from matrixrl.archive.whole import write_whole
 from matrixrl.checks import fail
+from matrixrl.coding import Codec
 from matrixrl.logs.arrow_tables import import_parquet
 from matrixrl.logs.minari_sets import PREFIX, write_minari
 from matrixrl.logs.opening import PARQUET
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.records import BoolArray
+from matrixrl.records import BoolArray, IntArray
 
 __all__ = ["write_log"]
 
@@ -70,7 +71,7 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem, first: int) -> 
         "episode": (seen.episodes + first).tolist(),
         "step": seen.stages.tolist(),
         **_coordinates("state", seen.states, problem),
-        "action": (seen.actions.astype(np.int64) + problem.first_action).tolist(),
+        **_parts("action", seen.actions, problem.actions),
         "reward": seen.rewards.tolist(),
         **following,
         "terminated": seen.ended.tolist(),
@@ -81,12 +82,27 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem, first: int) -> 
 
 def _coordinates(role: str, states: NDArray[Any], problem: Problem) -> dict[str, list[Any]]:
     """Return states as one column, or as one for each coordinate, in the numbers of the environment."""
-    if problem.kind == "finite":
-        return {role: (states.astype(np.int64) + problem.first_state).tolist()}
+    if problem.states is not None:
+        return _parts(role, states, problem.states)
     if states.ndim == 1:
         return {role: states.tolist()}
     flat = states.reshape(len(states), -1)
     return {f"{role}_{i}": flat[:, i].tolist() for i in range(flat.shape[1])}
+
+
+def _parts(role: str, numbers: NDArray[Any], codec: Codec) -> dict[str, list[int]]:
+    """Return elements of a finite space as one column, or as one for each part."""
+    values = _values(numbers, codec)
+    if values.shape[1] == 1:
+        return {role: values[:, 0].tolist()}
+    return {f"{role}_{i}": values[:, i].tolist() for i in range(values.shape[1])}
+
+
+def _values(numbers: NDArray[Any], codec: Codec) -> IntArray:
+    """Return the values (n, p) of the parts of elements; an end state that is not observed has any values."""
+    known = np.minimum(numbers.astype(np.int64), codec.size - 1)
+    found: IntArray = np.stack(np.unravel_index(known, codec.sizes), axis=1) + np.array(codec.firsts)
+    return found
 
 
 def _is_hidden(seen: StepLog, problem: Problem) -> BoolArray:
@@ -137,7 +153,7 @@ def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Pr
         identifier,
         _minari_episodes(seen, logged, problem),
         observation_space=_observation_space(problem),
-        action_space=spaces.Discrete(problem.task.n_actions, start=problem.first_action),
+        action_space=_space_of(problem.actions),
         algorithm_name=algorithm,
         description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
     )
@@ -145,18 +161,19 @@ def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Pr
 
 def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, Any]]:
     """Yield every episode as Minari has it; the stage of each observation and the source are in `infos`."""
-    shift = problem.first_state if problem.kind == "finite" else 0
     for part, was_logged in zip(seen.parts(1), logged.tolist(), strict=True):
         length = part.n_steps
         final = part.next_states[-1:]
         if _is_hidden(part, problem)[-1]:
             final = part.states[-1:]  # nothing follows a terminated step; Minari needs some observation
-        kind = np.int64 if problem.kind == "finite" else part.states.dtype
+        observed: NDArray[Any] = np.concatenate([part.states, final])
+        if problem.states is not None:
+            observed = _as_written(observed, problem.states)
         truncated = np.zeros(length, dtype=np.bool_)
         truncated[-1] = not part.ended[-1]
         yield {
-            "observations": np.concatenate([part.states, final]).astype(kind) + shift,
-            "actions": part.actions.astype(np.int64) + problem.first_action,
+            "observations": observed,
+            "actions": _as_written(part.actions, problem.actions),
             "rewards": part.rewards,
             "terminations": part.ended,
             "truncations": truncated,
@@ -167,10 +184,23 @@ def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iter
         }
 
 
+def _as_written(numbers: NDArray[Any], codec: Codec) -> IntArray:
+    """Return elements of a finite space as numbers (n,), or as vectors (n, p) of their parts."""
+    values = _values(numbers, codec)
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _space_of(codec: Codec) -> spaces.Space[Any]:
+    """Return the space of what `_as_written` returns."""
+    if len(codec.sizes) == 1:
+        return spaces.Discrete(codec.size, start=codec.firsts[0])
+    return spaces.MultiDiscrete(list(codec.sizes), start=list(codec.firsts))
+
+
 def _observation_space(problem: Problem) -> spaces.Space[Any]:
     """Return the space of the states as they are written."""
-    if problem.kind == "finite":
-        return spaces.Discrete(problem.n_observed, start=problem.first_state)
+    if problem.states is not None:
+        return _space_of(problem.states)
     if isinstance(problem.task, ContinuousTask):
         return spaces.Box(problem.task.low, problem.task.high, dtype=np.float64)
     return spaces.Box(-np.inf, np.inf, problem.state_shape, dtype=np.float64)

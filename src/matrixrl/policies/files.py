@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ VERSION = 1
 _LARGEST_JSON = 64 << 20  # bytes; the text of small objects takes many times its size in memory
 _NAMES = {
     *("format", "version", "digest", "description", "horizon", "n_states", "n_observed", "n_actions"),
-    *("first_state", "first_action", "certificate", "basis"),
+    *("first_state", "first_action", "states", "actions", "certificate", "basis"),
 }
 
 
@@ -74,21 +76,22 @@ def write_numpy(path: str, entries: Mapping[str, Any], table: IntArray) -> None:
     write_archive(path, FORMAT, header, {"table": small}, version=VERSION)
 
 
-def write_csv(path: str, actions: IntArray, first_state: int) -> None:
-    """Write actions (H, n) as lines of stage, state and action.
+def write_csv(path: str, names: Sequence[str], rows: Iterable[Sequence[int]]) -> None:
+    """Write rows of whole numbers below the names of their columns.
 
     Args:
         path: Path of the file.
-        actions: (H, n) Actions, in the environment's numbers.
-        first_state: Number of the first state.
+        names: Names of the columns.
+        rows: Numbers of each row.
 
     Raises:
         CheckpointError: The file cannot be written.
     """
-    lines = ["stage,state,action"]
-    for stage, row in enumerate(actions.tolist()):
-        lines += [f"{stage},{state},{action}" for state, action in enumerate(row, start=first_state)]
-    write_atomically(path, ("\n".join(lines) + "\n").encode("ascii"))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue().encode("utf-8"))
 
 
 def read_policy(path: str | os.PathLike[str]) -> tuple[dict[str, Any], NDArray[Any]]:

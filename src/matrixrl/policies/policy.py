@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.archive import refusing
-from matrixrl.checks import fail, file_path, indices, integer, number, shown
+from matrixrl.checks import fail, file_path, index, indices, integer, number, shown
+from matrixrl.coding import Codec, DiscreteCodec, codec_from
 from matrixrl.errors import CheckpointError, InvalidInput
 from matrixrl.policies.files import digest_of, read_policy, write_csv, write_json, write_numpy
 from matrixrl.printable import printable
@@ -26,7 +27,7 @@ _BASES = (None, "model", "returns")
 class Policy:
     """A deterministic policy of a problem with numbered states.
 
-    `table` counts states and actions from 0. `act` takes and returns the environment's own numbers.
+    `table` counts states and actions from 0. `act` takes and returns elements of the environment's own spaces.
 
     Attributes:
         table: (H, S) Action of each stage and state, counted from 0; a copy that cannot be changed.
@@ -34,6 +35,8 @@ class Policy:
         description: Where the policy comes from, in words.
         first_state: Number of the environment's first state.
         first_action: Number of the environment's first action.
+        states: Numbers of observations that are arrays, tuples or dictionaries; None if they are whole numbers.
+        actions: Numbers of actions, likewise.
         n_unobserved: Number of states that are never observed, which are the last ones: 1 for an environment whose
             episodes may terminate, and whose end state was added to its states; else 0.
         certificate: Bounds on V*(s0) and on the value of the policy; None if there is none.
@@ -53,6 +56,8 @@ class Policy:
     description: str = "a table that was given"
     first_state: int = 0
     first_action: int = 0
+    states: Codec | None = None
+    actions: Codec | None = None
     n_unobserved: int = 0
     certificate: Certificate | None = None
     basis: str | None = None
@@ -67,6 +72,8 @@ class Policy:
             object.__setattr__(self, name, first)
         most = table.shape[1] - 1
         unobserved = integer("n_unobserved", self.n_unobserved, low=0, high=most, remedy="It is 0 or 1.")
+        _check_codec("states", self.states, most + 1 - unobserved, self.first_state)
+        _check_codec("actions", self.actions, n_actions, self.first_action)
         if not isinstance(self.description, str) or len(self.description) > _LONGEST:
             rule = f"must be text of at most {_LONGEST} characters"
             fail("description", rule, shown(self.description), "Shorten it.")
@@ -74,7 +81,7 @@ class Policy:
             fail("certificate", "must be a Certificate or None", shown(self.certificate), "Leave it out.")
         if self.certificate is not None and not np.isfinite([self.certificate.lower, self.certificate.upper]).all():
             fail("certificate", "must have finite bounds", shown(self.certificate), "Leave it out.")
-        if self.basis not in _BASES:
+        if not isinstance(self.basis, (str, type(None))) or self.basis not in _BASES:
             fail("basis", "must be 'model', 'returns' or None", shown(self.basis), "Leave it out.")
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "n_actions", n_actions)
@@ -101,16 +108,26 @@ class Policy:
         """SHA-256 of the policy, its numbers, its description and its certificate, as files store it."""
         return digest_of(self.entries(), self.table)
 
+    @property
+    def state_codec(self) -> Codec:
+        """Numbers of the observations."""
+        return DiscreteCodec(self.n_observed, self.first_state) if self.states is None else self.states
+
+    @property
+    def action_codec(self) -> Codec:
+        """Numbers of the actions."""
+        return DiscreteCodec(self.n_actions, self.first_action) if self.actions is None else self.actions
+
     def act(self, obs: Any, stage: Any = None) -> Any:
-        """Return the action at an observation and a stage, both with the environment's numbers.
+        """Return the action at an observation and a stage, as elements of the environment's spaces.
 
         Args:
-            obs: A state of the observation space, or an array of states of any shape.
+            obs: An observation; where observations and actions are whole numbers, also an array of any shape of them.
             stage: Stage h, counted from 0; an array that broadcasts against `obs` for episodes at different stages. It
                 may be left out if the policy is stationary.
 
         Returns:
-            An action of the action space as an int, or an array of them.
+            An action of the action space, or an array of them.
 
         Raises:
             InvalidInput: A state is not in the observation space, or a stage is not in 0 … H − 1.
@@ -119,6 +136,9 @@ class Policy:
             fail("stage", "must be given for a policy that depends on it", None, "Stages count from 0.")
         h = indices("stage", 0 if stage is None else stage, size=self.horizon, remedy="Stages count from 0.")
         remedy = "Give a state of observation_space."
+        if self.states is not None or self.actions is not None:
+            one = index("stage", h, size=self.horizon, remedy="Give one stage: spaces have several parts.")
+            return self.action_codec.decode(int(self.table[one, self.state_codec.encode("obs", obs, remedy)]))
         s = indices("obs", obs, size=self.n_observed, first=self.first_state, remedy=remedy)
         try:
             actions = self.table[h, s - self.first_state] + self.first_action
@@ -198,10 +218,19 @@ class Policy:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the actions as CSV with the columns stage, state and action, in the environment's own numbers.
 
-        Stages count from 0. States that are never observed are left out. The file has no certificate and is not loaded.
+        States and actions with several parts have one column for each part, such as ``state['stock'][0]``. Stages count
+        from 0. States that are never observed are left out. The file has no certificate and is not loaded.
         """
-        actions = self.table[:, : self.n_observed] + self.first_action
-        write_csv(file_path("path", path), actions, self.first_state)
+        states, actions = self.state_codec, self.action_codec
+        names = ["stage", *states.names("state"), *actions.names("action")]
+        played = [actions.values(action) for action in range(self.n_actions)]
+        observed = [states.values(state) for state in range(self.n_observed)]
+        rows = (
+            [stage, *observed[state], *played[action]]
+            for stage, row in enumerate(self.table[:, : self.n_observed].tolist())
+            for state, action in enumerate(row)
+        )
+        write_csv(file_path("path", path), names, rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -221,6 +250,8 @@ class Policy:
                 description=entries["description"],
                 first_state=entries["first_state"],
                 first_action=entries["first_action"],
+                states=None if entries["states"] is None else codec_from(entries["states"]),
+                actions=None if entries["actions"] is None else codec_from(entries["actions"]),
                 n_unobserved=_unobserved(entries, table),
                 certificate=_read_certificate(entries["certificate"]),
                 basis=entries["basis"],
@@ -239,9 +270,21 @@ class Policy:
             "n_actions": self.n_actions,
             "first_state": self.first_state,
             "first_action": self.first_action,
+            "states": None if self.states is None else self.states.description(),
+            "actions": None if self.actions is None else self.actions.description(),
             "certificate": _certificate_entries(self.certificate),
             "basis": self.basis,
         }
+
+
+def _check_codec(name: str, codec: Codec | None, size: int, first: int) -> None:
+    """Refuse numbers of elements with several parts that do not fit the table."""
+    if codec is None:
+        return
+    if not isinstance(codec, Codec) or isinstance(codec, DiscreteCodec):
+        fail(name, "must be the codec of a space with several parts, or None", shown(codec), "Leave it out.")
+    if codec.size != size or first != 0:
+        fail(name, f"must number {size} elements from 0", f"{codec}, with {codec.size} from {first}", "Leave it out.")
 
 
 def _checked_table(value: Any, n_actions: int) -> IntArray:

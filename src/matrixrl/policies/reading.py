@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import distributions, fail, finite, function, shown
+from matrixrl.coding import Codec, DiscreteCodec
+from matrixrl.errors import InvalidInput
 from matrixrl.policies.policy import Policy
 from matrixrl.records import FloatArray, IntArray
 
@@ -25,6 +27,8 @@ class Numbering(NamedTuple):
         n_actions: Number of actions A.
         first_state: Number of the environment's first state.
         first_action: Number of the environment's first action.
+        states: Numbers of observations with several parts; None if they are whole numbers.
+        actions: Numbers of actions, likewise.
     """
 
     horizon: int
@@ -33,6 +37,26 @@ class Numbering(NamedTuple):
     n_actions: int
     first_state: int = 0
     first_action: int = 0
+    states: Codec | None = None
+    actions: Codec | None = None
+
+    @classmethod
+    def of(cls, horizon: int, n_states: int, states: Codec, actions: Codec) -> Numbering:
+        """Return the sizes of a problem whose observations and actions have these numbers."""
+        (first_state, combined), (first_action, both) = (
+            (codec.first, None) if isinstance(codec, DiscreteCodec) else (0, codec) for codec in (states, actions)
+        )
+        return cls(horizon, n_states, states.size, actions.size, first_state, first_action, combined, both)
+
+    @property
+    def state_codec(self) -> Codec:
+        """Numbers of the observations."""
+        return DiscreteCodec(self.n_observed, self.first_state) if self.states is None else self.states
+
+    @property
+    def action_codec(self) -> Codec:
+        """Numbers of the actions."""
+        return DiscreteCodec(self.n_actions, self.first_action) if self.actions is None else self.actions
 
     def policy(self, table: IntArray, description: str, **proof: Any) -> Policy:
         """Return the policy of a table (H, S) of this problem, with its certificate and basis if there are any."""
@@ -42,6 +66,8 @@ class Numbering(NamedTuple):
             description=description,
             first_state=self.first_state,
             first_action=self.first_action,
+            states=self.states,
+            actions=self.actions,
             n_unobserved=self.n_states - self.n_observed,
             **proof,
         )
@@ -100,26 +126,31 @@ def _of_function(name: str, given: Callable[..., Any], sizes: Numbering) -> IntA
     table = np.zeros((sizes.horizon, sizes.n_states), dtype=np.int64)
     for stage in range(sizes.horizon):
         for state in range(sizes.n_observed):
-            obs = state + sizes.first_state
-            action, again = (_action(name, given(obs, stage), sizes, (obs, stage)) for _ in range(2))
+            action, again = (_action(name, given, sizes, state, stage) for _ in range(2))
             if action != again:
-                received = f"{action + sizes.first_action} and then {again + sizes.first_action} at {(obs, stage)}"
+                first, second = (sizes.action_codec.decode(number) for number in (action, again))
+                received = f"{first} and then {second} at {(sizes.state_codec.decode(state), stage)}"
                 rule = "must return the same action when it is called again"
                 fail(name, rule, received, "Give a random policy as probabilities (S, A) or (H, S, A).")
             table[stage, state] = action
     return table
 
 
-def _action(name: str, value: Any, sizes: Numbering, where: tuple[int, int]) -> int:
-    """Return what a function returned as an action counted from 0."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 0 <= int(value) - sizes.first_action < sizes.n_actions:
-        last = sizes.first_action + sizes.n_actions - 1
-        rule = f"must return actions {sizes.first_action} … {last}"
-        fail(name, rule, f"{shown(value)} at observation {where[0]}, stage {where[1]}", "Choose from action_space.")
-    return int(value) - sizes.first_action
+def _action(name: str, given: Callable[..., Any], sizes: Numbering, state: int, stage: int) -> int:
+    """Return the number of the action that a function returns at a state and a stage."""
+    obs, codec = sizes.state_codec.decode(state), sizes.action_codec
+    value = given(obs, stage)
+    try:
+        return codec.encode(name, value, "Choose from action_space.")
+    except InvalidInput as error:
+        where = f"observation {shown(sizes.state_codec.decode(state))}, stage {stage}"
+        rule = f"must return actions of {codec}" if sizes.actions is not None else f"must return actions {_span(codec)}"
+        detail = f" ({error})" if sizes.actions is not None else ""
+        fail(name, rule, f"{shown(value)} at {where}{detail}", "Choose from action_space.")
+
+
+def _span(codec: Codec) -> str:
+    return f"{codec.firsts[0]} … {codec.firsts[0] + codec.size - 1}"
 
 
 def _of_actions(name: str, array: NDArray[Any], sizes: Numbering) -> IntArray:

@@ -11,10 +11,11 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown
-from matrixrl.problems.wrappers import space_remedy, time_limit
+from matrixrl.problems.spaces import codec_of, space_remedy
+from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 
-__all__ = ["ContinuousTask", "read_continuous"]
+__all__ = ["ContinuousTask", "declared_range", "read_continuous"]
 
 _KNOWN_REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -65,8 +66,7 @@ def read_continuous(
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     states, actions = env.observation_space, env.action_space
-    if not isinstance(actions, spaces.Discrete):
-        fail("env", "must have discrete actions", actions, space_remedy("action", actions))
+    n_actions = codec_of("action", actions).size
     if isinstance(states, spaces.Discrete):
         fail("env", "must have vectors (Box) as observations", states, "For discrete states use MatrixRL.")
     if not isinstance(states, spaces.Box):
@@ -82,7 +82,7 @@ def read_continuous(
     if limit is not None and checked > limit:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
-    fits_memory("horizon", 100.0 * checked * int(actions.n), f"{checked:,} steps", remedy="Shorten the episode.")
+    fits_memory("horizon", 100.0 * checked * n_actions, f"{checked:,} steps", remedy="Shorten the episode.")
     fixed = _attribute(env, "fixed_horizon")
     if fixed is not None and checked != int(fixed):
         fail("horizon", f"must be {int(fixed)}, the step at which this task pays", checked, "Leave it out.")
@@ -93,15 +93,16 @@ def read_continuous(
         n_coordinates=int(states.shape[0]),
         low=states.low.astype(np.float64),
         high=states.high.astype(np.float64),
-        n_actions=int(actions.n),
+        n_actions=n_actions,
         horizon=checked,
-        reward_range=_declared(env, reward_range),
+        reward_range=declared_range(env, reward_range),
         max_return=most,
         is_declared=reward_range is None,
     )
 
 
-def _declared(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
+def declared_range(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the range of rewards that is given, or that an environment declares; None if there is none."""
     if given is None:
         own = _attribute(env, "reward_range")
         known = None if env.spec is None else _KNOWN_REWARDS.get(env.spec.id)

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
 from matrixrl.checks import choice, fail
+from matrixrl.coding import Codec
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.masks import as_mask, read_allowed
 from matrixrl.problems.wrappers import current_mask, mask_of_state
 from matrixrl.records import BoolArray
 
-__all__ = ["Sizes", "declared_mask", "refuse_masks_on_the_way", "restricted"]
+__all__ = ["declared_mask", "refuse_masks_on_the_way", "restricted"]
 
 M = TypeVar("M", FiniteMDP, Task)
 
 
-class Sizes(NamedTuple):
-    """Numbers of states and actions of an environment, and how it counts them.
-
-    Attributes:
-        n_states: Number of states S, including the end state.
-        n_actions: Number of actions A.
-        end_state: State that stands for the end of an episode, or None.
-        first_state: Number of the environment's first state.
-        first_action: Number of the environment's first action.
-    """
-
-    n_states: int
-    n_actions: int
-    end_state: int | None
-    first_state: int = 0
-    first_action: int = 0
-
-
-def declared_mask(env: gym.Env[Any, Any], allowed: Any, sizes: Sizes) -> BoolArray | None:
+def declared_mask(
+    env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: Codec, *, end_state: int
+) -> BoolArray | None:
     """Return the allowed actions (S, A) of an environment: those given, or what it declares; None for all actions.
 
     Args:
         env: Environment, wrapped or not.
         allowed: Table (S, A), function of the state, "all", or None for what a method ``action_mask(state)`` of the
             environment says.
-        sizes: Numbers of states and actions.
+        states: Numbers of the observations.
+        actions: Numbers of the actions.
+        end_state: Number of the end state, which comes after the observations.
     """
     if isinstance(allowed, str):
         choice("allowed", allowed, ["all"])
@@ -52,14 +39,14 @@ def declared_mask(env: gym.Env[Any, Any], allowed: Any, sizes: Sizes) -> BoolArr
         method = mask_of_state(env)
         if method is None:
             return None
-        allowed = lambda state: as_mask(f"action_mask({state})", method(state), sizes.n_actions)  # noqa: E731
+        allowed = lambda state: as_mask(f"action_mask({state})", method(state), actions.size)  # noqa: E731
     return read_allowed(
         allowed,
-        sizes.n_states,
-        sizes.n_actions,
-        end_state=sizes.end_state,
-        first_state=sizes.first_state,
-        first_action=sizes.first_action,
+        end_state + 1,
+        actions.size,
+        end_state=end_state,
+        states=states,
+        actions=actions,
     )
 
 

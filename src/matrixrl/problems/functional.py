@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail, function, integer, real_numbers, shown
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.problems.finite import checked_range
+from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 
@@ -76,11 +78,12 @@ class FunctionalTask:
         self._phi, self._psi, self._sampler, self._reward = phi, psi, sampler, reward
         self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
         self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        self.actions: Codec = DiscreteCodec(self.n_actions)
+        """Numbers of the actions."""
         if env is not None:
-            _check_env(env, self.n_actions, self.horizon)
+            self.actions = _checked_actions(env, self.n_actions, self.horizon)
         self.reward_range = checked_range(reward_range)
         self.env = env
-        self.first_action = 0 if env is None else int(getattr(env.action_space, "start", 0))
         self._d: int | None = None  # set after the first calls of phi and psi
         self._d_psi: int | None = None
         self.state_shape: tuple[int, ...] = ()
@@ -190,13 +193,16 @@ class FunctionalTask:
         return found
 
 
-def _check_env(env: Any, n_actions: int, horizon: int) -> None:
+def _checked_actions(env: Any, n_actions: int, horizon: int) -> Codec:
+    """Return the numbers of the actions of an environment that fits the task, or refuse it."""
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
-    count = getattr(env.action_space, "n", None)
-    if count != n_actions:
-        fail("env", f"must have {n_actions} discrete actions", env.action_space, "Pass its size as n_actions.")
+    actions = codec_of("action", env.action_space)
+    if actions.size != n_actions:
+        received = f"{env.action_space}, with {actions.size}"
+        fail("env", f"must have {n_actions} discrete actions", received, "Pass its size as n_actions.")
     limit = time_limit(env)
     if limit is not None and limit < horizon:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)
+    return actions

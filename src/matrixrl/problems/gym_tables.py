@@ -12,8 +12,9 @@ from scipy import sparse
 from matrixrl.checks import fail, integer, shaped, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
-from matrixrl.problems.declared_masks import Sizes, declared_mask, refuse_masks_on_the_way, restricted
+from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_way, restricted
 from matrixrl.problems.finite import FiniteMDP, checked_range
+from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
 
 __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
@@ -60,7 +61,7 @@ def from_gymnasium(
         horizon: Number of steps H of an episode; the environment's time limit by default.
         reward_range: Lower and upper bound (low, high) of the rewards; by default the smallest interval that contains 0
             and all rewards of the table.
-        features: Features of the n_states + 1 states, including the end state; one-hot by default.
+        features: Features of the states of the environment, or also of the end state; one-hot by default.
         allowed: Allowed actions as a table (S, A) or a function of the state, as in `Task`, or "all". By default those
             that the environment declares with a method ``action_mask(state)`` (Taxi has one), else all.
 
@@ -139,11 +140,12 @@ def from_gymnasium(
     start = np.zeros(n + 1)
     first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
     start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
-    sizes = Sizes(n + 1, n_actions, end, first_state, first_action)
-    mask = declared_mask(env, allowed, sizes)
+    mask = declared_mask(
+        env, allowed, codec_of("observation", observations), codec_of("action", actions), end_state=end
+    )
     if mask is None and allowed is None:
         refuse_masks_on_the_way(env)
-    return FiniteMDP(
+    mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
         horizon=horizon_of(env, horizon),
@@ -153,6 +155,8 @@ def from_gymnasium(
         features=features,
         allowed=mask,
     )
+    mdp.task.end_is_added = True
+    return mdp
 
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fail, function, index, shaped, shown
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -31,8 +32,8 @@ def read_allowed(
     n_actions: int,
     *,
     end_state: int | None = None,
-    first_state: int = 0,
-    first_action: int = 0,
+    states: Codec | None = None,
+    actions: Codec | None = None,
 ) -> BoolArray:
     """Return which actions are allowed in each state as a table (S, A).
 
@@ -42,18 +43,21 @@ def read_allowed(
         n_states: Number of states S.
         n_actions: Number of actions A.
         end_state: State in which nothing is chosen, so that it may allow no action; None if there is none.
-        first_state: Number of the first state, as the function takes states.
-        first_action: Number of the first action, as the function returns actions.
+        states: Numbers of the states that the function takes; 0 … S − 1 stand for themselves by default.
+        actions: Numbers of the actions that the function returns, likewise.
 
     Raises:
         InvalidInput: The table has another shape, or a state without any allowed action.
     """
+    codec = DiscreteCodec(n_states) if states is None else states
     if callable(allowed):
         called = function("allowed", allowed, of=1, remedy=_TABLE)
         table = np.ones((n_states, n_actions), dtype=np.bool_)
         for s in range(n_states):
             if s != end_state:
-                table[s] = _row_of(called, s + first_state, n_actions, first_action)
+                state = codec.decode(s)
+                name = f"allowed({shown(state)})"
+                table[s] = chosen_actions(name, called(state), n_actions, actions=actions)
         return table
     table = _booleans("allowed", allowed, _TABLE)
     if end_state == n_states - 1 and table.shape == (n_states - 1, n_actions):
@@ -64,10 +68,10 @@ def read_allowed(
     if end_state is not None:
         nothing[end_state] = False
     if nothing.any():
-        states = np.flatnonzero(nothing) + first_state
-        others = f" and {len(states) - 1} more" if len(states) > 1 else ""
+        places = np.flatnonzero(nothing)
+        others = f" and {len(places) - 1} more" if len(places) > 1 else ""
         rule = "must allow at least one action in every state"
-        fail("allowed", rule, f"none in state {states[0]}{others}", "Allow one there.")
+        fail("allowed", rule, f"none in state {shown(codec.decode(int(places[0])))}{others}", "Allow one there.")
     return table
 
 
@@ -83,31 +87,32 @@ def allowed_like(reward: Any, allowed: Any, end_state: Any) -> BoolArray:
     return read_allowed(allowed, shape[0], shape[1], end_state=end)
 
 
-def _row_of(called: Callable[[int], Any], state: int, n_actions: int, first_action: int) -> BoolArray:
-    found = called(state)
-    return chosen_actions(f"allowed({state})", found, n_actions, first_action=first_action)
-
-
-def chosen_actions(name: str, value: Any, n_actions: int, *, first_action: int = 0) -> BoolArray:
+def chosen_actions(name: str, value: Any, n_actions: int, *, actions: Codec | None = None) -> BoolArray:
     """Return some actions of one state as a mask (A,), at least one of them.
 
     Args:
         name: What was given, in messages.
-        value: A booleans (or an array of A numbers of type int8 that are 0 or 1, as Gymnasium writes masks), or the
-            numbers of the actions.
+        value: A booleans (or an array of A numbers of type int8 that are 0 or 1, as Gymnasium writes masks), or a
+            sequence of actions.
         n_actions: Number of actions A.
-        first_action: Number of the first action.
+        actions: Numbers of the actions; 0 … A − 1 stand for themselves by default.
     """
-    remedy = f"Give the numbers of the actions, or {n_actions} booleans."
+    codec = DiscreteCodec(n_actions) if actions is None else actions
+    what = "the numbers of the actions" if isinstance(codec, DiscreteCodec) else f"a list of actions of {codec}"
+    remedy = f"Give {what}, or {n_actions} booleans."
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray, set, frozenset, range)):
         fail(name, "must be some actions", shown(value), remedy)
     items = sorted(value) if isinstance(value, (set, frozenset)) else value
-    array = np.asarray(items)
-    if array.dtype == np.bool_ or (isinstance(value, np.ndarray) and array.dtype == np.int8):
+    try:
+        array = np.asarray(items)
+    except ValueError:  # actions with parts of different shapes
+        array = np.empty((0, 0))
+    is_mask = array.dtype == np.bool_ or (isinstance(value, np.ndarray) and array.dtype == np.int8)
+    if is_mask and array.ndim == 1:
         return as_mask(name, array, n_actions)
     mask = np.zeros(n_actions, dtype=np.bool_)
     for action in items:
-        mask[index(name, action, size=n_actions, first=first_action, remedy=remedy) - first_action] = True
+        mask[codec.encode(name, action, remedy)] = True
     if not mask.any():
         fail(name, "must hold at least one action", "none", remedy)
     return mask
@@ -136,14 +141,20 @@ def _booleans(name: str, value: Any, remedy: str) -> BoolArray:
     return array.astype(np.bool_)
 
 
-def action_list(mask: BoolArray, first_action: int = 0) -> list[int]:
-    """Return the numbers of the actions of a mask (A,), for messages."""
-    numbers: IntArray = np.flatnonzero(mask) + first_action
-    return [int(action) for action in numbers]
+def action_list(mask: BoolArray, actions: Codec | None = None) -> list[Any]:
+    """Return the actions of a mask (A,), counted from 0 or as a codec decodes them, for messages."""
+    numbers = [int(action) for action in np.flatnonzero(mask)]
+    return numbers if actions is None else [actions.decode(number) for number in numbers]
 
 
 def refuse_forbidden(
-    name: str, allowed: BoolArray, states: IntArray, actions: IntArray, *, first_state: int = 0, first_action: int = 0
+    name: str,
+    allowed: BoolArray,
+    states: IntArray,
+    actions: IntArray,
+    *,
+    state_codec: Codec | None = None,
+    action_codec: Codec | None = None,
 ) -> None:
     """Refuse actions that are not allowed in their states.
 
@@ -152,14 +163,16 @@ def refuse_forbidden(
         allowed: (S, A) Allowed actions.
         states: States, counted from 0.
         actions: Actions, counted from 0, of the same shape.
-        first_state: Number of the first state in the message.
-        first_action: Number of the first action in the message.
+        state_codec: Numbers of the states, which the message shows; 0 … S − 1 stand for themselves by default.
+        action_codec: Numbers of the actions, likewise.
     """
     wrong = ~allowed[states, actions]
     if wrong.any():
         state, action = int(states[wrong][0]), int(actions[wrong][0])
-        rule = f"must be one of {action_list(allowed[state], first_action)}, allowed in state {state + first_state}"
-        fail(name, rule, action + first_action, "Choose one of them.")
+        place = shown(state if state_codec is None or state >= state_codec.size else state_codec.decode(state))
+        rule = f"must be one of {action_list(allowed[state], action_codec)}, allowed in state {place}"
+        received = action if action_codec is None else action_codec.decode(action)
+        fail(name, rule, received, "Choose one of them.")
 
 
 def filled_rewards(reward: Any, allowed: BoolArray, low: float, end_state: int | None) -> Any:

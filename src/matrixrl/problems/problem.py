@@ -9,14 +9,15 @@ from typing import Any, Literal, NoReturn
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.checks import fail, index, number, shaped
+from matrixrl.checks import fail, index, number, shaped, shown
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["REWARD_OUTSIDE", "Kind", "Problem"]
+__all__ = ["REWARD_OUTSIDE", "Kind", "Problem", "checked_points"]
 
 Kind = Literal["finite", "functional", "continuous"]
 """States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
@@ -24,6 +25,7 @@ Kind = Literal["finite", "functional", "continuous"]
 REWARD_OUTSIDE = ("error", "clip", "widen")
 """Treatment of a reward outside the declared range."""
 
+_NO_CODEC = DiscreteCodec(0)  # stands for the numbers 0 … A − 1 of the task
 _REWARD_SLACK = {"finite": 1e-9, "functional": 1e-9, "continuous": 1e-6}  # rounding of rewards, as a share of the range
 
 
@@ -38,11 +40,11 @@ class Problem:
         mdp: The known MDP, used only to measure regret and to simulate, or None.
         name: Name in results and messages.
         points: (S, p) the coordinates of the states of a known MDP, where the environment gives them.
-        n_observed: Number of states that can be observed (the end state of a converted environment cannot).
         pseudo: Whether ψ may have linearly dependent columns.
         measures_regret: Whether the known MDP is used to measure regret.
-        first_state: Number that the environment gives to its first state.
-        first_action: Number that the environment gives to its first action.
+        states: Numbers of the observations of a finite problem, else None. An end state that the library added to an
+            environment has the next number, and is not observed.
+        actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
         ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
@@ -54,13 +56,18 @@ class Problem:
     mdp: FiniteMDP | None = None
     name: str = "problem"
     points: FloatArray | None = None
-    n_observed: int = 0
     pseudo: bool = False
     measures_regret: bool = True
-    first_state: int = 0
-    first_action: int = 0
+    states: Codec | None = None
+    actions: Codec = _NO_CODEC
     reward_outside: str = "error"
     ignores_masks: bool = False
+
+    def __post_init__(self) -> None:
+        if self.actions is _NO_CODEC:
+            object.__setattr__(self, "actions", DiscreteCodec(self.task.n_actions))
+        if self.states is None and isinstance(self.task, Task):
+            object.__setattr__(self, "states", DiscreteCodec(self.task.n_observed))
 
     @classmethod
     def of(cls, task: Task | FiniteMDP, features: Features | None = None) -> Problem:
@@ -72,7 +79,13 @@ class Problem:
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
         chosen = known.features if features is None else features.check(known.n_states, known.n_actions)
-        return cls(known, chosen, mdp=mdp, name=type(task).__name__, n_observed=known.n_states)
+        states = DiscreteCodec(known.n_observed if mdp is None else known.n_states)
+        return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
+
+    @property
+    def n_observed(self) -> int:
+        """Number of states that can be observed; 0 where states are not numbered."""
+        return 0 if self.states is None else self.states.size
 
     @property
     def kind(self) -> Kind:
@@ -80,6 +93,19 @@ class Problem:
         if isinstance(self.task, Task):
             return "finite"
         return "functional" if isinstance(self.task, FunctionalTask) else "continuous"
+
+    @property
+    def summary(self) -> str:
+        """The name and the sizes in words.
+
+        >>> Problem.of(Task(n_states=4, n_actions=2, horizon=3, may_terminate=True)).summary
+        'Task: 4 states and the end state, 2 actions, 3 steps'
+        """
+        states = {"functional": "functions of states", "continuous": "vectors as states"}.get(self.kind)
+        if isinstance(self.task, Task):
+            end = " and the end state" * self.task.end_is_added
+            states = f"{self.task.n_observed:,} states{end}"
+        return f"{self.name}: {states}, {self.task.n_actions:,} actions, {self.task.horizon:,} steps"
 
     @property
     def finite_task(self) -> Task:
@@ -125,21 +151,33 @@ class Problem:
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
 
+        They may leave out the end state, if it is the last one: it is a neighbour of no state.
+
         Args:
-            points: Coordinates in place of the problem's own; evenly on a line from −1 to 1 where there are none.
+            points: Coordinates in place of the problem's own. Where there are none, states lie evenly on a line from −1
+                to 1, or on a grid with one axis for each part of the observation space.
         """
-        n_states = self.finite_task.n_states
         chosen = self.points if points is None else points
-        if chosen is None:
-            return np.linspace(-1.0, 1.0, n_states)[:, None]
-        return shaped("points", chosen, (n_states, None), remedy="Give one vector for each state.")
+        if chosen is not None:
+            return checked_points(self.finite_task, chosen)
+        if self.states is not None and len(self.states.sizes) > 1:
+            return self.states.coordinates()
+        return np.linspace(-1.0, 1.0, self.finite_task.n_states)[:, None]
 
     def state(self, name: str, obs: Any) -> Any:
         """Return an observation as a state, or refuse it."""
         if not isinstance(self.task, Task):
             return self.task.state(name, obs)
-        remedy, first = "Give a state of observation_space.", self.first_state
-        return index(name, obs, size=self.n_observed, first=first, remedy=remedy) - first
+        assert self.states is not None
+        remedy = "Give a state of observation_space."
+        if self.states == DiscreteCodec(self.task.n_states - 1) and type(obs) is int and obs == self.task.end_state:
+            remedy = f"That is {self.task.end_words}. Give what was observed, and terminated=True."
+        return self.states.encode(name, obs, remedy)
+
+    def observation(self, state: int) -> Any:
+        """Return the observation of a state of a finite problem, as the environment gives it."""
+        assert self.states is not None
+        return self.states.decode(index("state", state, size=self.states.size, remedy="Give a state."))
 
     def inner_state(self, name: str, value: Any) -> Any:
         """Return a state of a saved episode, which may be the end state."""
@@ -149,8 +187,16 @@ class Problem:
 
     def action(self, name: str, value: Any) -> int:
         """Return an action of the environment as a number from 0, or refuse it."""
-        remedy, first = "Choose from action_space.", self.first_action
-        return index(name, value, size=self.task.n_actions, first=first, remedy=remedy) - first
+        return self.actions.encode(name, value, "Choose from action_space.")
+
+    def shown_state(self, state: Any) -> str:
+        """Return a state of a finite problem as it is observed, for messages."""
+        number = int(state)
+        return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
+
+    def own_action(self, number: int) -> Any:
+        """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary."""
+        return self.actions.decode(number)
 
     @property
     def allowed_by_action(self) -> BoolArray | None:
@@ -214,6 +260,16 @@ class Problem:
                 "terminated",
                 "must be False for a problem without an end state",
                 True,
-                "Build the Task or FiniteMDP with end_state=….",
+                "Build the Task with may_terminate=True, which adds one, or give the number of yours as end_state=….",
             )
         return self.task.end_state
+
+
+def checked_points(task: Task, points: Any) -> FloatArray:
+    """Return the coordinates of the states of a finite task, (S, p), or of all but the end state if it is the last."""
+    remedy = "Give one vector for each state."
+    table = shaped("points", points, (None, None), remedy=remedy)
+    if task.end_words is not None:
+        remedy = f"Give one vector for each state; it may leave out {task.end_words}."
+    left_out = task.end_words is not None and len(table) == task.end_state
+    return shaped("points", table, (task.n_states - left_out, None), remedy=remedy)

@@ -11,22 +11,26 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import choice, fail, flag, shaped, shown, users_stacklevel
+from matrixrl.checks import choice, fail, fits_memory, flag, optional_flag, shaped, shown, users_stacklevel
+from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
-from matrixrl.features.bundle import as_phi, as_psi, check_sizes
-from matrixrl.problems.continuous import read_continuous
-from matrixrl.problems.declared_masks import Sizes, declared_mask, restricted
+from matrixrl.features.bundle import as_phi, as_psi
+from matrixrl.problems.continuous import declared_range, read_continuous
+from matrixrl.problems.declared_masks import declared_mask, restricted
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
-from matrixrl.problems.wrappers import space_remedy, time_limit, why_table_is_unknown, wrapper_chain
+from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
+
+_ONE_HOT_NUMBERS = 60.0  # numbers of 8 bytes that agents with one-hot features were measured to keep for each pair
 
 
 def read_problem(
@@ -38,7 +42,7 @@ def read_problem(
     reward: FloatArray | None = None,
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
-    known_reward: bool = True,
+    known_reward: bool | None = None,
     measure_regret: bool = True,
     reward_outside: str = "error",
     allowed: Any = None,
@@ -55,7 +59,7 @@ def read_problem(
         reward: (S, A) known rewards, for an environment without a transition table.
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
-        known_reward: Whether the agent is given the rewards.
+        known_reward: Whether the agent is given the rewards; by default it learns them where they are not known.
         measure_regret: Measure exact regret where the MDP is known.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
@@ -66,22 +70,21 @@ def read_problem(
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
-    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv), ("known_reward", known_reward)):
+    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv)):
         flag(argument, value)
+    known_reward = optional_flag("known_reward", known_reward)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
     if isinstance(given, FunctionalTask):
         _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
         _refuse_mask(allowed, "a FunctionalTask")
-        if known_reward and not given.knows_reward:
-            fail("reward", "must be given to an agent that knows rewards", None, "Pass it to FunctionalTask.")
         return Problem(
             given,
             env=given.env,
             name=name or "FunctionalTask",
             pseudo=psi_pinv,
-            first_action=given.first_action,
+            actions=given.actions,
             reward_outside=reward_outside,
             ignores_masks=ignores_masks,
         )
@@ -104,7 +107,9 @@ def read_problem(
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward, allowed, changed_by)
+            task = _task_without_table(
+                given, reward, horizon, reward_range, known_reward, allowed, changed_by, has_phi=phi is not None
+            )
             warn_about_table(given, changed_by)
         elif mdp is not None:
             mdp = restricted(mdp, allowed)
@@ -113,12 +118,14 @@ def read_problem(
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
-        elif hasattr(given.unwrapped, "P"):
+        elif _has_table(given):
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
-            task = _task_without_table(given, reward, horizon, reward_range, known_reward, allowed)
+            task = _task_without_table(
+                given, reward, horizon, reward_range, known_reward, allowed, has_phi=phi is not None
+            )
     else:
         remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
         if isinstance(given, gym.vector.VectorEnv):
@@ -129,28 +136,31 @@ def read_problem(
             shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
             remedy,
         )
-    chosen_phi = as_phi(_made("phi", phi, task), task.features.phi)
-    chosen_psi = as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv)
-    check_sizes(chosen_phi, chosen_psi, task.n_states, task.n_actions)
-    n_observed, first_state, first_action = task.n_states, 0, 0
+    chosen = Features(
+        as_phi(_made("phi", phi, task), task.features.phi),
+        as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv),
+        same_states=False,
+    ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
+    states: Codec = DiscreteCodec(task.n_observed)
+    actions: Codec = DiscreteCodec(task.n_actions)
     if env is not None:
         _check_time_limit(env, task.horizon)
-        states, actions = env.observation_space, env.action_space
-        if isinstance(states, spaces.Discrete):
-            n_observed, first_state = int(states.n), int(states.start)
-        first_action = int(getattr(actions, "start", 0))
+        states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+        if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_actions:
+            received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
+            rule = f"must have spaces of {task.n_states} states and {task.n_actions} actions, as its table"
+            fail("env", rule, received, "Correct the spaces.")
     return Problem(
         task,
-        Features(chosen_phi, chosen_psi),
+        Features(chosen.phi, chosen.psi),
         env=env,
         mdp=mdp,
         name=name or _name_of(given),
         points=None if env is None or why_table_is_unknown(env) is not None else _points(env),
-        n_observed=n_observed,
-        pseudo=chosen_psi.pseudo,
+        pseudo=chosen.psi.pseudo,
         measures_regret=measure_regret,
-        first_state=first_state,
-        first_action=first_action,
+        states=states,
+        actions=actions,
         reward_outside=reward_outside,
         ignores_masks=ignores_masks,
     )
@@ -160,15 +170,18 @@ def warn_about_table(env: gym.Env[Any, Any], changed_by: str) -> None:
     """Say that the transition table of an environment is not used."""
     warnings.warn(
         f"the transition table of {_name_of(env)} is not used, because {changed_by} may change it: regret is not "
-        "measured, and features and coordinates of states are not those of the table. A class of your own that changes "
-        "nothing says so with the class attribute keeps_table = True.",
+        "measured, rewards are given or learned, and features and coordinates of states are not those of the table. A "
+        "class of your own that changes nothing says so with the class attribute keeps_table = True.",
         MatrixRLWarning,
         stacklevel=users_stacklevel(),
     )
 
 
 def _has_table(env: gym.Env[Any, Any]) -> bool:
-    return isinstance(getattr(env.unwrapped, "mdp", None), FiniteMDP) or hasattr(env.unwrapped, "P")
+    """Say whether an environment has a table of transitions between numbers; other attributes P are its own matter."""
+    own = env.unwrapped
+    numbered = all(isinstance(space, spaces.Discrete) for space in (own.observation_space, own.action_space))
+    return isinstance(getattr(own, "mdp", None), FiniteMDP) or (numbered and hasattr(own, "P"))
 
 
 def _made(name: str, value: Any, task: Task) -> Any:
@@ -199,7 +212,6 @@ def _read_vectors(
         seen, mdp = layer.observation_points, known_mdp(env, allowed=type(layer))
     if changed_by is not None:
         warn_about_table(env, changed_by)
-    assert isinstance(env.action_space, spaces.Discrete)
     return Problem(
         task,
         env=env,
@@ -207,7 +219,7 @@ def _read_vectors(
         name=name or _name_of(env),
         points=seen,
         measures_regret=measure_regret,
-        first_action=int(env.action_space.start),
+        actions=codec_of("action", env.action_space),
     )
 
 
@@ -263,36 +275,40 @@ def _task_without_table(
     reward: FloatArray | None,
     horizon: int | None,
     reward_range: tuple[float, float] | None,
-    known_reward: bool,
+    known_reward: bool | None,
     allowed: Any,
     changed_by: str | None = None,
+    *,
+    has_phi: bool = False,
 ) -> Task:
     """Return the task of an environment that hides its transitions: one more state stands for the end."""
-    states, actions = env.observation_space, env.action_space
-    if not isinstance(states, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-        other = ("action", actions) if isinstance(states, spaces.Discrete) else ("observation", states)
-        fail("env", "must have discrete states and actions", f"{states} and {actions}", space_remedy(*other))
-    shape = (int(states.n), int(actions.n))
-    if reward is None and not known_reward:
-        reward = np.zeros(shape)  # a placeholder: an agent that learns rewards never looks at it
-    if reward is None:
+    states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
+    n_states, n_actions = states.size, actions.size
+    fits_memory(
+        "env",
+        (3.0 if has_phi else _ONE_HOT_NUMBERS) * n_states * n_actions,
+        f"{n_states:,} states and {n_actions:,} actions",
+        remedy="Give features phi, leave out or coarsen parts of the spaces, or use a FunctionalTask.",
+    )
+    if reward is None and known_reward:
         why = "" if changed_by is None else f" (that of the environment is not used, as {changed_by} may change it)"
         fail(
             "reward",
-            f"must be given for an environment without a transition table{why}",
+            f"must be given for an environment without a transition table{why} to an agent with known_reward=True",
             None,
-            f"Pass reward=array of shape ({states.n}, {actions.n}), or known_reward=False to learn them.",
+            f"Pass reward=array of shape ({n_states}, {n_actions}), or known_reward=False to learn them.",
         )
-    sizes = Sizes(shape[0] + 1, shape[1], shape[0], int(states.start), int(actions.start))
-    mask = declared_mask(env, allowed, sizes)
-    if mask is not None:
-        reward = filled_rewards(reward, mask[:-1], 0.0, None)
-    known = shaped("reward", reward, shape, remedy="Give reward[s, a] for each state and action.")
+    mask = declared_mask(env, allowed, states, actions, end_state=n_states)
+    if reward is not None:
+        remedy = "Give reward[s, a] for each state and action, without the end state."
+        given = reward if mask is None else filled_rewards(reward, mask[:-1], 0.0, None)
+        reward = shaped("reward", given, (n_states, n_actions), remedy=remedy)
     return Task(
-        reward=np.vstack([known, np.zeros((1, shape[1]))]),
+        reward,
+        n_states=n_states,
+        n_actions=n_actions,
         horizon=horizon_of(env, horizon),
-        reward_range=(0.0, 1.0) if reward_range is None else reward_range,
-        start=0,
-        end_state=shape[0],
-        allowed=mask,
+        reward_range=declared_range(env, reward_range) or (0.0, 1.0),
+        may_terminate=True,
+        allowed=None if mask is None else mask[:-1],
     )

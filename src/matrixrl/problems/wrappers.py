@@ -7,17 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium import spaces, wrappers
+from gymnasium import wrappers
 
-__all__ = [
-    "current_mask",
-    "mask_of_state",
-    "space_remedy",
-    "time_limit",
-    "why_table_is_unknown",
-    "wrapper_chain",
-]
+__all__ = ["current_mask", "mask_of_state", "time_limit", "why_table_is_unknown", "wrapper_chain"]
 
 _HARMLESS = {
     wrappers.AddWhiteNoise,  # of pictures only, as the next three
@@ -134,33 +126,3 @@ def _overriding_class(env: gym.Env[Any, Any]) -> str | None:
         if any(is_library) and not is_library[0]:
             return f"the method {method} of {owners[0].__name__}"
     return None
-
-
-def space_remedy(part: str, space: spaces.Space[Any]) -> str:
-    """Return the sentence that says how to make a space of states or actions one that agents can use.
-
-    Args:
-        part: "observation" or "action".
-        space: Space that agents cannot use.
-
-    >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
-    'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
-    """
-    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-        return _numbered_combinations(part, space)
-    if part == "action" and isinstance(space, spaces.Box):
-        return "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
-    if part == "observation" and isinstance(space, (spaces.Dict, spaces.Tuple, spaces.Box)):
-        return "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL."
-    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
-    return f"Number them with {wrapper}(env, function, gymnasium.spaces.Discrete(n))."
-
-
-def _numbered_combinations(part: str, space: spaces.MultiDiscrete | spaces.MultiBinary) -> str:
-    sizes = [2] * int(np.prod(space.shape)) if isinstance(space, spaces.MultiBinary) else space.nvec.ravel().tolist()
-    dims, count = f"({', '.join(map(str, sizes))},)", int(np.prod([float(n) for n in sizes]))
-    to_number = f"lambda s: int(numpy.ravel_multi_index(numpy.ravel(s), {dims}))"
-    from_number = f"lambda a: numpy.array(numpy.unravel_index(a, {dims})).reshape({space.shape})"
-    function = to_number if part == "observation" else from_number
-    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
-    return f"Number the combinations: {wrapper}(env, {function}, gymnasium.spaces.Discrete({count}))."

@@ -89,7 +89,7 @@ def record_episode(
         action, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, info)
         if among is not None and not among[action]:
             action = choose_among(algorithm, plan, stage, state, among, explore=False)
-        obs, _, terminated, truncated, info = recorder.step(action + problem.first_action)
+        obs, _, terminated, truncated, info = recorder.step(problem.own_action(action))
         if terminated or truncated:
             break
     recorder.close()  # type: ignore[no-untyped-call]

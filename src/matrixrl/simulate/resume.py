@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from matrixrl.archive import pack, refusing, unpack
 from matrixrl.checks import integer
 from matrixrl.errors import CheckpointError, InvalidInput
-from matrixrl.problems import fingerprint, fingerprint_of_features, fingerprint_of_points, same_fingerprint
+from matrixrl.printable import printable
+from matrixrl.problems.fingerprint import (
+    Parts,
+    differences,
+    fingerprint_parts,
+    join_parts,
+    parts_of_features,
+    parts_of_points,
+)
 from matrixrl.records import FloatArray
 from matrixrl.references import code_of, same_code
 from matrixrl.settings import Settings
@@ -20,19 +28,25 @@ from matrixrl.simulate.simulation import Simulation
 __all__ = ["is_readable", "restore_simulation", "save_simulation"]
 
 _KIND = "matrixrl-simulation"
-_ENTRIES = {"format", "version", "agent", "code", "settings", "recipe", "seeds", "done"}
+_ENTRIES = {"format", "version", "agent", "code", "settings", "recipe", "seeds", "spaces", "done"}
 _PREFIX = "learned_"
 
 
-def _print_of(simulation: Simulation) -> FloatArray:
+def _print_of(simulation: Simulation) -> Parts:
     """Return the fingerprint of the problem, of its features and of the coordinates of its states."""
     problem = simulation.problem
-    parts = [fingerprint(problem.task if problem.mdp is None else problem.mdp)]
+    parts = fingerprint_parts(problem.task if problem.mdp is None else problem.mdp)
     if problem.features is not None:
-        parts.append(fingerprint_of_features(problem.features))
+        parts |= parts_of_features(problem.features)
     if problem.points is not None:
-        parts.append(fingerprint_of_points(problem.points))
-    return np.concatenate(parts)
+        parts |= parts_of_points(problem.points)
+    return parts
+
+
+def _spaces_of(simulation: Simulation) -> dict[str, str]:
+    """Return the spaces of observations and actions in words, which tell how they are numbered."""
+    problem = simulation.problem
+    return {"observation space": str(problem.states), "action space": str(problem.actions)}
 
 
 def _identity_of(simulation: Simulation) -> dict[str, Any]:
@@ -58,13 +72,17 @@ def save_simulation(simulation: Simulation) -> bytes:
     >>> other.run().regret.shape
     (2, 3)
     """
-    header = _identity_of(simulation) | {"code": code_of(type(simulation.algorithm)), "done": simulation.done}
+    header = _identity_of(simulation) | {
+        "code": code_of(type(simulation.algorithm)),
+        "spaces": _spaces_of(simulation),
+        "done": simulation.done,
+    }
     arrays = {f"{_PREFIX}{name}": array for name, array in simulation.algorithm.state().items()}
     arrays |= {
         "alarmed": simulation.alarmed,
         "least_upper": np.minimum(simulation.least_upper, np.finfo(np.float64).max),
         "world": simulation.world.to_array(),
-        "fingerprint": _print_of(simulation),
+        "fingerprint": join_parts(_print_of(simulation)),
     }
     return pack(_KIND, header, arrays)
 
@@ -95,8 +113,7 @@ def restore_simulation(simulation: Simulation, data: bytes) -> None:
         if set(header) != _ENTRIES:
             raise InvalidInput(f"its header must have the entries {sorted(_ENTRIES)}")
         _check_identity(simulation, header)
-        if not same_fingerprint(arrays.pop("fingerprint"), _print_of(simulation)):
-            raise InvalidInput("it was learned in another problem, or with other features")
+        _check_problem(simulation, header["spaces"], arrays.pop("fingerprint"))
         _check_settings(simulation, header)
         done = integer("done", header["done"], low=0, remedy="It is damaged.")
         if done != simulation.window.start:
@@ -121,6 +138,17 @@ def _check_identity(simulation: Simulation, header: dict[str, Any]) -> None:
         raise InvalidInput("it belongs to another agent or to other seeds")
     if not same_code(header["code"], code_of(type(simulation.algorithm))):
         raise InvalidInput(f"it belongs to another algorithm, {str(header['code'])[:80]}")
+
+
+def _check_problem(simulation: Simulation, spaces: Any, fingerprint: FloatArray) -> None:
+    """Refuse another problem or other features, and say what differs."""
+    mine = _spaces_of(simulation)
+    if not isinstance(spaces, dict) or set(spaces) != set(mine):
+        raise InvalidInput(f"spaces must be {sorted(mine)}")
+    pairs = {name: (printable(spaces[name])[:200], mine[name][:200]) for name in mine}
+    words = differences(fingerprint, _print_of(simulation), pairs)
+    if words:
+        raise InvalidInput(f"it was learned in another problem, or with other features: {words}")
 
 
 def _check_settings(simulation: Simulation, header: dict[str, Any]) -> None:

@@ -185,13 +185,13 @@ class KernelUCB(LinearBandit):
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that plays in coordinates of the kernel, in place of the features of the problem."""
         self.check_problem(problem)
-        settings = self.settings
+        settings, task = self.settings, problem.finite_task
         features = kernel_features(
             problem.state_points(),
             problem.task.n_actions,
             k_phi=lambda x, y: rbf(x, y, settings.length_scale),
             action_correlation=settings.action_correlation,
-        )
+        ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
         return self.start_prepared(replace(problem, features=features, pseudo=features.psi.pseudo), seeds)
 
     def start_prepared(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:

@@ -41,7 +41,12 @@ class BaselineSettings(Settings):
         'Named choice of constants: "paper" for those of the paper, "tuned" for those of docs/baselines.md.',
         one_of(("paper", "tuned")),
     )
-    known_reward: bool = setting(True, "Whether the algorithm is given the rewards; otherwise it learns them.", flag)
+    known_reward: bool | None = setting(
+        None,
+        "Whether the algorithm is given the rewards; otherwise it learns them. By default it learns them where the "
+        "problem has none.",
+        optional(flag),
+    )
     n_episodes: int | None = setting(
         None,
         "Number of episodes N, used where the constants of the paper depend on it.",

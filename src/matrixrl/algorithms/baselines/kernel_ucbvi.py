@@ -79,7 +79,8 @@ class KernelUCBVI(Baseline):
         task, settings = self.task, self.settings
         points = self.problem.state_points()
         self.bandwidth = settings.bandwidth or (settings.n_episodes or 1000) ** (-1.0 / (2 * points.shape[1] + 1))
-        self.similarity = rbf(points, points, self.bandwidth)
+        self.similarity = np.eye(task.n_states)  # an end state that the points leave out is like no other state
+        self.similarity[: len(points), : len(points)] = rbf(points, points, self.bandwidth)
         self.n_groups = 1 if settings.stages == "pooled" else task.horizon
         shape = (self.n_replicas, self.n_groups, task.n_actions, task.n_states)
         self.visits = np.zeros(shape)

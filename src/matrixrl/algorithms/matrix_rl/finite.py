@@ -74,10 +74,11 @@ class UCMatrixRL(FiniteMatrixRL):
         may_count = self.may_count and not self.is_own and problem.reward_outside != "widen"
         allowed = problem.allowed_by_action
         settings = self.settings.for_features(problem.features, may_count=may_count, allowed=allowed)
-        if settings is self.settings:
+        if settings is self.settings and self.known_reward is not None:
             return self
         chosen = copy.copy(self)
         chosen.settings = settings
+        chosen.decide_rewards(problem)
         return chosen
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
@@ -155,7 +156,10 @@ class UCMatrixRL(FiniteMatrixRL):
         """Set, radius and shares of δ, for the actions that are allowed."""
         if self._confidence is None:
             ridge = None if self._told is None else self.ridge  # that of the data
-            self._confidence = self.settings.confidence(self.features, self.task.horizon, part=self.part, ridge=ridge)
+            horizon, end = self.task.horizon, self.task.end_state
+            self._confidence = self.settings.confidence(
+                self.features, horizon, part=self.part, ridge=ridge, end_state=end
+            )
         return self._confidence
 
     def use_masks(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.possible import Shapes, check_range, check_whole, impossible
+from matrixrl.checks import shown
 from matrixrl.core.given_rewards import N_BETS, bet_limits, log_bets, log_evidence
 from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
@@ -105,8 +106,8 @@ class GivenRewards:
         visits, paid = self._data[b, pair, :2].tolist()
         mean = self._task.reward_range[0] + self._task.unit * paid / visits
         return (
-            f"the given rewards are refuted: pair (state {state + self._problem.first_state}, action "
-            f"{action + self._problem.first_action}) was given {self._task.reward[state, action]:.6g} and earned "
+            f"the given rewards are refuted: pair (state {self._problem.shown_state(state)}, action "
+            f"{shown(self._problem.own_action(action))}) was given {self._task.reward[state, action]:.6g} and earned "
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 
@@ -134,8 +135,8 @@ class GivenRewards:
         codes = np.flatnonzero(flat[:, 0])
         return dict(zip(_NAMES, (codes, flat[codes], self.refuted), strict=True))
 
-    def check(self, arrays: Mapping[str, NDArray[Any]], most: int) -> None:
-        """Refuse arrays that rewards of at most so many steps cannot have led to."""
+    def check(self, arrays: Mapping[str, NDArray[Any]], problem: Problem, most: int) -> None:
+        """Refuse arrays that rewards of at most so many steps of a problem cannot have led to."""
         if not self._has_rewards:
             return
         codes, data, refuted = (arrays[name] for name in _NAMES)
@@ -152,7 +153,7 @@ class GivenRewards:
         if (visits < 1.0).any() or (np.bincount(replica, visits, minlength=n_replicas) > most).any():
             impossible("given_data", f"must count from 1 to {most} visits")
         check_range("given_data", sums, 0.0, visits)
-        given = _unit_rewards(self._task)[pairs]
+        given = _unit_rewards(problem.finite_task)[pairs]
         least, largest = bet_limits(visits, sums, given)
         slack = 1e-6 * (1.0 + np.abs(least) + np.abs(largest))
         if ((data[:, 2:] < least - slack) | (data[:, 2:] > largest + slack)).any():
@@ -168,10 +169,11 @@ class GivenRewards:
             if pair == -1 and (evidence[mine] > self._threshold).any():
                 impossible("given_refuted", "must be a pair, as data refute a given reward")
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned; it was checked."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> None:
+        """Take back what `arrays` returned on a problem, whose range of rewards may be another one; it was checked."""
         if not self._has_rewards:
             return
+        self._problem = problem
         codes, data, refuted = (arrays[name] for name in _NAMES)
         self.refuted = refuted.copy()
         self._given, self._data = np.empty(0), np.empty((len(refuted), 0, _COLUMNS))

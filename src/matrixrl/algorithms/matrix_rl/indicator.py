@@ -74,7 +74,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             end_state=self.task.end_state,
             delta=chosen.delta,
             exploration=chosen.exploration,
-            known_reward=chosen.known_reward,
+            known_reward=bool(chosen.known_reward),
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
             tuned=chosen.preset == "practical",
             part=self.part,

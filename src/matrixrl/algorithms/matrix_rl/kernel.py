@@ -45,9 +45,10 @@ class KernelSettings(MatrixRLSettings):
             from sklearn.gaussian_process.kernels import RBF  # slow to import, so only where it is used
 
             k_phi = RBF(self.length_scale)
-        return kernel_features(
+        features = kernel_features(
             points, task.n_actions, k_phi=k_phi, k_psi=self.k_psi, action_correlation=self.action_correlation
         )
+        return features.cover(task.n_states, task.n_actions, task.end_state, task.end_words)
 
 
 class FiniteKernelMatrixRL(UCMatrixRL):
@@ -90,9 +91,10 @@ class KindStarter(Startable):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
 
     @property
-    def known_reward(self) -> bool:
-        """Whether the agent is given the rewards."""
-        return self._settings.get("known_reward", True) is not False
+    def known_reward(self) -> bool | None:
+        """Whether the agent is given the rewards; None if it learns them only where the problem has none."""
+        given: bool | None = self._settings.get("known_reward")
+        return given
 
     def announce(self, n_episodes: int) -> None:
         """Remember how many episodes will be played."""

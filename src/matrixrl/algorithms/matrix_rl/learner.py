@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.matrix_rl.doubling import clock_of, restarts
@@ -16,6 +18,7 @@ from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
+from matrixrl.problems import Problem
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
@@ -82,7 +85,7 @@ class MatrixRLLearner(Algorithm):
             self.problem,
             self.n_replicas,
             delta=self.delta,
-            known_reward=self.settings.known_reward,
+            known_reward=bool(self.settings.known_reward),
             may_watch=may_watch,
         )
         """What observed rewards say about given ones."""
@@ -119,6 +122,12 @@ class MatrixRLLearner(Algorithm):
                 self._kept_sizes = np.full(self.n_replicas, -np.inf)
             self.forget()
         super().update(steps, plan, n_episodes=n_episodes)
+
+    def undo(self, state: Mapping[str, NDArray[Any]], problem: Problem) -> None:
+        """Go back to a state, with given rewards in the units that they had then."""
+        if self.problem is not problem:
+            self.given.rescale(problem)
+        super().undo(state, problem)
 
     @property
     def steps_at_once(self) -> int:

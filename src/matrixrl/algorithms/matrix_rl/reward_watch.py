@@ -88,7 +88,7 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
 
     def check_watched(self, arrays: Mapping[str, NDArray[Any]], episode: int) -> None:
         """Refuse visits and rewards that so many episodes cannot have."""
-        self.given.check(arrays, episode * self.task.horizon)
+        self.given.check(arrays, self.problem, episode * self.task.horizon)
         if self.confidence.watches_rewards:
             visits = arrays["pair_visits"]
             check_whole("pair_visits", visits)
@@ -100,4 +100,4 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
         """Take back what `watched_arrays` returned."""
         for name in WATCHED if self.confidence.watches_rewards else ():
             setattr(self, name, arrays[name])
-        self.given.restore(arrays)
+        self.given.restore(arrays, self.problem)

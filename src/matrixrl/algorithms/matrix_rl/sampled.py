@@ -71,8 +71,9 @@ class SampledMatrixRL(MatrixRLLearner):
         given = self.problem.features
         left_out = None if given is None else given.phi.left_out
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
+        end = None if self.oracle.end is None else 0  # the end state is the first column
         part = allowed_part(phi, self.oracle.allowed_at(columns.states))
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part)
+        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part, end_state=end)
         feature_block = np.zeros(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k
@@ -291,7 +292,7 @@ class SampledMatrixRL(MatrixRLLearner):
             if array.shape != own[name].shape or array.dtype != own[name].dtype or np.abs(array).max() > 1e100:
                 raise InvalidInput(f"{name} must have shape {own[name].shape} and type {own[name].dtype}")
         self._check_moments(arrays, np.array([constants.ridge for constants in self._constants]), episode)
-        self.given.check(arrays, episode * self.oracle.horizon)
+        self.given.check(arrays, self.problem, episode * self.oracle.horizon)
         for b in range(self.n_replicas):
             self._check_columns(arrays[f"columns_{b}"], arrays[f"column_weights_{b}"])
         if "kept_sizes" in arrays:
@@ -373,7 +374,7 @@ class SampledMatrixRL(MatrixRLLearner):
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned."""
         self.cross_moment, self.reward_moment = arrays["cross_moment"].copy(), arrays["reward_moment"].copy()
-        self.given.restore(arrays)
+        self.given.restore(arrays, self.problem)
         for b, design in enumerate(self.designs):
             design.matrix = arrays["design"][b : b + 1].copy()
             try:

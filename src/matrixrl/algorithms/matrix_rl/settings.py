@@ -91,8 +91,11 @@ class MatrixRLSettings(Settings):
         "counted in units of the largest ‖φ‖².",
         _positive,
     )
-    known_reward: bool = setting(
-        True, "Whether the agent is given the rewards; if not, it learns them as linear in φ.", flag
+    known_reward: bool | None = setting(
+        None,
+        "Whether the agent is given the rewards; if not, it learns them as linear in φ. By default it learns them "
+        "where the problem has none.",
+        optional(flag),
     )
     ties: str = setting(
         "auto",
@@ -216,7 +219,13 @@ class MatrixRLSettings(Settings):
         return ridge
 
     def confidence(
-        self, features: Features, horizon: int, *, part: AllowedPart | None = None, ridge: float | None = None
+        self,
+        features: Features,
+        horizon: int,
+        *,
+        part: AllowedPart | None = None,
+        ridge: float | None = None,
+        end_state: int | None = None,
     ) -> Confidence:
         """Return the confidence of these settings for some features.
 
@@ -225,6 +234,7 @@ class MatrixRLSettings(Settings):
             horizon: Number of steps H of an episode.
             part: φ of the allowed pairs; φ of all pairs by default.
             ridge: λ, if it is not to follow from the settings and the features.
+            end_state: State whose law is known, or None.
         """
         part = allowed_part(features.phi, None) if part is None else part
         return Confidence.of(
@@ -234,8 +244,9 @@ class MatrixRLSettings(Settings):
             ridge=self.ridge_for(part.phi.max_norm_sq) if ridge is None else ridge,
             exploration=self.exploration,
             delta=self.delta,
-            known_reward=self.known_reward,
+            known_reward=self.known_reward is not False,
             horizon=horizon,
             c_core=self.c_core,
             part=part,
+            end_state=end_state,
         )

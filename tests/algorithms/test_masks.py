@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from algorithms.playing import Player, started
 from matrixrl import FiniteMDP, Task, run_seeds
 from matrixrl.algorithms import ALGORITHMS, UCMatrixRL, make_algorithm
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
+from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.core import optimistic_plan, pessimistic_plan
 from matrixrl.core.greedy import best_among, random_actions
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi
 from matrixrl.problems import Problem, low_rank
-from matrixrl.simulate import Simulation
+from matrixrl.simulate import Simulation, inspect_problem
 from small_worlds import masked_mdp, random_mask
 
 BANDITS = ("lin-ucb", "kernel-ucb")
@@ -277,3 +279,17 @@ def test_constants_of_baselines_count_allowed_pairs():
     most = int(mdp.allowed.sum(axis=1).max())
     assert most < 4
     assert started("kernel-ucb", bandit, n_episodes=10).radius() == pytest.approx(root(2 * log(2 * 10 * most / 0.1)))
+
+
+def test_listings_show_how_many_pairs_are_allowed(capsys):
+    mdp = world_for("", noisy=False)
+    k = mdp.task.n_pairs
+    found = inspect_problem(mdp, n_episodes=[10])
+    assert found.sizes["allowed_pairs"] == found.sizes["blocks"] == k
+    print_inspection(Console(width=200), found)
+    assert f"allowed_pairs={k}" in capsys.readouterr().out
+    result = run_seeds(mdp, n_episodes=2, seeds=1)
+    assert result.sizes["allowed_pairs"] == result.as_dict()["allowed_pairs"] == k
+    print_results(Console(width=200), {"one": result})
+    assert f"allowed pairs={k}" in capsys.readouterr().out
+    assert "allowed_pairs" not in inspect_problem("river-swim", n_episodes=[10]).sizes

@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.measuring import held
+
 __all__ = [
     "BoolArray",
     "Bounds",
@@ -235,7 +237,7 @@ class Episode:
         index: Number of the episode, counted from 0 since the agent was created.
         episode_return: Sum of the rewards, in the environment's unit.
         length: Number of steps taken.
-        regret: V*(s0) − V^π(s0) in the environment's unit, or None if the MDP is not known.
+        regret: V*(s0) − V^π(s0) in the environment's unit, or None if it was not measured.
         upper: Optimistic value of the start, an upper bound on V*(s0) if the guarantee holds.
         alarm: Whether the plan of this episode found a pair whose confidence set contains no probability distribution.
         certificate: Certificate of the policy that was played, or None if none was requested.
@@ -259,11 +261,12 @@ class History:
         lengths: (N,) Number of steps of each episode.
         upper: (N,) Optimistic value of the start in the plan of each episode.
         alarms: (N,) Whether the misspecification alarm was raised.
-        regret: (N,) Exact regret of each episode; NaN for an episode whose actions were not those of the agent's
-            policy. None if regret is known for no episode.
+        regret: (N,) Exact regret of each episode; NaN for an episode that was not measured or whose actions were not
+            those of the agent's policy. None if regret is known for no episode.
         certified: (N, 2) Lower and upper bound of each episode's certificate; NaN if none was requested.
         logged_returns: (M,) Sum of the rewards of each logged episode, which the agent learned from and did not play.
         logged_lengths: (M,) Number of steps of each logged episode that were learned from.
+        regret_every: Number k of episodes from one whose regret is measured to the next; the first one is measured.
     """
 
     returns: FloatArray
@@ -274,6 +277,7 @@ class History:
     certified: FloatArray
     logged_returns: FloatArray = field(default_factory=lambda: np.zeros(0))
     logged_lengths: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    regret_every: int = 1
 
     @property
     def n_episodes(self) -> int:
@@ -287,18 +291,22 @@ class History:
 
     @property
     def cumulative_regret(self) -> FloatArray:
-        """Cumulative sum (N,) of `regret`; YW19 (1)."""
+        """Cumulative sum (N,) of `regret`; YW19 (1).
+
+        Where only every k-th episode is measured, those in between count with the last measured regret.
+        """
         if self.regret is None:
             raise AttributeError(
                 "cumulative_regret needs a known MDP and measure_regret=True; only returns were recorded"
             )
-        return np.cumsum(self.regret)
+        return np.cumsum(held(self.regret, self.regret_every))
 
 
 @dataclass(slots=True)
 class HistoryLog:
     """Lists of the entries of `History`, to which finished episodes are appended."""
 
+    regret_every: int = 1
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
@@ -337,4 +345,5 @@ class HistoryLog:
             certified=np.array([self.certified_lower, self.certified_upper], dtype=np.float64).T,
             logged_returns=self.logged_returns,
             logged_lengths=self.logged_lengths,
+            regret_every=self.regret_every,
         )

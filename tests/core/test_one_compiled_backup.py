@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from matrixrl.core.compiled import backup, likelihood
-from matrixrl.simulate.compiled import episodes, likelihood_episodes
+from matrixrl.core.compiled import backup, kl_ball, likelihood, pruning
+from matrixrl.simulate.compiled import episodes, likelihood_bounds, likelihood_episodes, outcome_lists, world
 
 WATCHED = {
-    "episodes": (episodes.BACKUP_DIGEST, [backup]),
-    "likelihood": (likelihood.BACKUP_DIGEST, [backup]),
-    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, episodes]),
+    "pruning": (pruning.LOOPS_DIGEST, [kl_ball]),
+    "likelihood": (likelihood.LOOPS_DIGEST, [backup, kl_ball, pruning]),
+    "episodes": (episodes.LOOPS_DIGEST, [backup, world]),
+    "likelihood_bounds": (likelihood_bounds.LOOPS_DIGEST, [kl_ball, likelihood, outcome_lists]),
+    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, likelihood_bounds, outcome_lists, world]),
 }
 
 

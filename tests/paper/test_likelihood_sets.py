@@ -15,8 +15,8 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, xlogy
 
+from matrixrl.core.compiled.kl_ball import fill_table, largest_mean
 from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
-from matrixrl.core.compiled.likelihood import largest_mean
 from matrixrl.core.likelihood import (
     KLBall,
     dirichlet_excess,
@@ -184,8 +184,13 @@ class TestTheMixtureOfDirichletLaws:
             counts[:, 0] += 1
             seen = rows_of(counts)
             ends = np.append(seen.firsts, len(seen.times))
-            compiled = [compiled_excess(i, j, seen.times, n_outcomes) for i, j in itertools.pairwise(ends)]
-            np.testing.assert_allclose(compiled, dirichlet_excess(seen, n_outcomes), rtol=1e-9, atol=1e-9)
+            kept = np.zeros((40, 8, 4))  # parts that are computed once, for up to 39 visits and 7 outcomes
+            once, again, anew = (
+                [compiled_excess(i, j, seen.times, n_outcomes, priors) for i, j in itertools.pairwise(ends)]
+                for priors in (kept, kept, np.zeros((0, 0, 4)))
+            )
+            np.testing.assert_allclose(once, dirichlet_excess(seen, n_outcomes), rtol=1e-9, atol=1e-9)
+            assert once == again == anew
 
 
 class TestTheLargestMean:
@@ -231,25 +236,31 @@ class TestTheLargestMean:
         seen, _, values = self.problem(rng)
         end = values.max() if sign > 0 else values.min()
         ends = np.append(seen.firsts, len(seen.times))
-        law = (ends, ends, seen.shares, seen.outcomes, np.zeros(0), ends, ends)
-        room = np.empty((2, 6))
-        for top in (np.inf, 0.7 * epsilon):
+        lists = (seen.shares, seen.outcomes, np.zeros(0), seen.outcomes, values)
+        table = np.empty((6, 3))
+        fill_table(np.zeros(1), values, sign, sign * end, table)
+        for top, tabulated, guess in itertools.product((np.inf, 0.7 * epsilon), (False, True), (0.0, 1e-9, 3.0, 1e6)):
             compiled = [
-                largest_mean(i, j, law, values, sign, sign * end, epsilon, top, room)
+                largest_mean(
+                    i, j, *lists, table if tabulated else table[:0], sign, sign * end, epsilon, top, guess, np.empty(6)
+                )
                 for i, j in itertools.pairwise(ends)
             ]
             ours = extreme_means(
                 seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign, np.full(12, top)
             )
-            np.testing.assert_allclose(sign * np.array(compiled), ours, rtol=1e-12)
+            bounds, without_top, _ = np.transpose(compiled)
+            np.testing.assert_allclose(sign * bounds, ours, rtol=1e-12)
+            wider = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
+            np.testing.assert_allclose(sign * without_top, wider, rtol=1e-12)
 
     def test_no_data_and_certain_data(self):
-        law = (*(np.zeros(1, dtype=np.int64),) * 2, np.ones(1), np.array([2]), np.zeros(0), np.zeros(1), np.zeros(1))
-        values, room = np.array([0.0, 3.0, 2.0]), np.empty((2, 1))
-        assert largest_mean(0, 0, law, values, 1.0, 3.0, 0.1, np.inf, room) == 3.0
+        lists = np.ones(1), np.array([2]), np.zeros(0), np.array([2]), np.array([0.0, 3.0, 2.0]), np.empty((0, 3))
+        radii = 1.0, 3.0, 0.1, np.inf, 0.0, np.empty(1)
+        assert largest_mean(0, 0, *lists, *radii)[0] == 3.0
         # one state seen: U = M − e^{−ε}(M − V)
         expected = 3.0 - math.exp(-0.1)
-        assert largest_mean(0, 1, law, values, 1.0, 3.0, 0.1, np.inf, room) == pytest.approx(expected, rel=1e-14)
+        assert largest_mean(0, 1, *lists, *radii)[0] == pytest.approx(expected, rel=1e-14)
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_values_that_differ_by_rounding_are_the_top(self, sign):

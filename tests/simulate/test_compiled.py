@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.compiling.availability import _usable, pays_off, why_not_usable
+from matrixrl.compiling.jit import compiled
 from matrixrl.core import SETS
-from matrixrl.core.compiled.availability import _usable, pays_off, why_not_usable
-from matrixrl.core.compiled.jit import compiled
 from matrixrl.errors import MatrixRLError, ProtocolError
 from matrixrl.problems import from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps
@@ -154,7 +154,7 @@ def test_it_goes_on_from_what_was_learned_without_it(kind):
     """One player over one algorithm: 20 compiled episodes, 20 of NumPy, 20 compiled ones."""
     mixed = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)
     algorithm, world = mixed.algorithm, mixed.world
-    player = compiled_player(mixed.problem.mdp, algorithm, mixed.optimal_value, certify=False)
+    player = compiled_player(mixed.problem.mdp, algorithm, (mixed.optimal_value, 1), certify=False)
     regret = [player.play(world.streams, 20).regret]
     for _ in range(20):
         plan = algorithm.plan()
@@ -205,7 +205,7 @@ def test_leaving_regret_out_changes_nothing_else():
         ("river-swim", {"set": "normalised", "doubling": "keep"}, "doubling"),
         ("river-swim", {"set": "normalised", "switch_growth": 1.0}, "rare switching"),
         ("river-swim", {"radius": "log-det"}, "depends on more than the visits"),
-        (tabular(n_states=80, n_actions=2, seed=0).mdp, {}, "dense"),
+        (tabular(n_states=80, n_actions=2, seed=0).mdp, {"set": "normalised"}, "dense"),
         (factored_world(), {}, "not given as a table"),
     ],
 )
@@ -300,7 +300,8 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
         restore_simulation(simulation(other, 60, window=range(30, 60), set=kind), save_simulation(first))
     stranger = simulation(other, 60, set=kind)
     step = np.zeros((2, 1), dtype=int)
-    impossible = next(s for s in range(40) if s not in other.transitions.successors().states[0])
+    lists = other.transitions.successors()
+    impossible = next(s for s in range(40) if s not in lists.states[lists.firsts[0] : lists.firsts[1]])
     stranger.algorithm.update(Steps.of(step, step, np.zeros((2, 1)), step + impossible))
     stranger.done = 1
     with pytest.raises(InvalidInput, match="must come from this MDP; got state 0, action 0, next state"):
@@ -347,7 +348,7 @@ def test_unmeasured_regret_is_never_a_number():
     assert summary["regret_curve"] is None
     with pytest.raises(MatrixRLError, match="final_regret needs a known P and measure_regret=True"):
         _ = result.final_regret
-    with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
+    with pytest.raises(InvalidInput, match="measure_regret must be true, false or a number of episodes"):
         Simulation("river-swim", n_episodes=20, seeds=[1], measure_regret="no")
 
 
@@ -370,12 +371,14 @@ def test_tables_that_would_not_fit_are_refused():
 def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():
     """What numba keeps on disk is then readable by the next version of the library."""
     from matrixrl.simulate.compiled import episodes as loops
+    from matrixrl.simulate.compiled import world
 
-    for kind in (loops.World, loops.Bounds, loops.Learned, loops.Played):
-        assert [getattr(loops, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
+    kinds = {world.World: world, world.Played: world, loops.Bounds: loops, loops.Learned: loops}
+    for kind, module in kinds.items():
+        assert [getattr(module, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
     simulation("river-swim", 3, set="normalised").run()
     assert loops.play_episodes.signatures
     for function in (loops.play_episodes, loops.refresh_all):
         assert function.signatures
-        for kind in (loops.World, loops.Bounds, loops.Learned, loops.Played):
+        for kind in kinds:
             assert not any(kind.__name__ in str(types) for types in function.signatures)

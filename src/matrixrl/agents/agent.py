@@ -70,7 +70,8 @@ class Agent(Logged, Deploying):
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
         env_settings: Settings of an environment given by name.
-        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states.
+        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states. A
+            number k measures the episodes 1, k + 1, 2k + 1, … only.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
             what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
@@ -109,7 +110,7 @@ class Agent(Logged, Deploying):
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
         env_settings: dict[str, Any] | None = None,
-        measure_regret: bool = True,
+        measure_regret: bool | int = True,
         reward_outside: str = "error",
         allowed: Any = None,
         late_episodes: str = "wait",
@@ -158,11 +159,11 @@ class Agent(Logged, Deploying):
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
         algorithm.use_compiled(compiled)
         problem = algorithm.problem
-        measures = problem.measures_regret and algorithm.has_policy_table
+        measures = problem.regret_every > 0 and algorithm.has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
-        self._log = HistoryLog()
+        self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
         self._order = EpisodeOrder()
         self._late = LATE_EPISODES[0]
         self._tables = SharedTables()

@@ -12,6 +12,7 @@ from matrixrl.checks import fail, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import SeenLog
+from matrixrl.measuring import is_measured
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode
 
@@ -163,7 +164,8 @@ class Opening(Certifying):
         plan = episode._plan
         self._first_state = episode._states[0]
         regret: float | None = None
-        if self._evaluator is not None and not episode._off_plan:
+        is_due = is_measured(self.n_episodes, self.problem.regret_every)
+        if self._evaluator is not None and is_due and not episode._off_plan:
             regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
         steps = episode.steps()
         record = Episode(

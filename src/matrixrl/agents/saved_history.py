@@ -41,7 +41,7 @@ def restore_history(arrays: Arrays, n_episodes: int, n_logged: int, problem: Pro
     expected = {*_NAMES, *(_LOGGED if n_logged else ())}
     if set(arrays) != expected:
         raise InvalidInput(f"the history must have the columns {sorted(expected)}")
-    log = HistoryLog()
+    log = HistoryLog(regret_every=max(problem.regret_every, 1))
     if n_logged:
         _restore_logged(log, {name: arrays.pop(name) for name in _LOGGED}, n_logged, problem, clipped)
     for values in arrays.values():

@@ -110,7 +110,7 @@ def _cells(result: RunResult) -> list[str]:
     final = result.final_regret
     spread = f" ± {_amount(final.std(ddof=1))}" if len(final) > 1 else ""
     certificate = result.mean_certificate()
-    tail = result.regret[:, -max(1, n // 10) :]
+    tail = result.held_regret[:, -max(1, n // 10) :]
     return [
         played,
         f"{_amount(final.mean())}{spread}",

@@ -40,7 +40,7 @@ def _runs(store: Store) -> Iterator[tuple[str, str, int, dict[str, FloatArray]]]
     for row in store.runs():
         if row.episodes:
             cell = store.experiment.cells[row.cell]
-            columns = {name: store.read(row.cell, name, [row.seed])[0] for name in COLUMNS}
+            columns = {name: store.read(row.cell, name, [row.seed], as_measured=True)[0] for name in COLUMNS}
             yield cell.env_id, cell.agent_id, row.seed, columns
 
 
@@ -51,7 +51,7 @@ def _write_csv(store: Store, path: Path) -> int:
         writer.writerow([*_KEYS, *COLUMNS])
         for env, agent, seed, columns in _runs(store):
             n = len(columns["return"])
-            lists = [columns[name].tolist() or [""] * n for name in COLUMNS]
+            lists = [["" if x != x else x for x in columns[name].tolist()] or [""] * n for name in COLUMNS]
             writer.writerows([env, agent, seed, i + 1, *row] for i, row in enumerate(zip(*lists, strict=True)))
             count += n
     return count
@@ -72,7 +72,8 @@ def _write_parquet(store: Store, path: Path) -> int:
             n = len(columns["return"])
             table = {"env": [env] * n, "agent": [agent] * n, "seed": np.full(n, seed), "episode": np.arange(1, n + 1)}
             for name, values in columns.items():
-                table[name] = values if len(values) else arrow.nulls(n, arrow.float64())
+                stored = values if len(values) else np.full(n, np.nan)
+                table[name] = arrow.array(stored, mask=np.isnan(stored))
             writer.write_table(arrow.table(table, schema=schema))
             count += n
     return count

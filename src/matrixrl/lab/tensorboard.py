@@ -15,6 +15,7 @@ import numpy as np
 from matrixrl.lab.analysis.statistics import grid_of
 from matrixrl.lab.execution.blocks import BlockResult, Order
 from matrixrl.lab.store import Store
+from matrixrl.measuring import held
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.simulate.tensorboard import open_writer
 
@@ -113,6 +114,8 @@ class TensorBoardObserver:
             self._load(number)  # includes this block, which is stored already
         else:
             series = result.columns[order.cell.measure]
+            if order.cell.measure == "regret":
+                series = held(series, order.regret_every, order.first)
             curve.add(places, series, self._steps, cumulate=order.cell.measure == "regret")
         self._write(number)
 

@@ -11,6 +11,8 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["OutcomeCounts", "SeenRows"]
 
+_FEW = 1 << 14  # observations that may wait, however little was seen
+
 
 class SeenRows:
     """The rows that have data, with the law p̂ of each; the entries of a row are consecutive.
@@ -73,7 +75,8 @@ class OutcomeCounts:
     """Number of times that each row of each replica led to each outcome.
 
     A row is a group of pairs that share a law, and an outcome is a next state. The memory is that of the outcomes seen,
-    not of all rows times all outcomes.
+    not of all rows times all outcomes. Observations are sorted when the counts are read, so that `add` costs the number
+    of new observations only, however many there are already.
 
     Args:
         n_replicas: Number of replicas B.
@@ -90,20 +93,26 @@ class OutcomeCounts:
         self.n_replicas, self.n_rows, self.n_outcomes = n_replicas, n_rows, n_outcomes
         self._codes: IntArray = np.zeros(0, dtype=np.int64)
         self._times: FloatArray = np.zeros(0)
+        self._totals: FloatArray = np.zeros(n_replicas * n_rows)
+        self._waiting: list[tuple[IntArray, FloatArray]] = []  # codes and times that are not sorted in yet
+        self._n_waiting = 0
         self._seen: SeenRows | None = None
 
     @property
     def seen(self) -> SeenRows:
         """The rows that have data."""
+        self._sort_in()
         if self._seen is None:
             self._seen = SeenRows(self._codes, self._times, self.n_outcomes)
         return self._seen
 
     def totals(self) -> FloatArray:
         """Return the number of observations of every row: (B, K)."""
-        totals = np.zeros(self.n_replicas * self.n_rows)
-        totals[self.seen.ids] = self.seen.totals
-        return totals.reshape(self.n_replicas, self.n_rows)
+        return self._totals.reshape(self.n_replicas, self.n_rows).copy()
+
+    def totals_of(self, ids: IntArray) -> FloatArray:
+        """Return the number of observations of some rows, given by their numbers b·K + row."""
+        return self._totals[ids]
 
     def add(self, rows: IntArray, outcomes: IntArray, weights: FloatArray | None = None) -> None:
         """Count observations.
@@ -118,18 +127,31 @@ class OutcomeCounts:
         times = np.ones(len(codes)) if weights is None else weights.ravel()
         counted = times > 0.0
         new, inverse = np.unique(codes[counted], return_inverse=True)
-        extra = np.bincount(inverse, times[counted], minlength=len(new))
+        extra: FloatArray = np.bincount(inverse, times[counted], minlength=len(new)).astype(np.float64)
+        np.add.at(self._totals, new // self.n_outcomes, extra)
+        self._waiting.append((new, extra))
+        self._n_waiting += len(new)
+        if self._n_waiting > max(len(self._codes), _FEW):  # so that the memory stays that of the outcomes seen
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        """Add what is waiting, in the order in which it came: sums are those of adding it at once."""
+        if not self._waiting:
+            return
+        codes, extra = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        new = np.unique(codes)
         places = np.searchsorted(self._codes, new)
         known = places < len(self._codes)
         known[known] = self._codes[places[known]] == new[known]
-        times = self._times.copy()  # arrays that were given out do not change
-        times[places[known]] += extra[known]
-        self._codes = np.insert(self._codes, places[~known], new[~known])
-        self._times = np.insert(times, places[~known], extra[~known])
-        self._seen = None
+        merged = np.insert(self._codes, places[~known], new[~known])
+        times = np.insert(self._times, places[~known], 0.0)  # a copy: arrays that were given out do not change
+        np.add.at(times, np.searchsorted(merged, codes), extra)
+        # One statement without calls, which an interrupt cannot divide.
+        self._codes, self._times, self._waiting, self._n_waiting, self._seen = merged, times, [], 0, None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return codes and times of the outcomes seen, for saving."""
+        self._sort_in()
         return {"codes": self._codes, "times": self._times}
 
     def restore(self, codes: IntArray, times: FloatArray) -> None:
@@ -145,4 +167,16 @@ class OutcomeCounts:
             raise InvalidInput(f"the codes of outcomes must be below {limit}")
         if times.dtype != np.float64 or times.shape != codes.shape or not (np.isfinite(times) & (times > 0.0)).all():
             raise InvalidInput("every outcome that was seen must have one positive count")
-        self._codes, self._times, self._seen = codes.copy(), times.copy(), None
+        self.take(codes.copy(), times.copy())
+
+    def take(self, codes: IntArray, times: FloatArray) -> None:
+        """Use arrays that are known to be counts; they are not copied.
+
+        Args:
+            codes: (E,) Codes of the outcomes seen, as `arrays` returns them.
+            times: (E,) How often each was seen.
+        """
+        self._codes, self._times, self._seen = codes, times, None
+        self._waiting, self._n_waiting = [], 0
+        self._totals = np.zeros(self.n_replicas * self.n_rows)
+        self._totals[self.seen.ids] = self.seen.totals

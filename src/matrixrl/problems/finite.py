@@ -193,7 +193,7 @@ class FiniteMDP:
 
     def _check_end(self, end: int) -> None:
         actions = np.arange(self.n_actions)
-        stays = self.transitions.rows(np.full(self.n_actions, end), actions)[:, end]
+        stays = self.transitions.chance(np.full(self.n_actions, end), actions, np.full(self.n_actions, end))
         if (np.abs(stays - 1.0) > PROBABILITY).any():
             fail(
                 "end_state",

@@ -6,7 +6,7 @@ import numpy as np
 
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["cumulative", "invert", "locate"]
+__all__ = ["cumulative", "cumulative_lists", "invert", "invert_lists", "locate"]
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -48,6 +48,56 @@ def invert(cdf: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
         return counted
     searched = [cdf[r].searchsorted(u, side="right") for r, u in zip(rows, uniforms, strict=True)]
     return np.array(searched, dtype=np.int64)
+
+
+def cumulative_lists(firsts: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the cumulative sums of each of n lists, scaled so that the last one is exactly 1, as `cumulative` does.
+
+    Args:
+        firsts: Position of the first entry of each list, and the number of entries E, shape (n + 1,).
+        weights: Non-negative entries of all lists, shape (E,); each list has a positive sum.
+
+    >>> cumulative_lists(np.array([0, 2, 3]), np.array([0.5, 0.5, 1.0]))
+    array([0.5, 1. , 1. ])
+    """
+    lengths = np.diff(firsts)
+    cdf = np.array(weights, dtype=np.float64)
+    by_length = np.argsort(-lengths, kind="stable")
+    starts, sorted_lengths = firsts[:-1][by_length], -lengths[by_length]
+    for k in range(1, int(lengths.max())):  # all lists at once, so that each sum has the order of its entries
+        places = starts[: np.searchsorted(sorted_lengths, -k)] + k
+        cdf[places] += cdf[places - 1]
+    cdf /= np.repeat(cdf[firsts[1:] - 1], lengths)
+    return cdf
+
+
+def invert_lists(firsts: IntArray, cdf: FloatArray, lists: IntArray, uniforms: FloatArray) -> IntArray:
+    """Return, for each of k lists, the position of the first entry whose cumulative sum exceeds the uniform number.
+
+    Args:
+        firsts: Position of the first entry of each list, and the number of entries E, shape (n + 1,).
+        cdf: Cumulative sums as returned by `cumulative_lists`, shape (E,).
+        lists: List of each draw, shape (k,).
+        uniforms: Numbers in [0, 1), shape (k,).
+
+    Returns:
+        Positions in 0 … E-1, shape (k,).
+
+    >>> invert_lists(np.array([0, 2, 3]), np.array([0.5, 1.0, 1.0]), np.array([0, 1]), np.array([0.6, 0.6]))
+    array([1, 2])
+    """
+    if len(lists) <= 4:
+        found = [
+            firsts[i] + cdf[firsts[i] : firsts[i + 1]].searchsorted(u, side="right")
+            for i, u in zip(lists, uniforms, strict=True)
+        ]
+        return np.array(found, dtype=np.int64)
+    low, high = firsts[lists].astype(np.int64), firsts[lists + 1].astype(np.int64) - 1
+    while (low < high).any():  # the entry is between both, which are included
+        middle = (low + high) // 2
+        beyond = cdf[middle] <= uniforms
+        low, high = np.where(beyond, middle + 1, low), np.where(beyond, high, middle)
+    return low
 
 
 def locate(cdf: FloatArray, rows: IntArray, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -41,7 +41,7 @@ class Problem:
         name: Name in results and messages.
         points: (S, p) the coordinates of the states of a known MDP, where the environment gives them.
         pseudo: Whether ψ may have linearly dependent columns.
-        measures_regret: Whether the known MDP is used to measure regret.
+        regret_every: The known MDP is used to measure the regret of every so many episodes; 0 measures none.
         states: Numbers of the observations of a finite problem, else None. An end state that the library added to an
             environment has the next number, and is not observed.
         actions: Numbers of the actions.
@@ -57,7 +57,7 @@ class Problem:
     name: str = "problem"
     points: FloatArray | None = None
     pseudo: bool = False
-    measures_regret: bool = True
+    regret_every: int = 1
     states: Codec | None = None
     actions: Codec = _NO_CODEC
     reward_outside: str = "error"

@@ -16,6 +16,7 @@ from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi
+from matrixrl.measuring import spacing
 from matrixrl.problems.continuous import declared_range, read_continuous
 from matrixrl.problems.declared_masks import declared_mask, restricted
 from matrixrl.problems.env import MDPEnv
@@ -43,7 +44,7 @@ def read_problem(
     horizon: int | None = None,
     reward_range: tuple[float, float] | None = None,
     known_reward: bool | None = None,
-    measure_regret: bool = True,
+    measure_regret: bool | int = True,
     reward_outside: str = "error",
     allowed: Any = None,
     name: str | None = None,
@@ -60,7 +61,7 @@ def read_problem(
         horizon: Steps in an episode, where the environment does not declare them.
         reward_range: Declared range of rewards, for environments that are not ours.
         known_reward: Whether the agent is given the rewards; by default it learns them where they are not known.
-        measure_regret: Measure exact regret where the MDP is known.
+        measure_regret: Measure exact regret where the MDP is known; a number k measures it in episodes 1, k + 1, ….
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", see
             `Problem`.
         allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Task`; "all"
@@ -70,9 +71,9 @@ def read_problem(
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
-    for argument, value in (("measure_regret", measure_regret), ("psi_pinv", psi_pinv)):
-        flag(argument, value)
+    flag("psi_pinv", psi_pinv)
     known_reward = optional_flag("known_reward", known_reward)
+    regret_every = spacing("measure_regret", measure_regret)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
@@ -102,7 +103,7 @@ def read_problem(
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
             _refuse_mask(allowed, "an environment with vectors as observations")
-            read = _read_vectors(given, horizon, reward_range, measure_regret, name)
+            read = _read_vectors(given, horizon, reward_range, regret_every, name)
             return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
         env, mdp = given, known_mdp(given)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
@@ -158,7 +159,7 @@ def read_problem(
         name=name or _name_of(given),
         points=None if env is None or why_table_is_unknown(env) is not None else _points(env),
         pseudo=chosen.psi.pseudo,
-        measures_regret=measure_regret,
+        regret_every=regret_every,
         states=states,
         actions=actions,
         reward_outside=reward_outside,
@@ -199,7 +200,7 @@ def _read_vectors(
     env: gym.Env[Any, Any],
     horizon: int | None,
     reward_range: tuple[float, float] | None,
-    measure_regret: bool,
+    regret_every: int,
     name: str | None,
 ) -> Problem:
     """Return the problem of an environment with vectors as observations."""
@@ -218,7 +219,7 @@ def _read_vectors(
         mdp=mdp,
         name=name or _name_of(env),
         points=seen,
-        measures_regret=measure_regret,
+        regret_every=regret_every,
         actions=codec_of("action", env.action_space),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from matrixrl.problems.finite import FiniteMDP
@@ -13,6 +15,8 @@ __all__ = ["RegretEvaluator"]
 
 class RegretEvaluator:
     """Computes the regret V*(s0) − V^π(s0) of policies (YW19 (1), conditioned on the past of each episode).
+
+    The MDP is solved when V* is first needed.
 
     Args:
         mdp: Known MDP.
@@ -26,7 +30,12 @@ class RegretEvaluator:
 
     def __init__(self, mdp: FiniteMDP) -> None:
         self.mdp = mdp
-        self.solution: Solution = solve(mdp)
+        self._n_calls = 0
+
+    @cached_property
+    def solution(self) -> Solution:
+        """Optimal values and an optimal policy."""
+        return solve(self.mdp)
 
     @property
     def optimal_value(self) -> float:
@@ -35,6 +44,8 @@ class RegretEvaluator:
 
     def regret(self, policies: IntArray) -> FloatArray:
         """Return the exact regret (B,) of one episode under each policy (B, H, S), in the environment's unit."""
-        start_values: FloatArray = evaluate_batch(self.mdp, policies)[:, 0] @ self.mdp.task.start
+        self._n_calls += 1
+        values = evaluate_batch(self.mdp, policies, repeated=self._n_calls)
+        start_values: FloatArray = values[:, 0] @ self.mdp.task.start
         # V^π <= V* holds exactly; rounding errors of about 1e-15 can make the difference negative.
         return np.maximum(self.optimal_value - start_values, 0.0)

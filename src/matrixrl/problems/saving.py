@@ -12,6 +12,7 @@ from matrixrl.checks import choice, fail, integer, number
 from matrixrl.coding import Codec, codec_from
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi
+from matrixrl.measuring import spacing
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.fingerprint import (
     differences,
@@ -69,7 +70,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         "horizon": task.horizon,
         "reward_range": None if task.reward_range is None else list(task.reward_range),
         "has_table": problem.mdp is not None,
-        "measures_regret": problem.measures_regret,
+        "measures_regret": bool(problem.regret_every) if problem.regret_every < 2 else problem.regret_every,
         "psi_pinv": problem.pseudo,
         "states": None if problem.states is None else problem.states.description(),
         "actions": problem.actions.description(),
@@ -107,7 +108,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         is_declared=flag("is_declared", header.get("is_declared", True)),
         has_table=flag("has_table", header["has_table"]),
-        measures_regret=flag("measures_regret", header["measures_regret"]),
+        regret_every=spacing("measures_regret", header["measures_regret"]),
         pseudo=flag("psi_pinv", header["psi_pinv"]),
         states=None if header["states"] is None else codec_from(header["states"]),
         actions=codec_from(header["actions"]),
@@ -173,7 +174,7 @@ class SavedProblem:
     reward_range: tuple[float, float] | None
     is_declared: bool
     has_table: bool
-    measures_regret: bool
+    regret_every: int
     pseudo: bool
     states: Codec | None
     actions: Codec
@@ -218,7 +219,7 @@ class SavedProblem:
             name="saved problem" if world is None else world.name,
             points=self.points,
             pseudo=self.pseudo,
-            measures_regret=self.measures_regret,
+            regret_every=self.regret_every,
             states=self.states,
             actions=self.actions,
             reward_outside=self.reward_outside,
@@ -242,7 +243,7 @@ class SavedProblem:
                 _refuse_world(f"observation space {given.observation_space} (saved: vectors)")
             own_range = None if self.is_declared else self.reward_range
             found = read_problem(
-                given, horizon=self.horizon, reward_range=own_range, measure_regret=self.measures_regret
+                given, horizon=self.horizon, reward_range=own_range, measure_regret=self.regret_every or False
             )
         elif given is None:
             return None

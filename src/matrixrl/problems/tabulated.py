@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import distributions, fail, shaped
-from matrixrl.problems.inversion import cumulative, invert
+from matrixrl.problems.inversion import cumulative, cumulative_lists, invert, invert_lists
 from matrixrl.problems.transitions import Successors, Transitions
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import PROBABILITY
@@ -57,18 +59,16 @@ class DenseTransitions(Transitions):
 
     def successors(self) -> Successors:
         """Return the possible next states of every pair."""
-        possible = self._rows != 0.0
-        counts = possible.sum(axis=1)
-        inside = np.arange(counts.max()) < counts[:, None]
-        states, chance, cdf = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape), np.ones(inside.shape)
-        states[inside] = np.nonzero(possible)[1]
-        chance[inside] = self._rows[possible]
-        cdf[inside] = self._cdf[possible]
-        return Successors(states, chance, cdf)
+        by_state = self._rows.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
+        cdf = self._cdf.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
+        possible = by_state != 0.0
+        firsts = np.zeros(self.n_states * self.n_actions + 1, dtype=np.int64)
+        np.cumsum(np.count_nonzero(possible, axis=2).ravel(), out=firsts[1:])
+        return Successors(firsts, np.nonzero(possible)[2], by_state[possible], cdf[possible])
 
 
 class SparseTransitions(Transitions):
-    """Store P as a scipy.sparse matrix.
+    """Store P as a scipy.sparse matrix; memory and time are those of its entries that are not zero.
 
     Args:
         matrix: Probabilities, shape (S·A, S); row s·A + a is P(·|s,a).
@@ -82,7 +82,9 @@ class SparseTransitions(Transitions):
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix, n_actions: int) -> None:
         if matrix.dtype.kind not in "fiub":
             fail("P", "must be a matrix of numbers", f"entries of type {matrix.dtype}", "Give real probabilities.")
-        csr = sparse.csr_array(matrix, dtype=np.float64)
+        csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        csr.sum_duplicates()  # and sort: equal tables select equal next states, also a dense and a sparse one
+        csr.eliminate_zeros()
         n_rows, n_states = csr.shape
         if n_rows != n_states * n_actions:
             fail(
@@ -101,38 +103,48 @@ class SparseTransitions(Transitions):
             place = f"sum {sums[worst]:.6g} at row {worst}"
             fail("P", "rows must sum to one", place, _NORMALISE)
         self.n_states, self.n_actions = n_states, n_actions
-        order = np.arange(n_rows).reshape(n_states, n_actions).T.ravel()
-        self._csr = csr[order]
-        # Successors are padded to the longest row, so that sampling many pairs is one comparison.
-        counts = np.diff(self._csr.indptr)
-        width = int(counts.max())
-        self._next = np.zeros((n_rows, width), dtype=np.int64)
-        self._chance = np.zeros((n_rows, width))
-        inside = np.arange(width) < counts[:, None]
-        self._next[inside] = self._csr.indices
-        self._chance[inside] = self._csr.data
-        self._cdf = cumulative(self._chance)
+        self._csr = csr
+
+    @property
+    def matrix(self) -> sparse.csr_array:
+        """P as a matrix (S·A, S) with sorted rows; row s·A + a is P(·|s,a)."""
+        return self._csr
+
+    @cached_property
+    def _cdf(self) -> FloatArray:
+        """Cumulative probabilities of the entries of each row (E,)."""
+        return cumulative_lists(self._csr.indptr, np.maximum(self._csr.data, 0.0))
 
     def expect(self, values: FloatArray) -> FloatArray:
         """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
-        product = np.asarray(self._csr @ values.T).T
-        return product.reshape(-1, self.n_actions, self.n_states)
+        product = self._csr @ (values[0] if len(values) == 1 else values.T)
+        by_state = np.asarray(product).reshape(self.n_states, self.n_actions, -1)
+        return np.ascontiguousarray(by_state.transpose(2, 1, 0))
 
     def rows(self, states: IntArray, actions: IntArray) -> FloatArray:
         """Return P(·|s,a) for k pairs: (k,), (k,) → (k, S)."""
-        chosen: FloatArray = self._csr[self.pair_index(states, actions)].toarray()
+        chosen: FloatArray = self._csr[self._lists(states, actions)].toarray()
+        return chosen
+
+    def chance(self, states: IntArray, actions: IntArray, next_states: IntArray) -> FloatArray:
+        """Return P(s'|s,a) for k pairs and next states; all arrays have shape (k,)."""
+        chosen: FloatArray = np.asarray(self._csr[self._lists(states, actions), next_states]).ravel()
         return chosen
 
     def sample(self, states: IntArray, actions: IntArray, uniforms: FloatArray) -> IntArray:
         """Return the next states that uniform numbers select; all arrays have shape (k,)."""
-        pairs = self.pair_index(states, actions)
-        drawn: IntArray = self._next[pairs, invert(self._cdf, pairs, uniforms)]
+        places = invert_lists(self._csr.indptr, self._cdf, self._lists(states, actions), uniforms)
+        drawn: IntArray = self._csr.indices[places].astype(np.int64)
         return drawn
 
     def most_successors(self) -> int:
         """Return the largest number of possible next states of a pair."""
-        return int(self._next.shape[1])
+        return int(np.diff(self._csr.indptr).max())
 
     def successors(self) -> Successors:
         """Return the possible next states of every pair."""
-        return Successors(self._next, self._chance, self._cdf)
+        return Successors(self._csr.indptr, self._csr.indices, self._csr.data, self._cdf)
+
+    def _lists(self, states: IntArray, actions: IntArray) -> IntArray:
+        """Return the row s·A + a of each pair; all arrays have shape (k,)."""
+        return np.asarray(states, dtype=np.int64) * self.n_actions + actions

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from matrixrl.errors import MatrixRLError
+from matrixrl.measuring import held, measured_places
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
 __all__ = ["RunResult", "alarm_words", "join_results"]
@@ -39,9 +40,9 @@ class RunResult:
             n_coordinates and n_actions if states are vectors.
         n_features: Number of features of a pair (of a state, if states are vectors), for each seed.
         seeds: The K seeds.
-        optimal_value: Optimal value V*(s0), or None if P is not known.
+        optimal_value: Optimal value V*(s0), or None if P is not known or regret is not measured.
         earns_from_zero: Whether rewards are never negative, so that N·V*(s0) is the regret of a total reward of 0.
-        regret: (K, N) Exact regret of each episode; NaN if it was not computed.
+        regret: (K, N) Exact regret of each episode; NaN if it was not measured.
         returns: (K, N) Sum of the rewards of each episode; NaN for an episode that was not played.
         lengths: (K, N) Number of steps of each episode.
         upper: (K, N) Optimistic value of the start in the plan of each episode.
@@ -54,6 +55,8 @@ class RunResult:
         interrupted: Whether the run was stopped before all episodes were played.
         withdrawn: Why observed rewards withdraw what is proven, or None: some lie outside the declared range, or they
             refute given ones.
+        regret_every: Number k of episodes from one whose regret is measured to the next.
+        first_episode: Number of the first of the N episodes, counted from 0; episodes 0, k, 2k, … are measured.
     """
 
     env: str
@@ -78,6 +81,8 @@ class RunResult:
     seconds: FloatArray
     interrupted: bool = False
     withdrawn: str | None = None
+    regret_every: int = 1
+    first_episode: int = 0
 
     @property
     def n_episodes(self) -> int:
@@ -102,8 +107,14 @@ class RunResult:
 
     @property
     def measures_regret(self) -> bool:
-        """Whether regret was computed for every episode."""
-        return self.optimal_value is not None and not np.isnan(self.regret).any()
+        """Whether regret was measured in every episode, or every k-th one, as it was asked for."""
+        places = measured_places(self.n_episodes, self.regret_every, self.first_episode)
+        return self.optimal_value is not None and not np.isnan(self.regret[:, places]).any()
+
+    @property
+    def held_regret(self) -> FloatArray:
+        """Regret (K, N) of each episode, of those that were not measured that of the last one that was."""
+        return held(self.regret, self.regret_every, self.first_episode)
 
     @property
     def known_optimum(self) -> float:
@@ -114,15 +125,18 @@ class RunResult:
 
     @property
     def cumulative_regret(self) -> FloatArray:
-        """Cumulative regret (K, N) of each seed; YW19 (1)."""
+        """Cumulative regret (K, N) of each seed; YW19 (1).
+
+        Where only every k-th episode is measured, those in between count with the last measured regret.
+        """
         self._refuse_missing_regret("cumulative_regret")
-        return np.cumsum(self.regret, axis=1)
+        return np.cumsum(self.held_regret, axis=1)
 
     @property
     def final_regret(self) -> FloatArray:
-        """Total regret (K,) of each seed."""
+        """Total regret (K,) of each seed, with the same convention."""
         self._refuse_missing_regret("final_regret")
-        total: FloatArray = self.regret.sum(axis=1)
+        total: FloatArray = self.held_regret.sum(axis=1)
         return total
 
     def _refuse_missing_regret(self, what: str) -> None:
@@ -210,6 +224,7 @@ class RunResult:
             "horizon": self.horizon,
             "seeds": self.seeds,
             "optimal_value": self.optimal_value,
+            "regret_every": self.regret_every,
             **self._regret_summary(points),
             "return_mean": float(np.nanmean(self.returns)) if n else None,
             "return_second_half": self.second_half(),

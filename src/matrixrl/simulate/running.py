@@ -119,7 +119,7 @@ def run_seeds(
     reward_range: tuple[float, float] | None = None,
     certify: bool = False,
     compiled: bool | None = None,
-    measure_regret: bool = True,
+    measure_regret: bool | int = True,
     reward_outside: str = "error",
     allowed: Any = None,
     trust_code: bool = False,
@@ -145,7 +145,8 @@ def run_seeds(
         certify: Keep a certificate of every episode.
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second.
-        measure_regret: False leaves regret out and saves an exact evaluation of every policy.
+        measure_regret: Whether to measure exact regret where P is known; a number k measures the episodes 1, k + 1,
+            2k + 1, …, and False leaves regret out and does not compute V*.
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
             `Agent`.
         allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Agent`.

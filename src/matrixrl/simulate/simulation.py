@@ -16,6 +16,7 @@ from matrixrl.checks import fail, fits_memory, flag, function, integer, optional
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
+from matrixrl.measuring import held, is_measured, spacing
 from matrixrl.problems import Problem, RegretEvaluator
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import BoolArray, Bounds, Certificate, FloatArray, Steps
@@ -94,7 +95,8 @@ class Simulation:
         compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
             alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
             plans with others. They draw the same numbers and differ in the rounding of sums only.
-        measure_regret: False leaves regret out (NaN) and saves an exact evaluation of every policy.
+        measure_regret: Whether to measure exact regret where P is known. A number k measures the episodes 1, k + 1,
+            2k + 1, … and leaves the others out (NaN); False measures none, and V* is not computed.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside and allowed, as in
             `matrixrl.problems.read_problem`.
@@ -112,15 +114,16 @@ class Simulation:
         certify: bool = False,
         window: range | None = None,
         compiled: bool | None = None,
-        measure_regret: bool = True,
+        measure_regret: bool | int = True,
         trust_code: bool = False,
         **options: Any,
     ) -> None:
         self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         self.seeds = checked_seeds(seeds)
         checked_sizes(self.total, len(self.seeds))
-        for name, value in (("certify", certify), ("measure_regret", measure_regret), ("trust_code", trust_code)):
+        for name, value in (("certify", certify), ("trust_code", trust_code)):
             flag(name, value)
+        every = spacing("measure_regret", measure_regret)
         compiled = optional_flag("compiled", compiled)
         self.env_settings = dict(env_settings or {})
         settings, maps = split_features(settings, trust_code=trust_code)
@@ -155,8 +158,11 @@ class Simulation:
         mdp = self.problem.mdp
         self.evaluator = None if mdp is None else RegretEvaluator(mdp)
         """Measures exact regret; None where P is not known."""
-        measures = self.problem.measures_regret and measure_regret and mdp is not None
-        self.measure_regret = measures and self.algorithm.has_policy_table
+        every = self.problem.regret_every if isinstance(env, Problem) and measure_regret is True else every
+        self._asks_for_regret = every > 0 and self.problem.regret_every > 0
+        measures = self._asks_for_regret and mdp is not None and self.algorithm.has_policy_table
+        self.regret_every = every if measures else 0
+        """Regret is measured in every so many episodes, from the first one on; 0 if it is not measured."""
         self.world: World = self._make_world()
         self._compiled = self._compile(compiled)
         shape = (len(self.seeds), len(self.window))
@@ -175,7 +181,7 @@ class Simulation:
         self.done = 0
         self.last: Stretch
         """The last stretch of episodes."""
-        self._regret_so_far = 0.0
+        self._regret_so_far, self._last_regret = 0.0, np.zeros(len(self.seeds))
         self._stretch = 1
         self._is_prepared = not (isinstance(self.algorithm, FiniteMatrixRL) and self.algorithm.compiled)
 
@@ -191,8 +197,8 @@ class Simulation:
 
     @property
     def optimal_value(self) -> float | None:
-        """V*(s0), where P is known."""
-        return None if self.evaluator is None else self.evaluator.optimal_value
+        """V*(s0), where P is known and regret is measured."""
+        return None if self.evaluator is None or not self._asks_for_regret else self.evaluator.optimal_value
 
     def _make_world(self) -> World:
         if plays_in_batches(self.problem):
@@ -238,7 +244,7 @@ class Simulation:
 
     def _note(self) -> str:
         """Return what the bar says: the mean regret so far, or the latest return."""
-        if self.measure_regret:
+        if self.regret_every:
             return f"regret {self._regret_so_far:,.1f}"
         return f"return {float(self.returns[:, self.played - 1].mean()):.4g}"
 
@@ -269,8 +275,9 @@ class Simulation:
         mdp = self.problem.mdp
         if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
             return None
-        optimum = self.optimal_value if self.measure_regret else None
-        return compiled_player(mdp, algorithm, optimum, certify=self.certify)
+        optimum = self.optimal_value if self.regret_every else None
+        regret = None if optimum is None else (optimum, self.regret_every)
+        return compiled_player(mdp, algorithm, regret, certify=self.certify)
 
     @property
     def is_compiled(self) -> bool:
@@ -339,7 +346,7 @@ class Simulation:
             bounds = algorithm.certify(plan, first)
             certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
         regret = np.full((n, 1), np.nan)
-        if self.measure_regret:
+        if is_measured(self.done, self.regret_every):
             assert self.evaluator is not None
             regret = self.evaluator.regret(algorithm.policy_table(plan))[:, None]
         upper = algorithm.upper(plan, first)[:, None]
@@ -362,7 +369,11 @@ class Simulation:
             self.least_upper = self.certified[:, now.stop - 1, 1].copy()
         self.alarms[:, now] = stretch.alarms
         self.alarmed = self.alarmed | stretch.alarms.any(axis=1)
-        self._regret_so_far += float(stretch.regret.sum(axis=1).mean())
+        if self.regret_every:
+            filled = held(stretch.regret, self.regret_every, self.done)
+            filled = np.where(np.isnan(filled), self._last_regret[:, None], filled)
+            self._regret_so_far += float(filled.sum(axis=1).mean())
+            self._last_regret = filled[:, -1]
         self.last = stretch
         self.done += count
         self.clock[now] = (time.perf_counter() - started) / count
@@ -393,6 +404,8 @@ class Simulation:
             withdrawn=algorithm.reward_words,
             seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
             interrupted=n < len(self.window),
+            regret_every=max(self.regret_every, 1),
+            first_episode=self.window.start,
         )
 
     def sizes(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from matrixrl.checks import fail
 from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.measuring import held
 from matrixrl.records import Episode, History
 
 __all__ = ["TensorBoardCallback", "open_writer"]
@@ -50,8 +51,9 @@ class TensorBoardCallback:
     """A callback of `learn` that writes every finished episode to TensorBoard; also a context manager.
 
     Step n is the n-th episode of the agent, counted from 1. The curves are episode/return, episode/length, value/upper
-    (the optimistic value of the start), regret/episode and regret/cumulative if the MDP is known, and
-    certificate/lower, certificate/upper and certificate/gap if certificates were requested.
+    (the optimistic value of the start), regret/episode and regret/cumulative where regret is measured (episodes in
+    between count with the last measured regret), and certificate/lower, certificate/upper and certificate/gap if
+    certificates were requested.
 
     Args:
         log_dir: Directory of this run.
@@ -66,7 +68,10 @@ class TensorBoardCallback:
 
     def __init__(self, log_dir: str | os.PathLike[str], *, history: History | None = None) -> None:
         self._next = 0 if history is None else history.n_episodes
-        self._cumulative = 0.0 if history is None or history.regret is None else float(np.nansum(history.regret))
+        self._cumulative, self._last = 0.0, math.nan
+        if history is not None and history.regret is not None:
+            series = held(history.regret, history.regret_every)
+            self._cumulative, self._last = float(np.nansum(series)), float(series[-1])
         self._writer = open_writer(Path(log_dir))
 
     def __call__(self, episode: Episode) -> None:
@@ -83,8 +88,10 @@ class TensorBoardCallback:
         self._write("episode/length", episode.length)
         self._write("value/upper", episode.upper)
         if episode.regret is not None:
-            self._cumulative += 0.0 if math.isnan(episode.regret) else episode.regret
+            self._last = episode.regret
             self._write("regret/episode", episode.regret)
+        if not math.isnan(self._last):
+            self._cumulative += self._last
             self._write("regret/cumulative", self._cumulative)
         if episode.certificate is not None:
             self._write("certificate/lower", episode.certificate.lower)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.planner import FiniteMatrixRL
 from matrixrl.algorithms.matrix_rl.reward_watch import WATCHED
+from matrixrl.algorithms.matrix_rl.row_memo import RowMemo
 from matrixrl.algorithms.matrix_rl.settings import OF_BALLS
 from matrixrl.algorithms.possible import Shapes, check_range, check_steps, check_whole, impossible, plan_shapes
 from matrixrl.checks import fail
@@ -22,6 +23,7 @@ from matrixrl.core.likelihood import (
     dirichlet_excess,
     likelihood_regret_bound,
     log_shared_law_ratio,
+    reward_bounds,
 )
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
@@ -43,16 +45,17 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
         levels: Levels of rewards.
         reward_sums: (B, K) Sums of the unit rewards of each group.
-        excess: (B, K) `dirichlet_excess` of each group.
     """
 
     _confidence: LikelihoodConfidence | None = None
-    stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
     list_names = (
         *FiniteMatrixRL.list_names,
         *(f"{name}_{part}" for name in ("next", "pair", "joint") for part in ("codes", "times")),
     )
-    data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "excess", "pair_visits", "pair_rewards")
+    _memos: dict[Hashable, RowMemo]
+    _visited: list[IntArray] | None  # rows with new data since the growth of data was last compared; None for any rows
+    stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
+    data_names = ("counts", "pair_counts", "joint", "levels", "reward_sums", "_memos", "pair_visits", "pair_rewards")
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem with indicator features."""
@@ -137,7 +140,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         pays = self.confidence.targeted and not self.settings.known_reward
         self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
         self.reward_sums = np.zeros((n, self.n_rows))
-        self.excess = np.zeros((n, self.n_rows))
+        self._data_changed()
         self.forget_rewards()
         self.revision += 1
 
@@ -155,6 +158,49 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         grown: BoolArray = (sizes > kept) & (sizes >= kept * (1.0 + self.settings.switch_growth)) | (kept < 0.0)
         return grown
 
+    def grew(self) -> BoolArray:
+        """Return in which replicas some group grew by 1 + κ since the last plan; only groups visited since are read."""
+        if self._visited is None or self._kept_sizes.ndim < 2:
+            grown = super().grew()
+        else:
+            ids = np.concatenate([np.zeros(0, dtype=np.int64), *self._visited])
+            grown = np.zeros(self.n_replicas, dtype=np.bool_)
+            of_rows = self.has_grown(self.counts.totals_of(ids), self._kept_sizes.ravel()[ids])
+            np.logical_or.at(grown, ids // self.n_rows, of_rows)
+        self._visited = []
+        return grown
+
+    def restore_planning_memory(self, memory: tuple[Any, ...]) -> None:
+        """Take back what `planning_memory` returned."""
+        super().restore_planning_memory(memory)
+        self._visited = None
+
+    @property
+    def excess(self) -> FloatArray:
+        """`dirichlet_excess` of each group (B, K), computed where the counts changed since it was last read."""
+        [values] = self._memo("excess", [0.0]).read(
+            lambda ids: [dirichlet_excess(self.counts.seen.only(ids), self.counts.n_outcomes)]
+        )
+        return values.reshape(self.n_replicas, self.n_rows)
+
+    def _bounded_rewards(self, log_events: float | None, scale: float) -> tuple[FloatArray, FloatArray]:
+        """Return upper and lower bounds on the mean rewards of groups, each (B, K), computed where counts changed."""
+        most, least = self._memo((log_events, scale), [1.0, 0.0]).read(
+            lambda ids: reward_bounds(self.counts.totals_of(ids), self.reward_sums.ravel()[ids], log_events, scale)
+        )
+        shape = self.n_replicas, self.n_rows
+        return most.reshape(shape), least.reshape(shape)
+
+    def _memo(self, key: Hashable, fills: list[float]) -> RowMemo:
+        if key not in self._memos:
+            self._memos[key] = RowMemo(self.n_replicas * self.n_rows, fills, self.counts.seen.ids)
+        return self._memos[key]
+
+    def _data_changed(self) -> None:
+        """Note that any counts may have changed."""
+        self._memos = {}
+        self._visited = None
+
     def beliefs(self, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q from the counts at hand."""
         joint = None if self.joint is None else (self.joint.seen, self.levels.values)
@@ -162,9 +208,9 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         return [
             self.confidence.believe(
                 self.counts,
-                self.excess,
+                self.excess if self.confidence.needs_excess(level) else None,
                 reward=self.unit_reward,
-                reward_sums=self.reward_sums,
+                bound_rewards=self._bounded_rewards,
                 joint=joint,
                 level=level,
                 shares=self.clock.shares,
@@ -210,7 +256,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             self._count_rewards(rows, steps, unit)
             self.watch_rewards(pairs, weights, unit * weights)
         self.given.add(steps)
-        self._refresh_excess((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
+        self._note_visits((self._replica[:, None] * self.n_rows + rows)[weights > 0.0])
         self.revision += 1
 
     def _count_rewards(self, rows: IntArray, steps: Steps, unit: FloatArray) -> None:
@@ -225,11 +271,12 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         self.reward_sums = self.reward_sums.copy()
         np.add.at(self.reward_sums, (self._replica[:, None], rows), unit * weights)
 
-    def _refresh_excess(self, ids: IntArray) -> None:
-        """Compute the excess of some rows anew."""
-        chosen = self.counts.seen.only(np.unique(ids))
-        self.excess = self.excess.copy()
-        self.excess.ravel()[chosen.ids] = dirichlet_excess(chosen, self.counts.n_outcomes)
+    def _note_visits(self, ids: IntArray) -> None:
+        """Note that some rows have new data."""
+        for memo in self._memos.values():
+            memo.note(ids)
+        if self._visited is not None and self.settings.switch_growth > 0.0:
+            self._visited.append(ids)
 
     def take_counts(
         self,
@@ -239,14 +286,14 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         joint: OutcomeCounts | None,
         levels: FloatArray,
         reward_sums: FloatArray,
-        excess: FloatArray,
         n_plans: IntArray,
         kept: Plan | None = None,
         kept_sizes: FloatArray | None = None,
     ) -> None:
         """Take over what compiled loops learned from so many more episodes, and with rare switching their last plan."""
-        self.counts, self.joint, self.reward_sums, self.excess = counts, joint, reward_sums, excess
+        self.counts, self.joint, self.reward_sums = counts, joint, reward_sums
         self.levels.values = levels
+        self._data_changed()
         self.episode += n_episodes
         self.n_plans = self.n_plans + n_plans
         if kept is not None and kept_sizes is not None:
@@ -319,8 +366,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             self.levels.restore(np.where(arrays["levels"] < 0.0, np.nan, arrays["levels"]))
         if not self.settings.known_reward:
             self.reward_sums = arrays["reward_sums"].copy()
-        self.excess = np.zeros((self.n_replicas, self.n_rows))
-        self._refresh_excess(self.counts.seen.ids)
+        self._data_changed()
         self.load_watched({name: array.copy() for name, array in arrays.items()})
         self.revision += 1
         self.load_kept(arrays)

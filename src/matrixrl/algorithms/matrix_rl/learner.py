@@ -103,13 +103,22 @@ class MatrixRLLearner(Algorithm):
             self._kept_sizes = np.full(self.n_replicas, -np.inf)
         if self.settings.switch_growth == 0.0:
             return np.ones(self.n_replicas, dtype=np.bool_)
-        sizes = self.sizes()
-        now, kept = np.broadcast_arrays(
-            sizes.reshape(self.n_replicas, -1), self._kept_sizes.reshape(self.n_replicas, -1)
-        )
-        due: BoolArray = np.any(self.has_grown(now, kept), axis=1)
-        self._kept_sizes = np.where(due[:, None], now, kept).reshape(sizes.shape)
+        due = self.grew()
+        if due.any():
+            sizes, (now, kept) = self.sizes(), self._now_and_kept()
+            self._kept_sizes = np.where(due[:, None], now, kept).reshape(sizes.shape)
         return due
+
+    def grew(self) -> BoolArray:
+        """Return in which replicas some size of the data grew by 1 + κ since the last plan: (B,)."""
+        grown: BoolArray = np.any(self.has_grown(*self._now_and_kept()), axis=1)
+        return grown
+
+    def _now_and_kept(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sizes of the data now and at the last plan, each (B, m)."""
+        n = self.n_replicas
+        now, kept = np.broadcast_arrays(self.sizes().reshape(n, -1), self._kept_sizes.reshape(n, -1))
+        return now, kept
 
     def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica, or from several of a log.

@@ -15,6 +15,7 @@ from matrixrl.algorithms.finite import plan_from_arrays, start_values
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
+from matrixrl.compiling import to_compile
 from matrixrl.core import (
     Level,
     PolicyIntervals,
@@ -26,7 +27,6 @@ from matrixrl.core import (
     policy_bounds,
 )
 from matrixrl.core.backup import ScoredPlan
-from matrixrl.core.compiled import to_compile
 from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.problem import Kind

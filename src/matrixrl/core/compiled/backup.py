@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.core.compiled.jit import compiled, summed
+from matrixrl.compiling.jit import compiled, summed
 
 __all__ = ["choose", "fill_plan", "split_all"]
 

@@ -10,111 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.backup import choose
-from matrixrl.core.compiled.jit import compiled
+from matrixrl.core.compiled.kl_ball import (
+    CODES,
+    EPSILON,
+    EXTRAS,
+    FIRSTS,
+    LASTS,
+    PAID,
+    SHARES,
+    STATES,
+    TOP_EPSILON,
+    fill_table,
+    largest_mean,
+)
+from matrixrl.core.compiled.pruning import fill_pruned_plan, new_table
 
-__all__ = ["BACKUP_DIGEST", "dirichlet_excess", "fill_plan", "largest_mean", "pessimistic_values"]
+__all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-BACKUP_DIGEST = "0a3e67442723e8ac"
-"""Digest of core/compiled/backup.py, which numba does not watch; a test compares it."""
+LOOPS_DIGEST = "bec6f34968a0cae1"
+"""Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
-# Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
-FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON = range(7)
-
-_STEPS = 60
-_CLOSE = 1e-7
-_SMALLEST, _LARGEST = 1e-60, 1e60
-_LONGEST = 7.0
-_NARROWEST = 1e-30
-_ROUNDING = 1e-14
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
-
-
-@compiled
-def _excess(count: int, shares: Any, first: int, gaps: Any, below: Any, gap: float, x: float) -> Any:
-    """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0 where the top was seen."""
-    y = x + gap
-    squares, variance, logs = 0.0, 0.0, 0.0
-    for e in range(count):
-        ratio, away = (x + gaps[e]) / y, below[e] / y
-        part = shares[first + e] * (away / ratio)
-        squares += part * away
-        variance += part * (away / ratio)
-        logs += shares[first + e] * (math.log(ratio) if ratio < 0.5 else math.log1p(away))
-    return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
-
-
-@compiled
-def largest_mean(
-    first: int,
-    last: int,
-    law: Any,
-    values: Any,
-    sign: float,
-    top: float,
-    epsilon: float,
-    top_epsilon: float,
-    scratch: Any,
-) -> float:
-    """Return the largest mean of sign·V over {q : KL(p̂‖q) <= ε}, as `core.likelihood.KLBall` does for all rows.
-
-    Args:
-        first: Position of the first entry of the group.
-        last: Position after its last entry; `first` if it has no data.
-        law: (firsts, lasts, shares, states, extras, epsilon, top_epsilon) of all groups.
-        values: (S,) Value of each next state; an entry is worth the value of its state plus its extra.
-        sign: 1 or -1.
-        top: Largest sign·V of any outcome, seen or not.
-        epsilon: Radius ε of the group.
-        top_epsilon: Smaller radius that holds at ν = top alone; infinite if there is none.
-        scratch: (2, n) Room for the entries of a group, overwritten.
-    """
-    if first == last:
-        return top
-    shares, states, extras, count = law[SHARES], law[STATES], law[EXTRAS], last - first
-    gaps, below = scratch[0], scratch[1]
-    gap, nearest = 0.0, np.inf  # distances from the top: of the mean, and of the best outcome seen
-    for e in range(count):
-        value = values[states[first + e]]
-        if len(extras) > 0:
-            value += extras[first + e]
-        gaps[e] = top - sign * value
-        gap += shares[first + e] * gaps[e]
-        nearest = min(nearest, gaps[e])
-    mean = top - gap
-    if gap <= _ROUNDING * (abs(top) + abs(mean)):
-        return top
-    if epsilon <= _NARROWEST:
-        return mean
-    variance = 0.0
-    for e in range(count):
-        below[e] = gaps[e] - gap
-        variance += shares[first + e] * below[e] * below[e]
-    at_top = top
-    if nearest > 0.0:
-        excess, slope, logs = _excess(count, shares, first, gaps, below, gap, 0.0)
-        at_top = max(top - nearest, mean - gap * math.expm1(logs - top_epsilon))
-        if excess <= epsilon:
-            return min(mean - gap * math.expm1(logs - epsilon), at_top)
-    x = max(math.sqrt(variance / (2.0 * epsilon)) - gap, 1e-3 * gap)
-    low, high, logs = _SMALLEST * gap, _LARGEST * gap, 0.0
-    for _ in range(_STEPS):
-        excess, slope, logs = _excess(count, shares, first, gaps, below, gap, x)
-        if abs(excess - epsilon) <= _CLOSE * epsilon or x <= _SMALLEST * gap:
-            break
-        if excess > epsilon:
-            low = x
-        else:
-            high = x
-        step = -1.0
-        if excess > 0.0 and slope < 0.0:
-            flat = excess > epsilon and -slope < excess
-            change = excess - epsilon if flat else math.log(excess / epsilon) * excess
-            step = x * math.exp(min(change / -slope, _LONGEST))
-        if step < 0.0 or step >= high or _SMALLEST * gap < step <= low:
-            step = math.sqrt(low * high)
-        x = max(step, _SMALLEST * gap)
-    return min(mean - (x + gap) * math.expm1(logs - epsilon), at_top)
 
 
 @compiled
@@ -128,9 +46,37 @@ def _longest(law: Any) -> int:
 
 
 @compiled
+def _fill_bounds(law: Any, r: int, values: Any, sign: float, top: float, table: Any, guess: Any, out: Any) -> None:
+    """Fill in the largest mean of sign·V of every group of replica r: (K,); places of the search (K,) are changed."""
+    if len(table) > 0:
+        fill_table(law[PAID][r], values, sign, top, table)
+    gaps = np.empty(_longest(law))
+    for g in range(len(out)):
+        out[g] = top
+        if law[FIRSTS][r, g] < law[LASTS][r, g]:
+            out[g], _, guess[g] = largest_mean(
+                law[FIRSTS][r, g],
+                law[LASTS][r, g],
+                law[SHARES],
+                law[STATES],
+                law[EXTRAS],
+                law[CODES],
+                values,
+                table,
+                sign,
+                top,
+                law[EPSILON][r, g],
+                law[TOP_EPSILON][r, g],
+                guess[g],
+                gaps,
+            )
+
+
+@compiled
 def fill_plan(
     law: Any,
     joint: Any,
+    joint_is_less: bool,
     groups: Any,
     reward: Any,
     first_replica: int,
@@ -149,13 +95,15 @@ def fill_plan(
     Args:
         law: Laws of the next states of the groups, with firsts, lasts and epsilon (B, K).
         joint: Joint laws of reward and next state, likewise; firsts is (B, 0) where rewards are known.
+        joint_is_less: Whether a bound by the joint law is never larger than one by the law and the reward, as with
+            equal radii: {q : KL(p̂‖q) <= ε} of the joint law has its marginals in the sets of the others.
         groups: (P,) Group of each pair.
-        reward: (B, P) Largest unit rewards that are believed, or the smallest ones.
+        reward: (B, P) Largest unit rewards that are believed, or the smallest ones; -∞ excludes a pair.
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) Numbers that break ties.
         end_state: State whose value is known, or -1.
         end_reward: Its unit reward.
-        values: Filled in; values[:, H] is read.
+        values: Filled in; values[:, H] must be 0.
         policy: Filled in.
         preference: (B, H, P) Preferences in [0, H] that break ties first; or (0, 0, 0).
         preference_weight: Factor of the preference.
@@ -164,45 +112,41 @@ def fill_plan(
     """
     n_replicas, horizon, n_states = policy.shape
     n_groups, n_actions = law[FIRSTS].shape[1], ties.shape[1]
-    has_joint = joint[FIRSTS].shape[1] > 0
-    scratch = np.empty((2, max(_longest(law), _longest(joint))))
-    bounds, both = np.empty(n_groups), np.empty(n_groups)
+    if sign > 0.0 and n_groups == len(groups) and len(preference) == 0 and len(q_out) == 0:
+        for b in range(n_replicas):
+            r = first_replica + b
+            fill_pruned_plan(
+                law, joint, joint_is_less, groups, reward, r, ties[b], end_state, end_reward, values[b], policy[b]
+            )
+        return
+    has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
+    bounds, both = np.zeros(n_groups), np.zeros(n_groups)
     q, best, score, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states), np.empty(n_states)
     for b in range(n_replicas):
         r = first_replica + b
+        table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
+        of_law, of_joint = np.zeros(n_groups), np.zeros(n_groups)
         for h in range(horizon - 1, -1, -1):
             following = values[b, h + 1]
             top = following.max() if sign > 0.0 else -following.min()
-            for g in range(n_groups):
-                bounds[g] = 0.0
-                if h < horizon - 1:
-                    first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                    mean = largest_mean(
-                        first, last, law, following, sign, top, law[EPSILON][r, g], law[TOP_EPSILON][r, g], scratch
-                    )
-                    bounds[g] = sign * mean
-                if has_joint:
-                    first, last = joint[FIRSTS][r, g], joint[LASTS][r, g]
-                    both[g] = largest_mean(
-                        first,
-                        last,
-                        joint,
-                        following,
-                        1.0,
-                        top + 1.0,
-                        joint[EPSILON][r, g],
-                        joint[TOP_EPSILON][r, g],
-                        scratch,
-                    )
+            bounds[:] = 0.0
+            if uses_law and h < horizon - 1:
+                _fill_bounds(law, r, following, sign, top, table, of_law, bounds)
+            if has_joint:
+                _fill_bounds(joint, r, following, 1.0, top + 1.0, joint_table, of_joint, both)
             best[:] = -np.inf
             score[:] = -np.inf
             for a in range(n_actions):
                 pairs = slice(a * n_states, (a + 1) * n_states)
                 for s in range(n_states):
                     p = a * n_states + s
-                    q[s] = bounds[groups[p]] + reward[r, p]
+                    q[s] = np.inf
+                    if uses_law:
+                        q[s] = sign * bounds[groups[p]] + reward[r, p]
                     if has_joint:
                         q[s] = min(q[s], both[groups[p]])
+                    if reward[r, p] == -np.inf:  # the pair is excluded
+                        q[s] = -np.inf
                     best[s] = max(best[s], q[s])
                 if len(q_out) > 0:
                     q_out[b, h, pairs] = q
@@ -234,7 +178,7 @@ def pessimistic_values(
         values: Filled in.
     """
     horizon, n_states = policy.shape
-    scratch = np.empty((2, _longest(law)))
+    gaps, no_table = np.empty(_longest(law)), np.empty((0, 3))
     for h in range(horizon - 1, -1, -1):
         following = values[h + 1]
         top = -following.min()
@@ -243,24 +187,58 @@ def pessimistic_values(
             worth = least[r, p]
             if h < horizon - 1:
                 g = groups[p]
-                first, last = law[FIRSTS][r, g], law[LASTS][r, g]
-                worth -= largest_mean(
-                    first, last, law, following, -1.0, top, law[EPSILON][r, g], law[TOP_EPSILON][r, g], scratch
+                bound, _, _ = largest_mean(
+                    law[FIRSTS][r, g],
+                    law[LASTS][r, g],
+                    law[SHARES],
+                    law[STATES],
+                    law[EXTRAS],
+                    law[CODES],
+                    following,
+                    no_table,
+                    -1.0,
+                    top,
+                    law[EPSILON][r, g],
+                    law[TOP_EPSILON][r, g],
+                    0.0,
+                    gaps,
                 )
+                worth -= bound
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if end_state >= 0:
             values[h, end_state] = (horizon - h) * end_reward
 
 
 @compiled
-def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int) -> float:
-    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all."""
+def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int, priors: Any) -> float:
+    """Return Σ c ln(c/n) − ln m(c) of the counts of one group, as `core.likelihood.dirichlet_excess` does for all.
+
+    Args:
+        first: Position of the first count of the group.
+        last: Position after its last count.
+        times: Counts of all groups.
+        n_outcomes: Number of possible outcomes S.
+        priors: (n, k₀, 4) Numbers of `_support_prior` that were computed before, filled in; the last one is 1 if so.
+    """
     n, total = 0.0, 0.0
     for e in range(first, last):
         n += times[e]
     for e in range(first, last):
         total += times[e] * math.log(times[e] / n) - math.lgamma(times[e] + 0.5) + _HALF_LOG_PI
-    k0 = last - first
+    k0, known = last - first, int(n)
+    if known >= priors.shape[0] or k0 >= priors.shape[1]:
+        constant, largest, log_sums = _support_prior(n, k0, n_outcomes)
+        return float(total - constant - largest - log_sums)
+    prior = priors[known, k0]
+    if prior[3] == 0.0:
+        prior[0], prior[1], prior[2] = _support_prior(n, k0, n_outcomes)
+        prior[3] = 1.0
+    return float(total - prior[0] - prior[1] - prior[2])
+
+
+@compiled
+def _support_prior(n: float, k0: int, n_outcomes: int) -> tuple[float, float, float]:
+    """Return three numbers whose sum is `core.likelihood.log_support_prior` of n observations of k₀ outcomes."""
     # Σ_{k>=k₀} of the terms of log_support_prior: two steps of k are a ratio of polynomials, so two sums are followed.
     largest, sums = -np.inf, 0.0
     for k in range(k0, min(k0 + 2, n_outcomes + 1)):
@@ -279,4 +257,4 @@ def dirichlet_excess(first: int, last: int, times: Any, n_outcomes: int) -> floa
         else:
             sums += math.exp(log_part - largest)
     constant = math.lgamma(n_outcomes - k0 + 1.0) - math.lgamma(n_outcomes + 1.0) + math.log1p(1.0 / n_outcomes)
-    return total - constant - largest - math.log(sums)
+    return constant, largest, math.log(sums)

@@ -15,6 +15,7 @@ from matrixrl.core.likelihood.radii import (
     top_beta,
 )
 from matrixrl.core.likelihood.regret import likelihood_regret_bound
+from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.likelihood.sets import LIKELIHOOD_SETS, LikelihoodSet
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "log_marginal",
     "log_mixture_gain",
     "log_shared_law_ratio",
+    "reward_bounds",
     "targeted_beta",
     "top_beta",
 ]

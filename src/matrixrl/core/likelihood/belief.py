@@ -24,12 +24,14 @@ class JointLaw:
         levels: (B, L) Unit reward of each level.
         epsilon: (R,) Radius ε of each group with data, valid for r + V*.
         top: (R,) Radius ε at ν = 1 + max V alone, or None.
+        is_less: Whether its bounds are never larger than the sum of a bound on the next value and one on the reward.
     """
 
     seen: SeenRows
     levels: FloatArray
     epsilon: FloatArray
     top: FloatArray | None = None
+    is_less: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +131,20 @@ class LikelihoodBelief(ValueBounds):
         """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
-        if sign > 0:
-            law = self._as_lists(self.seen, self.upper, self.top, np.zeros(0))
-        else:
-            law = self._as_lists(self.seen, self.lower, None, np.zeros(0))
-        joint = self._no_lists()
+        law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
+        joint, is_less = self._no_lists(), False
         if self.joint is not None and sign > 0:
-            n_levels = self.joint.levels.shape[1]
-            replica = (self.joint.seen.ids // self.n_groups)[self.joint.seen.places]
-            paid = self.joint.levels[replica, self.joint.seen.outcomes % n_levels]
-            joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid, n_levels)
+            paid = np.nan_to_num(self.joint.levels, nan=-1.0)
+            joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
+            is_less = self.joint.is_less
         reward = plan.rewards(self.most if sign > 0 else self.least)
-        likelihood.fill_plan(law, joint, self.groups.ravel(), reward, *plan.arguments(), sign)
+        likelihood.fill_plan(law, joint, is_less, self.groups.ravel(), reward, *plan.arguments(), sign)
 
     def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
         """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
         from matrixrl.core.compiled import likelihood
 
-        law, groups = self._as_lists(self.seen, self.lower, None, np.zeros(0)), self.groups.ravel()
+        law, groups = self._as_lists(self.seen, self.lower), self.groups.ravel()
         least = np.ascontiguousarray(
             np.broadcast_to(self.least, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
         )
@@ -154,9 +152,16 @@ class LikelihoodBelief(ValueBounds):
             likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
 
     def _as_lists(
-        self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None, extras: FloatArray, n_levels: int = 1
+        self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
     ) -> tuple[Any, ...]:
-        """Return the laws of all groups as the compiled backup takes them."""
+        """Return the laws of all groups as the compiled backup takes them.
+
+        Args:
+            seen: Groups with data.
+            epsilon: (R,) Radius of each of them.
+            top: (R,) Radius at the top alone, or None.
+            paid: (B, L) Reward of each level, if an outcome is next state times L plus level; -1 where unused.
+        """
         firsts = np.zeros(self.batch * self.n_groups, dtype=np.int64)
         lasts, radii = firsts.copy(), np.ones(len(firsts))
         firsts[seen.ids], lasts[seen.ids] = seen.firsts, seen.firsts + seen.lengths
@@ -164,15 +169,18 @@ class LikelihoodBelief(ValueBounds):
         at_top = np.full(len(firsts), np.inf)
         if top is not None:
             at_top[seen.ids] = top
-        states = seen.outcomes // n_levels
-        shape = (self.batch, self.n_groups)
-        ends = firsts.reshape(shape), lasts.reshape(shape)
-        return *ends, seen.shares, states, extras, radii.reshape(shape), at_top.reshape(shape)
+        states, extras = seen.outcomes, np.zeros(0)
+        if paid is not None:
+            states, level = np.divmod(seen.outcomes, paid.shape[1])
+            extras = paid[(seen.ids // self.n_groups)[seen.places], level]
+        shape, levels = (self.batch, self.n_groups), np.zeros((self.batch, 1)) if paid is None else paid
+        lists = firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras
+        return *lists, radii.reshape(shape), at_top.reshape(shape), seen.outcomes, levels
 
     def _no_lists(self) -> tuple[Any, ...]:
-        none = np.zeros((self.batch, 0), dtype=np.int64)
-        no_radii = np.zeros((self.batch, 0))
-        return none, none, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0), no_radii, no_radii
+        none, nothing, no_radii = np.zeros((self.batch, 0), dtype=np.int64), np.zeros(0), np.zeros((self.batch, 0))
+        states = np.zeros(0, dtype=np.int64)
+        return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((self.batch, 1))
 
     def _by_group(
         self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None

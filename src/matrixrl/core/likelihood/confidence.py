@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,6 @@ import numpy as np
 from matrixrl.core.confidence import FACTORS, Clock, Level
 from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
-from matrixrl.core.likelihood.reward import reward_bounds
 from matrixrl.core.regularity import Regularity, regularity
 from matrixrl.core.reward import rewards_misfit
 from matrixrl.features import AllowedPart, Blocks, Features, Phi, allowed_part
@@ -165,13 +165,17 @@ class LikelihoodConfidence:
         """Return ln(K times the number of functions / what a part of δ is in one of so many shares)."""
         return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
+    def needs_excess(self, level: Level) -> bool:
+        """Return whether bounds at a level need more than the number of visits; those of a tuned agent do not."""
+        return not self.tuned or level == "proven"
+
     def believe(
         self,
         counts: OutcomeCounts,
-        excess: FloatArray,
+        excess: FloatArray | None,
         *,
         reward: FloatArray,
-        reward_sums: FloatArray | None = None,
+        bound_rewards: Callable[[float | None, float], tuple[FloatArray, FloatArray]] | None = None,
         joint: tuple[SeenRows, FloatArray] | None = None,
         level: Level = "agent",
         shares: int = 1,
@@ -181,9 +185,11 @@ class LikelihoodConfidence:
 
         Args:
             counts: Counts of the next states of each group.
-            excess: (B, K) `dirichlet_excess` of each group; read only where there are data.
+            excess: (B, K) `dirichlet_excess` of each group, read only where there are data; None where `needs_excess`
+                is False, and the radius of lower bounds is then infinite.
             reward: (A, S) Unit rewards; used only if rewards are known.
-            reward_sums: (B, K) Sums of the unit rewards of each group; used only if rewards are not known.
+            bound_rewards: Function of ln(number of rows / δ) and of a factor of the radius that returns upper and lower
+                bounds (B, K) on the mean rewards of groups, as `reward_bounds` does; used only if they are not known.
             joint: Joint counts of reward level and next state, and the levels (B, L); likewise.
             level: Choice of the radius.
             shares: Number of shares of δ of which the data have one, where data are forgotten between runs.
@@ -192,9 +198,11 @@ class LikelihoodConfidence:
         seen, n = counts.seen, counts.seen.totals
         scale = FACTORS[level] ** 2 * (1.0 if level == "proven" else self.exploration**2)
         parts = self.parts
-        of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
-        lower = upper = scale * of_all / n
-        is_tuned = self.tuned and level != "proven"
+        lower = np.full(len(n), np.inf)
+        if excess is not None:
+            of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
+            lower = scale * of_all / n
+        upper, is_tuned = lower, self.tuned and level != "proven"
         targeted, top = None, None
         if self.targeted and not is_tuned:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
             functions = max(self.horizon - self.known_reward, 1)
@@ -208,12 +216,11 @@ class LikelihoodConfidence:
         most = least = reward
         law = None
         if not self.known_reward:
-            assert reward_sums is not None
-            of_rewards = None if is_tuned else self.log_events(parts.rewards, shares=shares)
-            sides = reward_bounds(counts.totals(), reward_sums, of_rewards, scale)
-            most, least = (side[:, self.groups] for side in sides)
+            assert bound_rewards is not None
+            log_rewards = None if is_tuned else self.log_events(parts.rewards, shares=shares)
+            most, least = (side[:, self.groups] for side in bound_rewards(log_rewards, scale))
             if targeted is not None and joint is not None:
-                law = JointLaw(*joint, targeted, top)
+                law = JointLaw(*joint, targeted, top, is_less=is_tuned)
         return LikelihoodBelief(
             groups=self.groups,
             n_groups=counts.n_rows,

@@ -122,6 +122,13 @@ def log_support_prior(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArra
         k0: (R,) Number of different outcomes seen.
         n_outcomes: Number of possible outcomes S.
     """
+    # Many rows share both numbers; complex numbers are sorted by the first, then by the second.
+    _, places, inverse = np.unique(n + 1j * k0, return_index=True, return_inverse=True)
+    return _support_priors(n[places], k0[places], n_outcomes)[inverse]
+
+
+def _support_priors(n: FloatArray, k0: IntArray, n_outcomes: int) -> FloatArray:
+    """Return what `log_support_prior` does, one row after the other."""
     k = np.arange(1, n_outcomes + 1, dtype=np.float64)
     of_k = math.log1p(1.0 / n_outcomes) - np.log(k) - np.log1p(k) + gammaln(k + 1.0) + gammaln(0.5 * k)
     result = np.empty(len(n))

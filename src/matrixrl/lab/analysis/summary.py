@@ -20,6 +20,7 @@ from matrixrl.lab.analysis.statistics import (
 )
 from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import RunRow, Store
+from matrixrl.measuring import measured_places
 from matrixrl.records import FloatArray
 from matrixrl.simulate.results import alarm_words
 
@@ -204,7 +205,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         optimistic_share=float((upper >= value - slack).mean()),
         gap=float(np.mean(gaps)) if gaps else None,
         certified=_certified(store, number, seeds, picked, at),
-        truths_inside=_truths_inside(store, number, seeds, value - series, value),
+        truths_inside=_truths_inside(store, number, seeds, value),
         plans=float(np.mean(plans)) if plans else math.nan,
         bounds=RegretBounds.of(facts),
     )
@@ -225,10 +226,13 @@ def _certified(
     return curve_of(lower[:, picked], at), curve_of(upper[:, picked], at)
 
 
-def _truths_inside(store: Store, number: int, seeds: list[int], values: FloatArray, optimum: float) -> int:
-    """Return the number of seeds of which all certificates hold; values are those of the played policies, (K, n)."""
+def _truths_inside(store: Store, number: int, seeds: list[int], optimum: float) -> int:
+    """Return the number of seeds of which all certificates hold, as far as the values of policies were measured."""
     lower, upper = store.read(number, "lower", seeds), store.read(number, "upper", seeds)
     if lower.shape[1] == 0:
         return 0
     slack = _ROUNDING * max(1.0, abs(optimum))
-    return int(((lower <= values + slack) & (upper >= optimum - slack)).all(axis=1).sum())
+    places = measured_places(lower.shape[1], store.experiment.regret_every)
+    values = optimum - store.read(number, "regret", seeds, as_measured=True)[:, places]
+    held_up = (lower[:, places] <= values + slack).all(axis=1) & (upper >= optimum - slack).all(axis=1)
+    return int(held_up.sum())

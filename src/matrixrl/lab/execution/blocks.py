@@ -33,6 +33,7 @@ class Order:
         first: First episode of the block, counted from 0.
         count: Number of episodes; if the state is too large to store, all remaining episodes are played.
         certify: Whether to certify every episode.
+        regret_every: Regret is measured in every so many episodes; 0 measures none.
         state: State of the simulation after the previous block; None for the first block.
         trust_code: Whether the cell may import code.
     """
@@ -46,6 +47,7 @@ class Order:
     certify: bool
     state: bytes | None
     trust_code: bool = False
+    regret_every: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def _simulation(order: Order, last: int) -> Simulation:
         certify=order.certify and cell.certifies,
         window=range(order.first, last),
         trust_code=order.trust_code,
+        measure_regret=order.regret_every or False,
     )
 
 

@@ -106,6 +106,7 @@ class Campaign:
             certify=experiment.certify,
             state=state,
             trust_code=self._trust_code,
+            regret_every=experiment.regret_every,
         )
 
     def run(self, tick: Callable[[Campaign], None] | None = None) -> Outcome:

@@ -99,6 +99,9 @@ def _facts(env: EnvSummary, store: Store) -> list[tuple[str, str]]:
     rows += [(_SIZES.get(name, name), f"{size:,}") for name, size in facts.get("sizes", {}).items()]
     if facts.get("optimal_value") is not None:
         rows.append(("V* of the start", amount(facts["optimal_value"], 5)))
+    if env.measure == "regret" and store.experiment.regret_every > 1:
+        words = f"measured every {store.experiment.regret_every:,} episodes; others count with the last measured value"
+        rows.append(("regret", words))
     return rows
 
 

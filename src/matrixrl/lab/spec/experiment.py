@@ -84,6 +84,7 @@ class Experiment:
         certify: Whether every episode is certified, for agents that have certificates.
         cells: The cells, in the order of the spec.
         executor: Where blocks are played by default.
+        regret_every: Regret is measured in every so many episodes of each run; 0 measures none.
     """
 
     name: str
@@ -95,11 +96,14 @@ class Experiment:
     certify: bool
     cells: list[Cell]
     executor: ExecutorName = "processes"
+    regret_every: int = 1
 
     @property
     def hash(self) -> str:
         """Hash of everything that determines the rows of a store; name, title and executor do not."""
         counted = {k: v for k, v in asdict(self).items() if k not in ("name", "title", "executor")}
+        if self.regret_every == 1:  # so that stores of earlier versions keep their hash
+            del counted["regret_every"]
         text = json.dumps(counted, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
@@ -134,6 +138,7 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
     'river-swim'
     """
     spec = file.spec
+    every = int(spec.measure_regret)
     _refuse_too_many(file)
     envs = list(_variants(file, "env", spec.env))
     agents = list(_variants(file, "agent", spec.agent))
@@ -155,7 +160,7 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
             file.fail(_key_of_error("agent", j, spec.agent[j], str(error)), f"{error}")
         except (TypeError, ValueError) as error:
             file.fail(("agent", j, "settings"), f"cannot be used ({error}).")
-        measure: Literal["regret", "return"] = "return" if problem.mdp is None else "regret"
+        measure: Literal["regret", "return"] = "return" if problem.mdp is None or not every else "regret"
         batched = plays_in_batches(problem)
         cells.append(Cell(env_id, agent_id, env_name, env_settings, agent, resolved, measure, batched, certifies))
     return Experiment(
@@ -163,11 +168,12 @@ def work_out(file: SpecFile, *, trust_code: bool = False) -> Experiment:
         title=spec.title or spec.name,
         episodes=spec.episodes,
         seeds=spec.seed_list,
-        block=min(spec.block, spec.episodes),
+        block=min(-(-spec.block // max(every, 1)) * max(every, 1), spec.episodes),  # blocks begin with a measurement
         batch=spec.batch,
         certify=spec.certify,
         cells=cells,
         executor=spec.executor,
+        regret_every=every,
     )
 
 

@@ -48,6 +48,8 @@ class Spec(_Strict):
         block: Number of episodes between two writes to the store; a kill loses at most this many of each run.
         batch: Largest number of seeds that one task plays together.
         certify: Whether to store a certificate of every episode, for agents that have certificates.
+        measure_regret: Whether to measure exact regret where P is known; a number k measures the episodes 1, k + 1,
+            2k + 1, …. Without it returns are compared, and V* is not computed.
         executor: Where blocks are played, unless the command line or the caller says otherwise.
         env: The environments.
         agent: The agents.
@@ -60,6 +62,7 @@ class Spec(_Strict):
     block: Annotated[StrictInt, Field(ge=1)] = 1000
     batch: Annotated[StrictInt, Field(ge=1, le=1024)] = 32
     certify: StrictBool = False
+    measure_regret: StrictBool | Annotated[StrictInt, Field(ge=1, le=LARGEST_EPISODES)] = True
     executor: ExecutorName = "processes"
     env: Annotated[list[Entry], Field(min_length=1)]
     agent: Annotated[list[Entry], Field(min_length=1)]

@@ -24,6 +24,7 @@ from matrixrl.lab.store.database import Database
 from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.migration import OLDEST_FORMAT, migrate
 from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, META, SCHEMA
+from matrixrl.measuring import held
 from matrixrl.records import FloatArray
 
 __all__ = ["RunRow", "Store"]
@@ -246,13 +247,18 @@ class Store:
             raise damaged(self.folder, f"cell {cell} is missing")
         return self._parsed(rows[0][2] or "{}", "the facts of a cell")
 
-    def read(self, cell: int, series: str, seeds: Sequence[int] | None = None) -> FloatArray:
+    def read(
+        self, cell: int, series: str, seeds: Sequence[int] | None = None, *, as_measured: bool = False
+    ) -> FloatArray:
         """Return a series of a cell.
+
+        Where regret is measured in every k-th episode only, those in between have the last measured regret.
 
         Args:
             cell: Index of the cell.
             series: A name of `COLUMNS`.
             seeds: The K seeds to read; all by default.
+            as_measured: Whether episodes whose regret was not measured are NaN instead.
 
         Returns:
             Array of shape (K, n), where n is the number of episodes that all K seeds have; n is 0 if the series is not
@@ -271,7 +277,8 @@ class Store:
             for target, row, count in zip(found, rows, counts, strict=True):
                 for _, _, first, n, data in self._blocks(row[0], series, count, before=len(target)):
                     target[first : first + n] = np.frombuffer(data, dtype="<f8")[: len(target) - first]
-        return found
+        fills = series == "regret" and not as_measured
+        return held(found, max(self.experiment.regret_every, 1)) if fills else found
 
     def _blocks(self, run: int, series: str, episodes: int, *, before: int) -> list[tuple[Any, ...]]:
         """Return the blocks of a series that begin before an episode, after a check that no episode is missing.

@@ -12,10 +12,13 @@ from matrixrl.core import HalfWidthTable, Level
 from matrixrl.core.compiled.arguments import split_forms
 from matrixrl.problems import FiniteMDP
 from matrixrl.records import FloatArray
-from matrixrl.simulate.compiled.player import LARGEST, CompiledPlayer
+from matrixrl.simulate.compiled.player import CompiledPlayer
 
 __all__ = ["BallPlayer", "why_not_balls"]
 
+_LARGEST = 1 << 30  # bytes of a table
+_FEW = 64  # states; beyond them a dense P is faster as one matrix product
+_SPARSE = 8
 _LEVELS: tuple[Level, ...] = ("agent", "ties", "proven")
 
 
@@ -24,8 +27,13 @@ def why_not_balls(algorithm: UCMatrixRL, mdp: FiniteMDP, n_episodes: int) -> str
     reason = algorithm.why_not_by_visits()
     if reason is not None:
         return reason
-    if n_episodes * mdp.horizon * (len(algorithm.confidence.set.members) + 1) * 8 > LARGEST:
+    if n_episodes * mdp.horizon * (len(algorithm.confidence.set.members) + 1) * 8 > _LARGEST:
         return "the table of half-widths by visits could become larger than 1 GB"
+    width = mdp.transitions.most_successors() or 0
+    if mdp.n_states > _FEW and width * _SPARSE > mdp.n_states:
+        return f"P is dense ({width} of {mdp.n_states} states can follow a pair): a matrix product is faster"
+    if algorithm.n_replicas * width * mdp.n_states * mdp.n_actions * 12 > _LARGEST:
+        return "the table of successors would be larger than 1 GB"
     return None
 
 
@@ -33,13 +41,20 @@ class BallPlayer(CompiledPlayer):
     """Plays MatrixRL with balls around M_n on one-hot features, whose bounds follow from the visits of a pair."""
 
     def __init__(
-        self, mdp: FiniteMDP, algorithm: UCMatrixRL, optimal_value: float | None, *, certify: bool = False
+        self, mdp: FiniteMDP, algorithm: UCMatrixRL, regret: tuple[float, int] | None, *, certify: bool = False
     ) -> None:
-        super().__init__(mdp, algorithm, optimal_value, certify=certify)
+        super().__init__(mdp, algorithm, regret, certify=certify)
         self._algorithm = algorithm
         self._bounds: dict[Level, Any] = {}
         self._known: Any = None
         self._revision = -1
+
+    @property
+    def _episodes(self) -> Any:
+        """The compiled module; importing it takes half a second, compiling it the first time ten."""
+        from matrixrl.simulate.compiled import episodes
+
+        return episodes
 
     def certify_advice(self) -> tuple[FloatArray, FloatArray]:
         """Return, for each replica, upper and lower bound of the policy that all data advise: each (B,)."""
@@ -58,7 +73,18 @@ class BallPlayer(CompiledPlayer):
             agent, tied, proven = (tuple(self._bounds.get(level, self._bounds["agent"])) for level in _LEVELS)
             world, known = tuple(self._world), tuple(self._known)
             self._episodes.play_episodes(
-                world, agent, tied, proven, known, tie_break, uniforms, weight, certifies, learns, tuple(played)
+                world,
+                agent,
+                tied,
+                proven,
+                known,
+                tie_break,
+                uniforms,
+                weight,
+                certifies,
+                learns,
+                self._algorithm.episode,
+                tuple(played),
             )
         self._revision = self._algorithm.revision
 
@@ -104,7 +130,7 @@ class BallPlayer(CompiledPlayer):
     def _index(self, visits: Visits) -> Any:
         """Return what was learned, with the successors of each pair as lists."""
         algorithm, n_pairs = self._algorithm, self._algorithm.features.phi.d
-        n_replicas, width = algorithm.n_replicas, self._successors.states.shape[1]
+        n_replicas, width = algorithm.n_replicas, self._successors.most
         successors = np.zeros((n_replicas, width, n_pairs), dtype=np.uint32)
         times = np.zeros((n_replicas, width, n_pairs))
         counted = np.zeros((n_replicas, n_pairs), dtype=np.int64)

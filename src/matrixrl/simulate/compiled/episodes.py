@@ -12,63 +12,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.backup import fill_plan, split_all
-from matrixrl.core.compiled.jit import compiled
+from matrixrl.simulate.compiled.world import (
+    ACTIONS,
+    CERTIFIED,
+    END_REWARD,
+    END_STATE,
+    HIGH,
+    LENGTHS,
+    LOW,
+    NOISY,
+    ONES,
+    REGRET,
+    RETURNS,
+    REWARD,
+    START,
+    STATES,
+    UPPER,
+    is_measured,
+    play_one,
+    regret_of,
+    reward_of,
+)
 
-__all__ = [
-    "BACKUP_DIGEST",
-    "Bounds",
-    "Learned",
-    "Played",
-    "World",
-    "play_episodes",
-    "play_one",
-    "refresh_all",
-    "regret_of",
-    "reward_of",
-]
+__all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-BACKUP_DIGEST = "0a3e67442723e8ac"
-"""Digest of core/compiled/backup.py. numba notices changes of this file only, so it changes with the other one; a test
-compares it."""
-
-
-class World(NamedTuple):
-    """The MDP, known to the simulation.
-
-    Attributes:
-        following: (P, K) the successors of each pair.
-        chance: (P, K) their probabilities; 0 beyond the last.
-        cdf: (P, K) their running sums, which uniform numbers are compared with.
-        start: (S,) the distribution of first states.
-        start_cdf: (S,) its running sums.
-        reward: (P,) expected rewards in the environment's unit.
-        pays: (P,) the probability of the high end of the range, where rewards are noisy.
-        low: Low end of the range.
-        high: High end of the range.
-        noisy: Whether rewards are drawn.
-        end_state: Absorbing state, or -1.
-        end_reward: Its unit reward.
-        optimal_value: V*(s0).
-        measures: Whether regret is measured.
-        ones: (S,) u = Ψᵀ1 of one-hot ψ.
-    """
-
-    following: Any
-    chance: Any
-    cdf: Any
-    start: Any
-    start_cdf: Any
-    reward: Any
-    pays: Any
-    low: float
-    high: float
-    noisy: bool
-    end_state: int
-    end_reward: float
-    optimal_value: float
-    measures: bool
-    ones: Any
+LOOPS_DIGEST = "f44427701caf8b73"
+"""Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
+others; a test compares it."""
 
 
 class Bounds(NamedTuple):
@@ -131,36 +103,11 @@ class Learned(NamedTuple):
     slack: Any
 
 
-class Played(NamedTuple):
-    """The results of n episodes.
-
-    Attributes:
-        states: (B, n, H + 1) states.
-        actions: (B, n, H) actions.
-        regret: (B, n) regret, in the environment's unit; unchanged if it is not measured.
-        returns: (B, n) returns, likewise.
-        lengths: (B, n) number of steps taken.
-        upper: (B, n) the optimistic value of the start, in unit reward.
-        certified: (B, n, 2) lower and upper bound of each episode's certificate, likewise.
-    """
-
-    states: Any
-    actions: Any
-    regret: Any
-    returns: Any
-    lengths: Any
-    upper: Any
-    certified: Any
-
-
 # The loops take plain tuples, as core.compiled.backup explains; fields are found by their place.
-(FOLLOWING, CHANCE, CDF, START, START_CDF, REWARD, PAYS, LOW, HIGH, NOISY) = range(10)
-(END_STATE, END_REWARD, OPTIMAL_VALUE, MEASURES, ONES) = range(10, 15)
 (CENTRE, NORM, CONSTANT, IS_NORMALISED, BY_VISITS, LEARNS_REWARD, REWARD_BY_VISITS) = range(7)
 (HALF_WIDTH, MOST, LEAST) = range(7, 10)
 (RIDGE, VISITS, N_SUCCESSORS, WIDEST, SUCCESSORS, TIMES, SHARES, COUNTS, MOMENT, REWARD_MOMENT) = range(10)
 (SHRINK, SLACK) = range(10, 12)
-(STATES, ACTIONS, REGRET, RETURNS, LENGTHS, UPPER, CERTIFIED) = range(7)
 
 
 @compiled
@@ -245,41 +192,6 @@ def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any,
 
 
 @compiled
-def _invert(cdf: Any, uniform: float) -> int:
-    """Return the first place whose running sum exceeds the uniform; the last sum is 1."""
-    k = 0
-    while cdf[k] <= uniform:
-        k += 1
-    return k
-
-
-@compiled
-def play_one(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
-    """Draw one episode: states (H + 1,) and actions (H,)."""
-    horizon, n_states = policy.shape
-    states[0] = _invert(world[START_CDF], uniforms[0])
-    for h in range(horizon):
-        pair = policy[h, states[h]] * n_states + states[h]
-        actions[h] = policy[h, states[h]]
-        states[h + 1] = world[FOLLOWING][pair, _invert(world[CDF][pair], uniforms[h + 1])]
-
-
-@compiled
-def regret_of(world: Any, policy: Any, values: Any) -> float:
-    """Return V*(s0) − V^π(s0) in the environment's unit; `values` (H + 1, S) is overwritten."""
-    horizon, n_states = policy.shape
-    for h in range(horizon - 1, -1, -1):
-        v = values[h + 1]
-        for s in range(n_states):
-            p = policy[h, s] * n_states + s
-            worth = world[REWARD][p]
-            for k in range(world[CHANCE].shape[1]):
-                worth += world[CHANCE][p, k] * v[world[FOLLOWING][p, k]]
-            values[h, s] = worth
-    return float(max(world[OPTIMAL_VALUE] - np.dot(values[0], world[START]), 0.0))
-
-
-@compiled
 def _place(known: Any, b: int, pair: int, successor: int) -> int:
     """Return where the successor of a pair is kept; a new one is put in its place, those above it move up."""
     n = known[N_SUCCESSORS][b, pair]
@@ -296,15 +208,6 @@ def _place(known: Any, b: int, pair: int, successor: int) -> int:
     known[N_SUCCESSORS][b, pair] = n + 1
     known[WIDEST][b] = max(known[WIDEST][b], n + 1)
     return k
-
-
-@compiled
-def reward_of(world: Any, pair: int, coin: float) -> float:
-    """Return what a step pays in the environment's unit; a coin decides where rewards are noisy."""
-    paid: float = world[REWARD][pair]
-    if world[NOISY]:
-        paid = world[HIGH] if coin < world[PAYS][pair] else world[LOW]
-    return paid
 
 
 @compiled
@@ -366,6 +269,7 @@ def play_episodes(
     weight: float,
     certifies: bool,
     learns: bool,
+    began: int,
     played: Any,
 ) -> None:
     """Play and learn n episodes in every replica.
@@ -381,6 +285,7 @@ def play_episodes(
         weight: Factor of the small-radius Q in breaking ties; 0 if it is not used.
         certifies: Whether every episode is certified.
         learns: False leaves everything that was learned unchanged.
+        began: Number of episodes that were played before.
         played: Filled in.
     """
     n_replicas, n_episodes, horizon = played[ACTIONS].shape
@@ -402,7 +307,7 @@ def play_episodes(
                 played[CERTIFIED][b, i, 0] = _pessimistic_value(world, proven, known, b, policy[0], values[0])
                 _plan(world, proven, known, b, no_ties, nothing, 0.0, values, other, nothing)
                 played[CERTIFIED][b, i, 1] = np.dot(values[0, 0], world[START])
-            if world[MEASURES]:
+            if is_measured(world, began + i):
                 played[REGRET][b, i] = regret_of(world, policy[0], values[0])
             if not learns:
                 continue

@@ -9,15 +9,16 @@ import numpy as np
 
 from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL
 from matrixrl.core.confidence import TIE_EXPLORATION
-from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import FiniteMDP
-from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 from matrixrl.simulate.compiled.player import CompiledPlayer
 
 __all__ = ["LikelihoodPlayer", "why_not_lists"]
 
+_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
 
-def why_not_lists(algorithm: IndicatorMatrixRL, mdp: FiniteMDP) -> str | None:
+
+def why_not_lists(algorithm: IndicatorMatrixRL) -> str | None:
     """Return why the loops do not fit an algorithm, or None if they do."""
     if algorithm.is_own:
         return f"{type(algorithm).__name__} may override methods that compiled episodes do not call"
@@ -27,20 +28,16 @@ def why_not_lists(algorithm: IndicatorMatrixRL, mdp: FiniteMDP) -> str | None:
         return "doubling is not compiled"
     if algorithm.settings.explore_for == "certificate":
         return "episodes that explore for a certificate are not compiled"
-    if not algorithm.settings.known_reward:
-        paid = {0.0, 1.0} if mdp.noisy_rewards else {0.0, 1.0, *np.unique(mdp.task.unit_reward).tolist()}
-        if len(paid) > algorithm.levels.n_levels:
-            return "there are more different rewards than levels"
     return None
 
 
 class LikelihoodPlayer(CompiledPlayer):
-    """Plays MatrixRL with likelihood sets; the next states of a pair are lists with room for all that can follow."""
+    """Plays MatrixRL with likelihood sets; the next states of a pair are lists that grow with what is seen."""
 
     def __init__(
-        self, mdp: FiniteMDP, algorithm: IndicatorMatrixRL, optimal_value: float | None, *, certify: bool = False
+        self, mdp: FiniteMDP, algorithm: IndicatorMatrixRL, regret: tuple[float, int] | None, *, certify: bool = False
     ) -> None:
-        super().__init__(mdp, algorithm, optimal_value, certify=certify)
+        super().__init__(mdp, algorithm, regret, certify=certify)
         self._algorithm = algorithm
         self._revision = -1
         self._known: Any = None
@@ -55,28 +52,48 @@ class LikelihoodPlayer(CompiledPlayer):
 
         return likelihood_episodes
 
+    @property
+    def _bounds(self) -> Any:
+        """The module of the bounds that are kept up to date."""
+        from matrixrl.simulate.compiled import likelihood_bounds
+
+        return likelihood_bounds
+
+    @property
+    def _lists(self) -> Any:
+        """The module of lists that grow."""
+        from matrixrl.simulate.compiled import outcome_lists
+
+        return outcome_lists
+
     def _play_in_loops(
         self, tie_break: FloatArray, uniforms: FloatArray, weight: float, *, certifies: bool, learns: bool, played: Any
     ) -> None:
         algorithm = self._algorithm
         if self._revision != algorithm.revision:
             self._take_over()
-        known, law, joint = tuple(self._known), tuple(self._law), tuple(self._joint)
+        self._revision = -1  # of lists that are being changed: after a failure they are made anew
+        known = self._known if learns else self._make_known(certifies=certifies)
         kept = self._kept if learns else self._new_kept()
         kept.n_plans[:] = 0
-        self._loops.play_episodes(
+        at = np.zeros(2, dtype=np.int64)
+        while not self._loops.play_episodes(
             tuple(self._world),
-            known,
-            law,
-            joint,
+            tuple(known),
+            tuple(self._law),
+            tuple(self._joint),
             tuple(kept),
             tie_break,
             uniforms,
             weight,
             certifies,
             learns,
+            algorithm.episode,
+            at,
             tuple(played),
-        )
+        ):
+            self._law = self._lists.make_room(self._law, self._mdp.horizon, has_extras=False)
+            self._joint = self._lists.make_room(self._joint, 2 * self._mdp.horizon, has_extras=True)
         if learns and tie_break.shape[1] > 0:
             self._give_back(tie_break.shape[1])
         self._revision = algorithm.revision
@@ -94,6 +111,8 @@ class LikelihoodPlayer(CompiledPlayer):
             policy=np.zeros((n, task.horizon, task.n_states), dtype=np.int32),
             values=np.zeros((n, task.horizon + 1, task.n_states)),
             visits=np.full((n, self._algorithm.n_rows), -1, dtype=np.int64),
+            due=np.ones(n, dtype=np.bool_),
+            upper=np.zeros(n),
             regret=np.zeros(n),
             measured=np.zeros(n, dtype=np.bool_),
             n_plans=np.zeros(n, dtype=np.int64),
@@ -102,90 +121,78 @@ class LikelihoodPlayer(CompiledPlayer):
 
     def _take_over(self) -> None:
         """Copy what the algorithm has learned into lists that can grow."""
+        algorithm = self._algorithm
+        seen = algorithm.counts.seen
+        self.refuse_impossible(seen.ids[seen.places] % algorithm.n_rows, seen.outcomes)
+        self._law = self._lists.lists_of(algorithm.counts, algorithm.n_replicas, None)
+        self._joint = self._lists.lists_of(algorithm.joint, algorithm.n_replicas, algorithm.levels.values)
+        self._known = self._make_known(certifies=self._certify)
+        self._kept = self._new_kept()
+        kept = algorithm.kept_plan()
+        if kept is not None:
+            plan, visits = kept
+            self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
+            self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
+            grown: BoolArray = algorithm.has_grown(algorithm.sizes(), visits)
+            self._kept.due[:] = grown.any(axis=1)
+
+    def _make_known(self, *, certifies: bool) -> Any:
+        """Return the data of the algorithm with the bounds that follow from them at the levels that are used."""
         algorithm, confidence = self._algorithm, self._algorithm.confidence
-        n_replicas, n_pairs = algorithm.n_replicas, algorithm.n_rows
+        n, n_pairs = algorithm.n_replicas, algorithm.n_rows
         parts, learns = confidence.parts, not confidence.known_reward
-        width = self._successors.states.shape[1]
-        self._law = self._lists(algorithm.counts, width, 1)
-        n_levels = algorithm.levels.n_levels
-        self._joint = self._lists(algorithm.joint, 2 * width, n_levels)
         functions = max(confidence.horizon - confidence.known_reward, 1)
         own = confidence.exploration**2
-        reward = np.tile(algorithm.unit_reward.ravel(), (n_replicas, 1))
-        ones = np.ones((3, n_replicas, n_pairs))
-        self._known = self._loops.Known(
+        reward = np.tile(algorithm.unit_reward.ravel(), (n, 1))
+        bounds = self._bounds
+        levels = [bounds.AGENT, *[bounds.TIES] * self._prefers, *[bounds.PROVEN] * certifies]
+        ones = np.ones((len(levels), n, n_pairs))
+        paid = algorithm.levels.values
+        known = bounds.Known(
             visits=algorithm.counts.totals().astype(np.int64),
-            excess=algorithm.excess.copy(),
             reward_sums=algorithm.reward_sums.copy(),
-            levels=np.where(np.isnan(algorithm.levels.values), -1.0, algorithm.levels.values),
+            paid=np.where(np.isnan(paid), -1.0, paid),
+            ranks=np.argsort(paid, axis=1, kind="stable"),
+            n_paid=np.isfinite(paid).sum(axis=1),
+            levels=np.array(levels),
             scales=np.array([own, own * TIE_EXPLORATION**2, 1.0]),
             log_all=confidence.log_events(parts.all_functions),
             log_optimal=confidence.log_events(parts.optimal, functions) if confidence.targeted else math.inf,
             log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
             learns_reward=learns,
             tuned=confidence.tuned,
-            upper=ones.copy(),
-            lower=ones[0].copy(),
-            joint=ones.copy(),
+            priors=np.zeros((_REPEATED, _REPEATED, 4)),
+            upper=ones,
+            lower=np.ones((n, n_pairs if certifies else 0)),
+            joint=ones.copy() if learns else ones[:, :, :0],
             top=ones.copy(),
-            no_top=np.full((n_replicas, n_pairs), np.inf),
-            most=ones.copy() if learns else np.tile(reward, (3, 1, 1)),
-            least=np.zeros_like(reward) if learns else reward,
+            no_top=np.full((n, n_pairs), np.inf),
+            most=ones.copy() if learns else np.tile(reward, (len(levels), 1, 1)),
+            least=(np.zeros_like(reward) if learns else reward)[:, : n_pairs if certifies else 0],
+            changed=np.zeros((n, n_pairs), dtype=np.int64),
+            n_changed=np.zeros(n, dtype=np.int64),
+            is_changed=np.zeros((n, n_pairs), dtype=np.bool_),
         )
-        self._loops.refresh_all(tuple(self._known), tuple(self._law), self._mdp.n_states)
-        self.forbid(self._known.most)
-        self._kept = self._new_kept()
-        kept = algorithm.kept_plan()
-        if kept is not None:
-            plan, visits = kept
-            self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
-
-    def _lists(self, counts: OutcomeCounts | None, width: int, n_levels: int) -> Any:
-        """Return padded lists with room for `width` outcomes of each pair; none if there are no counts."""
-        algorithm = self._algorithm
-        n_lists = algorithm.n_replicas * algorithm.n_rows if counts is not None else 0
-        shape = (algorithm.n_replicas, algorithm.n_rows if counts is not None else 0)
-        firsts = (np.arange(n_lists) * width).reshape(shape)
-        outcomes, states = np.zeros(n_lists * width, dtype=np.int64), np.zeros(n_lists * width, dtype=np.int64)
-        times, shares = np.zeros(n_lists * width), np.zeros(n_lists * width)
-        lasts = firsts.copy()
-        paid = np.zeros(n_lists * width if n_levels > 1 else 0)
-        if counts is not None and len(counts.seen.ids):
-            seen = counts.seen
-            replicas, pairs = np.divmod(seen.ids[seen.places], algorithm.n_rows)
-            self.refuse_impossible(pairs, seen.outcomes // n_levels)
-            places = firsts.ravel()[seen.ids][seen.places] + np.arange(len(seen.places)) - seen.firsts[seen.places]
-            outcomes[places], states[places] = seen.outcomes, seen.outcomes // n_levels
-            times[places], shares[places] = seen.times, seen.shares
-            lasts.ravel()[seen.ids] += seen.lengths
-            if n_levels > 1:
-                paid[places] = algorithm.levels.values[replicas, seen.outcomes % n_levels]
-        return self._loops.Laws(firsts, lasts, outcomes, states, paid, times, shares)
+        bounds.refresh_all(tuple(known), tuple(self._law), tuple(self._joint), self._mdp.n_states)
+        self.forbid(known.most)
+        return known
 
     def _give_back(self, n_episodes: int) -> None:
         """Copy what the loops have learned into the algorithm."""
         algorithm = self._algorithm
-        levels, kept = self._known.levels, self._kept
+        paid, kept = self._known.paid, self._kept
         plan = None
         if kept.growth > 0.0:
             actions = kept.policy.astype(np.min_scalar_type(self._mdp.n_actions - 1))
             plan = Plan(actions, kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
+        joint = None if algorithm.joint is None else self._lists.read_lists(self._joint, algorithm.joint)
         algorithm.take_counts(
             n_episodes,
-            counts=self._read(self._law, algorithm.counts),
-            joint=None if algorithm.joint is None else self._read(self._joint, algorithm.joint),
-            levels=np.where(levels < 0.0, np.nan, levels),
+            counts=self._lists.read_lists(self._law, algorithm.counts),
+            joint=joint,
+            levels=np.where(paid < 0.0, np.nan, paid),
             reward_sums=self._known.reward_sums.copy(),
-            excess=self._known.excess.copy(),
             n_plans=kept.n_plans.copy(),
             kept=plan,
             kept_sizes=kept.visits.astype(np.float64),
         )
-
-    def _read(self, law: Any, counts: OutcomeCounts) -> OutcomeCounts:
-        lengths = (law.lasts - law.firsts).ravel()
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        places = law.firsts.ravel()[rows] + np.arange(len(rows)) - (np.cumsum(lengths) - lengths)[rows]
-        read = OutcomeCounts(counts.n_replicas, counts.n_rows, counts.n_outcomes)
-        read.restore(rows * counts.n_outcomes + law.outcomes[places], law.times[places])
-        return read

@@ -16,24 +16,7 @@ from matrixrl.records import FloatArray, IntArray
 from matrixrl.simulate.stretch import Stretch
 from matrixrl.tolerances import TIE
 
-__all__ = ["LARGEST", "CompiledPlayer", "why_not_this_mdp"]
-
-LARGEST = 1 << 30
-"""Largest number of bytes of a table."""
-_FEW = 64  # states; beyond them a dense P is faster as one matrix product
-_SPARSE = 8
-
-
-def why_not_this_mdp(mdp: FiniteMDP, algorithm: FiniteMatrixRL) -> str | None:
-    """Return why the episodes of an MDP are not compiled, or None if they are."""
-    width = mdp.transitions.most_successors()
-    if width is None:
-        return "P is not given as a table"
-    if mdp.n_states > _FEW and width * _SPARSE > mdp.n_states:
-        return f"P is dense ({width} of {mdp.n_states} states can follow a pair): a matrix product is faster"
-    if algorithm.n_replicas * width * mdp.n_states * mdp.n_actions * 12 > LARGEST:
-        return "the table of successors would be larger than 1 GB"
-    return None
+__all__ = ["CompiledPlayer"]
 
 
 class CompiledPlayer(ABC):
@@ -42,26 +25,27 @@ class CompiledPlayer(ABC):
     Args:
         mdp: The MDP that is played.
         algorithm: The algorithm, started on the MDP.
-        optimal_value: V*(s0), for regret; None to measure none.
+        regret: V*(s0), and the number of episodes from one in which regret is measured to the next; None to measure
+            none.
         certify: Whether to certify every episode.
     """
 
     def __init__(
-        self, mdp: FiniteMDP, algorithm: FiniteMatrixRL, optimal_value: float | None, *, certify: bool = False
+        self, mdp: FiniteMDP, algorithm: FiniteMatrixRL, regret: tuple[float, int] | None, *, certify: bool = False
     ) -> None:
         self._mdp, self._finite = mdp, algorithm
         successors = mdp.transitions.successors()
         assert successors is not None
         self._successors = successors
-        self._world = self._make_world(optimal_value)
+        self._world = self._make_world(*(regret or (0.0, 0)))
         self._certify, self._prefers = certify, algorithm.settings.ties == "estimate"
 
     @property
-    def _episodes(self) -> Any:
-        """The compiled module; importing it takes half a second, compiling it the first time ten."""
-        from matrixrl.simulate.compiled import episodes
+    def _in_world(self) -> Any:
+        """The module of the world's loops; importing numba takes half a second."""
+        from matrixrl.simulate.compiled import world
 
-        return episodes
+        return world
 
     @abstractmethod
     def _play_in_loops(
@@ -130,7 +114,7 @@ class CompiledPlayer(ABC):
         """Run the loops for ranks (B, n, A) of actions and uniforms (B, n, D)."""
         task, (n_replicas, count, n_actions) = self._mdp.task, ranks.shape
         shape = (n_replicas, count)
-        played = self._episodes.Played(
+        played = self._in_world.Played(
             states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
             actions=np.zeros((*shape, task.horizon), dtype=np.int64),
             regret=np.full(shape, np.nan),
@@ -144,11 +128,12 @@ class CompiledPlayer(ABC):
         self._play_in_loops(tie_break, uniforms, weight, certifies=certifies, learns=learns, played=played)
         return played
 
-    def _make_world(self, optimal_value: float | None) -> Any:
+    def _make_world(self, optimal_value: float, every: int) -> Any:
         mdp, task, successors = self._mdp, self._mdp.task, self._successors
         low, high = task.reward_range
         start_cdf = np.cumsum(task.start)
-        return self._episodes.World(
+        return self._in_world.World(
+            lists=successors.firsts.astype(np.uint64),
             following=successors.states.astype(np.uint32),
             chance=successors.chance,
             cdf=successors.cdf,
@@ -161,8 +146,8 @@ class CompiledPlayer(ABC):
             noisy=mdp.noisy_rewards,
             end_state=-1 if task.end_state is None else int(task.end_state),
             end_reward=float(self._finite.frame.end_reward),
-            optimal_value=optimal_value or 0.0,
-            measures=optimal_value is not None,
+            optimal_value=optimal_value,
+            every=every,
             ones=np.ones(mdp.n_states),
         )
 
@@ -175,10 +160,10 @@ class CompiledPlayer(ABC):
             most[..., ~self._finite.allowed.ravel()] = -np.inf
 
     def refuse_impossible(self, pairs: IntArray, following: IntArray) -> None:
-        """Refuse data that this P could not have produced: the loops have no room for them."""
-        listed = (self._successors.states[pairs] == following[:, None]) & (self._successors.chance[pairs] != 0.0)
-        wrong = np.flatnonzero(~listed.any(axis=1))
+        """Refuse data that this P could not have produced: they come from another MDP."""
+        actions, states = np.divmod(pairs, self._mdp.n_states)
+        wrong = np.flatnonzero(~self._successors.contain(states * self._mdp.n_actions + actions, following))
         if len(wrong):
-            action, state = divmod(int(pairs[wrong[0]]), self._mdp.n_states)
+            state, action = int(states[wrong[0]]), int(actions[wrong[0]])
             step = f"state {state}, action {action}, next state {int(following[wrong[0]])}"
             fail("what was learned", "must come from this MDP", step, "Go on in the MDP that it was learned in.")

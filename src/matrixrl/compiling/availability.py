@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import cache
 from importlib.util import find_spec
 
 from matrixrl.checks import fail
 
-__all__ = ["pays_off", "to_compile", "why_not_usable"]
+__all__ = ["pays_off", "saves_time", "to_compile", "why_not_usable"]
 
 _WORTH_IT = 20_000  # stages with up to 100 pairs
+_LOADING = 1.5  # seconds to import numba and to read compiled loops from their cache
+_READING = 0.1  # seconds of the second part alone
 
 
 @cache
@@ -39,6 +42,24 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
     (False, True)
     """
     return n_episodes * horizon * max(1.0, n_pairs / 100.0) >= _WORTH_IT
+
+
+def saves_time(wanted: bool | None, seconds: float) -> bool:
+    """Return whether to use compiled loops in place of NumPy code that gives the same numbers.
+
+    Args:
+        wanted: True or False to request or refuse them; None to use them if they are available and save time.
+        seconds: Time that they save if they are loaded.
+
+    Raises:
+        InvalidInput: Compiled loops are requested but not available, or `wanted` is not True, False or None.
+
+    >>> saves_time(False, 1000.0), saves_time(None, 0.001)
+    (False, False)
+    """
+    if wanted is None:
+        return seconds > (_READING if "numba" in sys.modules else _LOADING) and _usable()
+    return to_compile(wanted, n_episodes=0, horizon=0, n_pairs=0)
 
 
 def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: int) -> bool:

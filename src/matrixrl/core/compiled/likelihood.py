@@ -29,7 +29,7 @@ from matrixrl.core.compiled.pruning import fill_pruned_plan, new_table
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "bec6f34968a0cae1"
+LOOPS_DIGEST = "01f9aeacffa27129"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)

@@ -19,7 +19,7 @@ class Deploying(Certifying):
     @property
     def policy(self) -> Policy:
         """The policy that `predict` follows, as a table of a problem with numbered states."""
-        table = self._algorithm.policy_table(self._advised_plan())[0]
+        table = self._own_table(self._advised_plan())
         return self._numbering("policy").policy(table, f"{self._origin()}: the plan that predict follows")
 
     def greedy(self) -> Policy:
@@ -46,7 +46,7 @@ class Deploying(Certifying):
         """
         numbering = self._numbering("greedy")
         plan = self._algorithm.estimated_plan()
-        table = self._algorithm.policy_table(plan)[0]
+        table = self._own_table(plan)
         words = f"{self._origin()}: best in the estimated model, without a bonus"
         if not self._algorithm.certifies:
             return numbering.policy(table, words)
@@ -68,7 +68,8 @@ class Deploying(Certifying):
         self._check_certifies("recommend")
         best, certificate = self._safest()
         words = f"{self._origin()}: largest certified lower bound, from the {best.basis}"
-        return self._numbering("recommend").policy(best.table, words, certificate=certificate, basis=best.basis)
+        own = self.problem.own_number(best.table)
+        return self._numbering("recommend").policy(own, words, certificate=certificate, basis=best.basis)
 
     def compare(self, policy: Any, incumbent: Any) -> Comparison:
         """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
@@ -100,7 +101,9 @@ class Deploying(Certifying):
         tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
         for name, table in zip(("policy", "incumbent"), tables, strict=True):
             check_policy(self._algorithm, name, table)
-        first = self._first_states()
+        first, stages = self._first_states(), self.problem.stages
+        if stages is not None:
+            tables = tuple(stages.inner_table(t) if t.ndim == 2 else stages.inner_chances(t) for t in tables)
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
         state = None if first is None else int(first[0])
         first_bounds, second_bounds = (
@@ -121,6 +124,11 @@ class Deploying(Certifying):
         lower, upper = self._certified.tighten(first_state, table if table.ndim == 2 else None, interval)
         self._certified.contradict(upper=upper, lower=lower)
         return (lower, upper) if lower <= upper else interval
+
+    def _own_table(self, plan: Any) -> IntArray:
+        """Return the policy of a plan (H, S), actions counted from 0."""
+        own: IntArray = self.problem.own_number(self._algorithm.policy_table(plan)[0])
+        return own
 
     def _numbering(self, call: str) -> Numbering:
         """Return the sizes and numbers of the problem; refuse one without numbered states."""

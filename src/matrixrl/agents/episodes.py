@@ -43,7 +43,7 @@ class Advised(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One step: state, action counted from 0, reward in the environment's unit, next state, whether it terminated."""
+    """One step: state, inner action, reward in the environment's unit, next state, whether it terminated."""
 
     state: Any
     action: int
@@ -155,7 +155,7 @@ class OpenEpisode:
         problem = self._agent.problem
         state = problem.state("obs", obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
-        among = None if allowed is None else narrower(self.algorithm, state, allowed)
+        among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
         action = self._answer(state, among, asked)
         if among is not None:
             self._agent._note_narrowed()
@@ -172,7 +172,7 @@ class OpenEpisode:
         self._check_unfinished("act")
         problem = self._agent.problem
         state = problem.state("obs", obs)
-        return problem.own_action(self._answer(state, told.among(state, info)))
+        return problem.own_action(self._answer(state, told.among(state, self.stage, info)))
 
     def observe(
         self,
@@ -197,12 +197,13 @@ class OpenEpisode:
         """
         if step is None:
             self._check_unfinished("observe")
-        told = self._checked(obs, action, reward, next_obs, terminated)
+        told = self._checked(obs, action, reward, next_obs, terminated, self.stage if step is None else step)
         if step is not None:
             if self._is_repeated(step, told):
                 return
             self._check_unfinished("observe")
-        self._off_plan |= told.action != self._planned(told.state, explore=False).planned
+        planned = self._planned(told.state, explore=False).planned
+        self._off_plan |= self._agent.problem.own_number(told.action) != planned
         self._append(told)
 
     def end(self) -> Episode | None:
@@ -249,12 +250,16 @@ class OpenEpisode:
             self._agent._note_selection("an episode was abandoned after its random first state was seen")
         self._agent._abandon(self)
 
-    def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool) -> _Step:
+    def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, step: int) -> _Step:
         """Return a step that was told, or refuse it."""
         problem = self._agent.problem
+        stage = integer("step", step, low=0, remedy="Steps count from 0.")
+        if stage >= problem.task.horizon:
+            fail("step", f"must be below the horizon, {problem.task.horizon}", stage, "Steps count from 0.")
         state = problem.state("obs", obs)
         chosen = problem.action("action", action)
-        check_allowed(self.algorithm, state, chosen)
+        check_allowed(self.algorithm, state, stage, chosen)
+        chosen = problem.inner_number(chosen, stage)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
@@ -290,8 +295,9 @@ class OpenEpisode:
             rule = "needs a problem with an end state, to which a step that timed out leads"
             fail("time_out", rule, "one without", "Build the Task or FiniteMDP with end_state=….")
         state = problem.inner_state("state", kept.state)
-        paid = problem.reward(self._default_reward(state, kept.action, reward))
-        return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)
+        action = problem.inner_number(kept.action, kept.stage)
+        paid = problem.reward(self._default_reward(state, action, reward))
+        return _Step(state, action, paid, problem.state_after_end(state), ended=True)
 
     def _default_reward(self, state: Any, action: int, given: float | None) -> float:
         """Return the reward of a step that timed out; rewards that are known must not be contradicted."""
@@ -318,7 +324,7 @@ class OpenEpisode:
         """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
         kept = self._planned(state, explore=True)
         if among is None:  # a mask may have been told after the plan was made
-            known = self.algorithm.allowed_at(state)
+            known = self.algorithm.allowed_at(state, kept.stage)
             among = None if known is None or known[kept.planned] else known
         asked = None if among is None else tuple(action_list(among))
         if kept.among != asked:
@@ -335,7 +341,8 @@ class OpenEpisode:
         kept, stage = self._advised, len(self._actions)
         plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
         if kept is None or kept.stage != stage or kept.state != plain:
-            action = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
+            inner = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
+            action = self._agent.problem.own_number(inner)
             self._advised = kept = Advised(stage, plain, action, action)
         return kept
 

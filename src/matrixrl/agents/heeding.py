@@ -19,20 +19,21 @@ __all__ = ["ToldByEnvironment", "check_allowed", "check_policy", "choose_among",
 _INFO = "action_mask"
 
 
-def narrower(algorithm: Algorithm, state: Any, allowed: Any) -> BoolArray | None:
+def narrower(algorithm: Algorithm, state: Any, stage: int, allowed: Any) -> BoolArray | None:
     """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None.
 
     Args:
         algorithm: The algorithm, which knows what is allowed.
         state: The state.
+        stage: The stage.
         allowed: Numbers of the actions that are allowed just now, or A booleans.
 
     Raises:
         InvalidInput: There is none, or one of them is not allowed in the state.
     """
     problem = algorithm.problem
-    among = chosen_actions("allowed", allowed, problem.task.n_actions, actions=problem.actions)
-    known = algorithm.allowed_at(state)
+    among = chosen_actions("allowed", allowed, problem.actions.size, actions=problem.actions)
+    known = algorithm.allowed_at(state, stage)
     if known is None:
         return None if among.all() else among
     if (among & ~known).any():
@@ -41,9 +42,9 @@ def narrower(algorithm: Algorithm, state: Any, allowed: Any) -> BoolArray | None
     return None if np.array_equal(among, known) else among
 
 
-def check_allowed(algorithm: Algorithm, state: Any, action: int) -> None:
+def check_allowed(algorithm: Algorithm, state: Any, stage: int, action: int) -> None:
     """Refuse an action, counted from 0, that is not allowed in a state."""
-    known = algorithm.allowed_at(state)
+    known = algorithm.allowed_at(state, stage)
     if known is not None and not known[action]:
         problem = algorithm.problem
         rule = f"must be one of {action_list(known, problem.actions)}, which {_at(problem, state)} allows"
@@ -56,12 +57,21 @@ def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) 
     Args:
         algorithm: The algorithm, which knows what is allowed.
         name: Name of the policy in the message.
-        table: (H, S) Actions, or (H, A, S) probabilities of actions.
+        table: (H, S) Actions counted from 0, or (H, A, S) probabilities of actions.
     """
     problem = algorithm.problem
     allowed = algorithm.allowed if isinstance(algorithm, FiniteAlgorithm) else problem.allowed_by_action
     if allowed is None:
         return
+    if problem.stages is not None:
+        for stage in range(len(table)):
+            _check_table(problem, name, table[stage : stage + 1], allowed[problem.stages.block(stage)])
+    else:
+        _check_table(problem, name, table, allowed)
+
+
+def _check_table(problem: Problem, name: str, table: IntArray | FloatArray, allowed: BoolArray) -> None:
+    """Refuse a policy of some stages with actions that are not allowed (A, S)."""
     if table.ndim == 2:
         actions, states = np.asarray(table), np.broadcast_to(np.arange(table.shape[1]), table.shape)
     else:
@@ -88,6 +98,8 @@ def choose_among(
         explore: False draws no random number.
     """
     q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
+    stages = algorithm.problem.stages
+    q = q if stages is None else q[:, stages.block(stage)]
     return int(best_among(q, among, algorithm.problem.task.horizon)[0])
 
 
@@ -105,11 +117,12 @@ class ToldByEnvironment:
         self._is_known = problem.kind == "finite" and (problem.mdp is not None or problem.allowed_by_action is not None)
         self._method = None if self._ignores or self._is_known else method
 
-    def among(self, state: Any, info: Any) -> BoolArray | None:
+    def among(self, state: Any, stage: int, info: Any) -> BoolArray | None:
         """Return the actions (A,) to choose from at the current state; None for those that are allowed anyway.
 
         Args:
             state: Current state.
+            stage: Current stage.
             info: What `reset` or `step` returned with it.
 
         Raises:
@@ -124,18 +137,18 @@ class ToldByEnvironment:
         if given is None:
             return None
         algorithm, problem = self._algorithm, self._algorithm.problem
-        mask = as_mask(name, given, problem.task.n_actions)
+        mask = as_mask(name, given, problem.actions.size)
         if self._is_known:
-            self._compare(name, state, mask)
+            self._compare(name, state, stage, mask)
             return None
         if problem.kind == "finite":
             algorithm.tell_mask(state, mask)
         return None if mask.all() else mask
 
-    def _compare(self, name: str, state: Any, mask: BoolArray) -> None:
+    def _compare(self, name: str, state: Any, stage: int, mask: BoolArray) -> None:
         """Refuse a mask that forbids an action which was declared as allowed."""
         problem = self._algorithm.problem
-        declared = problem.allowed_at(state)
+        declared = problem.allowed_at(state, stage)
         wrong = ~mask if declared is None else declared & ~mask
         if wrong.any():
             actions = problem.actions

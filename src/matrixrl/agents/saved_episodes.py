@@ -85,7 +85,7 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
         questions = [one for one in asked if one is not None]
         arrays["advised_states"] = np.array([one.state for one in questions])
         if any(one.among is not None for one in questions):
-            actions = np.arange(agent.problem.task.n_actions)
+            actions = np.arange(agent.problem.actions.size)
             arrays["advised_among"] = np.array([np.isin(actions, one.among or ()) for one in questions])
     if any(e.stage for e in episodes):
         for name in _STEPS:
@@ -178,7 +178,7 @@ def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
     if asked and len(own["advised_states"]) != int((own["advised"] != _NO_ADVICE).sum()):
         raise InvalidInput("every question must have its state")
     if "advised_among" in own:
-        shape, found = (len(own["advised_states"]), agent.problem.task.n_actions), own["advised_among"]
+        shape, found = (len(own["advised_states"]), agent.problem.actions.size), own["advised_among"]
         if found.shape != shape or found.dtype != np.bool_ or not found.any():
             raise InvalidInput(f"advised_among must be booleans of shape {shape}, for questions about some actions")
     if told:
@@ -207,7 +207,7 @@ def _restore_question(
     if episode.is_finished or not episode.is_open:
         raise InvalidInput("only an open episode that is not finished can have been asked for an action")
     chosen, planned = (
-        index("action", row[name], size=problem.task.n_actions, remedy="It is damaged.")
+        index("action", row[name], size=problem.actions.size, remedy="It is damaged.")
         for name in ("advised", "planned")
     )
     now = None if np.isnan(row["asked_at"]) else row["asked_at"]
@@ -215,13 +215,13 @@ def _restore_question(
     asked = tuple(action_list(among)) or None
     if (chosen != planned and (asked is None or planned in asked)) or (asked is not None and chosen not in asked):
         raise InvalidInput("an answer must be the action of the plan, unless that was not allowed")
-    _check_declared(problem, own, chosen)
+    _check_declared(problem, own, episode.stage, chosen)
     episode._advised = Advised(episode.stage, np.asarray(own).tolist(), chosen, planned, asked, now)
 
 
-def _check_declared(problem: Problem, state: Any, action: int) -> None:
+def _check_declared(problem: Problem, state: Any, stage: int, action: int) -> None:
     """Refuse an action that is not declared as allowed; a mask may have been told after it was played."""
-    known = problem.allowed_at(state)
+    known = problem.allowed_at(state, stage)
     if known is not None and not known[action]:
         raise InvalidInput(f"action {action} is not allowed in state {state}")
 
@@ -229,8 +229,12 @@ def _check_declared(problem: Problem, state: Any, action: int) -> None:
 def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
     for state, action, reward, following in zip(*(part for part in parts), strict=True):
         episode._states.append(problem.inner_state("state", state))
-        episode._actions.append(index("action", action, size=problem.task.n_actions, remedy="It is damaged."))
-        _check_declared(problem, episode._states[-1], episode._actions[-1])
+        stage, inner = episode.stage, index("action", action, size=problem.task.n_actions, remedy="It is damaged.")
+        own = problem.own_number(inner)
+        if problem.inner_number(own, stage) != inner:
+            raise InvalidInput(f"action {inner} is not one of stage {stage}")
+        _check_declared(problem, episode._states[-1], stage, own)
+        episode._actions.append(inner)
         episode._rewards.append(problem.reward(float(reward)))
         episode._next_states.append(problem.inner_state("next state", following))
     if episode._terminated and problem.kind != "continuous":

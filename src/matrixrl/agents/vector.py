@@ -139,7 +139,7 @@ class _VectorPlay:
         """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
         problem = self._agent.problem
         told = info.get("action_mask")
-        known = self._agent.algorithm.allowed_at(problem.state("obs", obs)) if told is None else told
+        known = self._agent.algorithm.allowed_at(problem.state("obs", obs), 0) if told is None else told
         return problem.own_action(0 if known is None else int(np.argmax(known)))
 
     def _reset(self, chosen: BoolArray) -> None:

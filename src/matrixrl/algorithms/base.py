@@ -201,9 +201,9 @@ class Algorithm(FromLogs, Configured):
         """`certificate_guarantee`, or why data or the environment withdrew it."""
         return self.reward_words or self.certificate_guarantee(alarmed)
 
-    def allowed_at(self, state: Any) -> BoolArray | None:
-        """Return which actions (A,) are allowed in a state, as far as it is known; None if all are."""
-        return self.problem.allowed_at(state)
+    def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
+        """Return which actions (A,), counted from 0, a state allows at a stage, as far as it is known; None for all."""
+        return self.problem.allowed_at(state, stage)
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""

@@ -87,7 +87,15 @@ class FiniteAlgorithm(Algorithm):
         task = self.task
         self._unit_reward: FloatArray = np.ascontiguousarray(task.unit_reward.T)
         end_reward = (0.0 - task.reward_range[0]) / task.unit
-        self._frame = Frame(task.horizon, task.n_actions, task.n_states, task.end_state, end_reward)
+        self._frame = Frame(
+            task.horizon,
+            task.n_actions,
+            task.n_states,
+            task.end_state,
+            end_reward,
+            stages=task.stages,
+            discount=task.discount,
+        )
         self.use_masks()
 
     def use_masks(self) -> None:
@@ -97,11 +105,12 @@ class FiniteAlgorithm(Algorithm):
         self._frame = replace(self._frame, allowed=allowed)
         self._part = None
 
-    def allowed_at(self, state: Any) -> BoolArray | None:
-        """Return which actions (A,) are allowed in a state, declared or told; None if all are."""
+    def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
+        """Return which actions (A,), counted from 0, a state allows at a stage, declared or told; None for all."""
         if not isinstance(self.problem.task, Task) or self._frame.allowed is None:
             return None
-        return self._frame.allowed[:, int(state)]
+        allowed, stages = self._frame.allowed[:, int(state)], self._frame.stages
+        return allowed if stages is None else allowed[stages.block(stage)]
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
@@ -110,13 +119,15 @@ class FiniteAlgorithm(Algorithm):
             InvalidInput: Another mask was told of the state.
         """
         task, s = self.task, int(state)
+        mask = mask if task.stages is None else np.tile(mask, task.stages.n_classes)  # a mask is that of a state
         told = self._told or ToldMasks.none(task.n_states, task.n_actions, task.end_state)
         if not told.known[s]:
             self._take_masks(told.with_mask(s, mask))
         elif not np.array_equal(told.allowed[s], mask):
             actions = self.problem.actions
             rule = f"must be the same at every visit of state {self.problem.shown_state(s)}"
-            received = f"{action_list(mask, actions)} after {action_list(told.allowed[s], actions)}"
+            n = actions.size
+            received = f"{action_list(mask[:n], actions)} after {action_list(told.allowed[s, :n], actions)}"
             fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
 
     def _take_masks(self, told: ToldMasks | None) -> None:
@@ -189,8 +200,11 @@ class FiniteAlgorithm(Algorithm):
         return actions
 
     def upper(self, plan: Plan, first_states: NDArray[Any] | None = None) -> FloatArray:
-        """Return what the plan expects an episode to be worth, in the environment's unit: (B,)."""
-        return self.task.to_own_unit(start_values(plan.values, self.task, first_states))
+        """Return what the plan expects an episode to be worth, in the environment's unit: (B,).
+
+        Steps that are cut off from an endless episode are expected to earn the largest reward.
+        """
+        return self.task.to_own_unit(start_values(plan.values, self.task, first_states) + self.task.tail)
 
     def policy_table(self, plan: Plan) -> IntArray:
         """Return the table: (B, H, S)."""
@@ -219,13 +233,28 @@ class FiniteAlgorithm(Algorithm):
         """Return the plan that is greedy in Q by backward induction.
 
         Args:
-            q_of: (stage, V of the next stage (B, S)) → Q of this stage (B, A, S), which may be changed afterwards.
-            cap: Keep V_h in [0, H − h], as rewards are in [0, 1].
+            q_of: (stage, discounted V of the next stage (B, S)) → Q of this stage (B, A, S), which may be changed
+                afterwards.
+            cap: Keep V_h in [0, H − h], or in what a discount makes of it, as rewards are in [0, 1].
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
-        high = np.arange(self._frame.horizon, 0, -1.0) if cap else None
+        high = self._frame.lefts() if cap else None
         chosen = self.draw_rankings() if rankings is None else rankings
         return greedy_plan(q_of, self._frame, chosen, high=high, q_out=self._q_out)
+
+    def draw_actions(self, rng: np.random.Generator) -> IntArray:
+        """Return one action for each stage and state (H, S), drawn uniformly among those allowed."""
+        frame, stages = self._frame, self._frame.stages
+        if stages is None:
+            return random_actions(rng, (frame.horizon, frame.n_states), frame.n_actions, frame.allowed)
+        drawn = [
+            random_actions(
+                rng, (frame.n_states,), stages.n_own, None if frame.allowed is None else frame.allowed[stages.block(h)]
+            )
+            for h in range(frame.horizon)
+        ]
+        inner: IntArray = stages.inner_table(np.stack(drawn))
+        return inner
 
     def draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""

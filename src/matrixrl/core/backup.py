@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
-from matrixrl.core.value_bounds import PlanArrays, ValueBounds
+from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
+from matrixrl.problems.discounting import total_weight
+from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = [
@@ -35,6 +37,9 @@ class Frame:
             is no such state.
         end_reward: Unit reward of the end state.
         allowed: (A, S) Allowed actions of each state, at least one; None if all are.
+        stages: Classes of stages, each of which allows the inner actions of its class only; None if all stages share
+            their laws.
+        discount: Factor γ of the values of the next stage.
     """
 
     horizon: int
@@ -43,10 +48,45 @@ class Frame:
     end_state: int | None = None
     end_reward: float = 0.0
     allowed: BoolArray | None = None
+    stages: Stages | None = None
+    discount: float = 1.0
 
     def permits(self, policy: IntArray) -> bool:
-        """Return whether a table (…, S) of actions has only allowed ones."""
+        """Return whether a table (…, H, S) of actions has only allowed ones."""
+        if self.stages is not None:
+            own = np.asarray(policy, dtype=np.int64) - self.stages.first(np.arange(self.horizon))[:, None]
+            if own.min() < 0 or own.max() >= self.stages.n_own:
+                return False
         return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
+
+    def left(self, stage: int) -> float:
+        """Return Σ γ^k over the steps from a stage on: H − h without a discount. Unit rewards are worth no more."""
+        return total_weight(self.discount, self.horizon - stage)
+
+    def lefts(self) -> FloatArray:
+        """Return `left` of every stage: (H,)."""
+        return np.array([self.left(h) for h in range(self.horizon)])
+
+    @property
+    def choices(self) -> IntArray:
+        """First action of each stage, and the one after its last: (H, 2)."""
+        if self.stages is None:
+            return np.tile(np.array([0, self.n_actions], dtype=np.int64), (self.horizon, 1))
+        firsts = self.stages.first(np.arange(self.horizon))
+        return np.stack([firsts, firsts + self.stages.n_own], axis=1)
+
+    def end_values(self) -> FloatArray:
+        """Return the unit value of the end state at every stage: (H,)."""
+        return self.end_reward * self.lefts()
+
+    def exclude(self, q: FloatArray, stage: int) -> None:
+        """Set Q (B, A, S) of actions that a stage does not have, or that are not allowed, to −∞."""
+        if self.stages is not None:
+            block = self.stages.block(stage)
+            q[:, : block.start] = -np.inf
+            q[:, block.stop :] = -np.inf
+        if self.allowed is not None:
+            np.copyto(q, -np.inf, where=~self.allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +127,8 @@ def backward_induction(
     The maximum is over allowed actions: Q of the others becomes −∞, whatever `q_of` returns.
 
     Args:
-        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S), which may be
-            changed; A may be 1 if the frame allows all actions.
+        q_of: Function of the stage h and of the discounted values (B, S) of stage h + 1 that returns Q_h (B, A, S),
+            which may be changed; A may be 1 if the frame allows all actions.
         frame: Horizon, sizes and allowed actions.
         n_replicas: Number of replicas B.
         low: (H,) Smallest value of each stage; 0 by default. Used only together with `high`.
@@ -96,18 +136,17 @@ def backward_induction(
         visit: Function that is called with each stage and its Q (B, A, S), which it may change.
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
-    forbidden = None if frame.allowed is None else ~frame.allowed
+    ends = frame.end_values()
     for h in reversed(range(frame.horizon)):
-        q = q_of(h, values[:, h + 1])
-        if forbidden is not None:
-            np.copyto(q, -np.inf, where=forbidden)
+        q = q_of(h, values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1])
+        frame.exclude(q, h)
         q.max(axis=1, out=values[:, h])
         if high is not None:
             np.clip(values[:, h], 0.0 if low is None else low[h], high[h], out=values[:, h])  # Π of YW19 (4)
         if visit is not None:
             visit(h, q)
         if frame.end_state is not None:
-            values[:, h, frame.end_state] = (frame.horizon - h) * frame.end_reward
+            values[:, h, frame.end_state] = ends[h]
     return values
 
 
@@ -197,9 +236,9 @@ def optimistic_plan(
     )
 
 
-def _ends(frame: Frame) -> tuple[int, float]:
-    """Return the end state as compiled backups take it, -1 if there is none, and its unit reward."""
-    return (-1 if frame.end_state is None else frame.end_state, frame.end_reward)
+def _ends(frame: Frame) -> Ends:
+    """Return the end state as compiled backups take it, -1 if there is none, with its values and the discount."""
+    return Ends(-1 if frame.end_state is None else frame.end_state, frame.end_values(), frame.discount)
 
 
 def _compiled_plan(
@@ -214,7 +253,7 @@ def _compiled_plan(
     values = np.zeros((len(rankings), frame.horizon + 1, frame.n_states))
     policy = _empty_policy(frame, len(rankings))
     tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
-    arrays = PlanArrays(tie_break, _ends(frame), values, policy, preference, q_out, frame.allowed)
+    arrays = PlanArrays(tie_break, _ends(frame), values, policy, frame.choices, preference, q_out, frame.allowed)
     belief.fill_in_compiled(arrays, sign=sign)
     return Plan(policy=policy, values=values, empty=belief.empty)
 
@@ -280,7 +319,7 @@ def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame, *, c
         q = belief.q(None if h == last else values, sign=-1.0)
         return np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)
 
-    chosen = replace(frame, allowed=None)  # the policy has chosen
+    chosen = replace(frame, allowed=None, stages=None)  # the policy has chosen
     return backward_induction(q_of, chosen, len(policy), high=np.full(frame.horizon, float(frame.horizon)))
 
 

@@ -71,13 +71,14 @@ def policy_bounds(
         low, high = np.zeros((2, 3, *common.shape))
         if h < horizon - 1:
             used = belief.restricted(weights.max(axis=0) > 0.0)
-            low, high = (_next_values(used, side[:, :, h + 1], sign) for side, sign in ((lower, -1.0), (upper, 1.0)))
+            sides = ((lower, -1.0), (upper, 1.0))
+            low, high = (_next_values(used, frame.discount * side[:, :, h + 1], sign) for side, sign in sides)
         low[:_DIFFERENCE] += belief.reward_bound(sign=-1.0)
         high[:_DIFFERENCE] += belief.reward_bound(sign=1.0)
         if ceiling is not None:
             np.minimum(high[:_DIFFERENCE], ceiling[:, h], out=high[:_DIFFERENCE])
         for policy in (_FIRST, _SECOND):
-            most = float(horizon - h)  # rewards are in [0, 1]
+            most = frame.left(h)  # rewards are in [0, 1]
             lower[policy, :, h] = np.clip(_mean(weights[policy], low[policy]), 0.0, most)
             upper[policy, :, h] = np.clip(_mean(weights[policy], high[policy]), 0.0, most)
         together = _mean(common, low[_DIFFERENCE]), _mean(common, high[_DIFFERENCE])
@@ -86,7 +87,7 @@ def policy_bounds(
         lower[_DIFFERENCE, :, h] = np.maximum(together[0] + apart_low, lower[_FIRST, :, h] - upper[_SECOND, :, h])
         upper[_DIFFERENCE, :, h] = np.minimum(together[1] + apart_high, upper[_FIRST, :, h] - lower[_SECOND, :, h])
         if frame.end_state is not None:
-            known = (horizon - h) * frame.end_reward
+            known = frame.left(h) * frame.end_reward
             lower[..., h, frame.end_state] = upper[..., h, frame.end_state] = np.array([[known], [known], [0.0]])
     return PolicyBounds(lower, upper)
 

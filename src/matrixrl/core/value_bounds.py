@@ -10,7 +10,7 @@ import numpy as np
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import TIE
 
-__all__ = ["OptimalBounds", "PlanArrays", "ValueBounds"]
+__all__ = ["Ends", "OptimalBounds", "PlanArrays", "ValueBounds"]
 
 
 class OptimalBounds(NamedTuple):
@@ -27,23 +27,39 @@ class OptimalBounds(NamedTuple):
     contradicted: IntArray
 
 
+class Ends(NamedTuple):
+    """The end state, and the discount, as compiled backups take them.
+
+    Attributes:
+        state: Number of the end state, or -1 if there is none.
+        values: (H,) Its unit value at every stage.
+        discount: Factor γ of the values of the next stage.
+    """
+
+    state: int
+    values: FloatArray
+    discount: float
+
+
 class PlanArrays(NamedTuple):
     """Arrays that a compiled backup reads and fills in.
 
     Attributes:
         tie_break: (B, A) Numbers that are added to Q to break ties.
-        ends: End state, or -1 if there is none, and its unit reward.
+        ends: End state and discount.
         values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
         policy: (B, H, S) Array that is filled in.
+        choices: (H, 2) First action of each stage, and the one after its last.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `tie_break`, or None.
         q_out: (B, H, A, S) Array that is filled in with the optimistic Q, or None.
         allowed: (A, S) Allowed actions of each state, or None if all are.
     """
 
     tie_break: FloatArray
-    ends: tuple[int, float]
+    ends: Ends
     values: FloatArray
     policy: IntArray
+    choices: IntArray
     preference: FloatArray | None = None
     q_out: FloatArray | None = None
     allowed: BoolArray | None = None
@@ -66,6 +82,7 @@ class PlanArrays(NamedTuple):
             0,
             self.tie_break,
             *self.ends,
+            self.choices,
             self.values,
             self.policy,
             _by_pairs(self.preference),
@@ -161,12 +178,12 @@ class ValueBounds(ABC):
         """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
         raise NotImplementedError
 
-    def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
+    def fill_in_lower_values(self, policy: IntArray, ends: Ends, values: FloatArray) -> None:
         """Fill in lower bounds on the values of a policy with the compiled backup, where there is one for sign -1.
 
         Args:
             policy: (B, H, S) Action of each stage and state.
-            ends: End state, or -1 if there is none, and its unit reward.
+            ends: End state and discount.
             values: (B, H+1, S) Array that is filled in; `values[:, H]` must be zero.
         """
         raise NotImplementedError

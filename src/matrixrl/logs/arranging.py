@@ -12,6 +12,7 @@ from matrixrl.checks import fail, shown
 from matrixrl.logs.source import Source
 from matrixrl.logs.step_log import StepLog, rows_differ
 from matrixrl.problems import ContinuousTask, Problem
+from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Arranged", "Rows", "arrange"]
@@ -163,6 +164,20 @@ class _Arranger:
             received = f"{found} and {more:,} more such rows" if more else found
             self.refuse(at, "state", rule, received, "Correct the rows, or give what follows another episode.")
 
+    def check_allowed(self, stages: IntArray) -> None:
+        """Refuse actions that their stage does not allow, where that depends on the stage: stages (n,)."""
+        allowed, problem, rows = self.problem.allowed_by_action, self.problem, self.rows
+        if allowed is None or problem.stages is None:
+            return
+        bad = ~allowed[problem.inner_number(rows.actions, stages), rows.states]
+        if bad.any():
+            at = int(np.argmax(bad))
+            known = problem.allowed_at(int(rows.states[at]), int(stages[at]))
+            listed = [] if known is None else action_list(known, problem.actions)
+            rule = f"must be one of {listed}, allowed in state {self._shown(rows.states[at])} at stage {stages[at]}"
+            remedy = "Correct the row, or the declaration of allowed actions."
+            self.refuse(at, "action", rule, problem.own_action(int(rows.actions[at])), remedy)
+
     def _shown(self, state: Any) -> str:
         """Return a state as the log has it, for messages."""
         return self.problem.shown_state(state) if self.problem.kind == "finite" else shown(state.tolist())
@@ -234,9 +249,10 @@ def arrange(
     kept = np.flatnonzero(known)
     episodes = own.episodes[kept]
     begins = np.flatnonzero(np.diff(episodes, prepend=-1))
+    sorted_rows.check_allowed(stages)
     log = StepLog(
         states=own.states[kept],
-        actions=own.actions[kept],
+        actions=problem.inner_number(own.actions, stages)[kept],
         rewards=own.rewards[kept],
         next_states=next_states[kept],
         ended=own.terminated[kept],

@@ -141,6 +141,8 @@ class SeenLog:
             raise InvalidInput("the states that were seen must be finite")
         if int(seen.actions.max()) >= task.n_actions:
             raise InvalidInput("the actions that were seen must be actions of the problem")
+        if (problem.inner_number(problem.own_number(seen.actions), seen.stages) != seen.actions).any():
+            raise InvalidInput("the actions that were seen must be those of their stages")
         if not np.isfinite(seen.rewards).all():
             raise InvalidInput("the rewards that were seen must be finite")
         problem.rewards(seen.rewards)

@@ -102,7 +102,7 @@ def checked_actions(
     """Return actions counted from 0: (n,), from numbers (n,) or parts (n, p); each must be allowed in its state."""
     everywhere = np.ones(len(values), dtype=np.bool_)
     actions = _numbers(source, columns, values, problem.actions, everywhere, f"an action of {problem.name}")
-    by_action = problem.allowed_by_action
+    by_action = problem.allowed_by_action if problem.stages is None else None  # else it is checked with the stage
     if by_action is not None and not by_action[actions, states].all():
         bad = ~by_action[actions, states]
         state = int(states[int(np.argmax(bad))])

@@ -71,7 +71,7 @@ def _columns(seen: StepLog, logged: BoolArray, problem: Problem, first: int) -> 
         "episode": (seen.episodes + first).tolist(),
         "step": seen.stages.tolist(),
         **_coordinates("state", seen.states, problem),
-        **_parts("action", seen.actions, problem.actions),
+        **_parts("action", problem.own_number(seen.actions), problem.actions),
         "reward": seen.rewards.tolist(),
         **following,
         "terminated": seen.ended.tolist(),
@@ -173,7 +173,7 @@ def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iter
         truncated[-1] = not part.ended[-1]
         yield {
             "observations": observed,
-            "actions": _as_written(part.actions, problem.actions),
+            "actions": _as_written(problem.own_number(part.actions), problem.actions),
             "rewards": part.rewards,
             "terminations": part.ended,
             "truncations": truncated,

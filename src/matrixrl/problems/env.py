@@ -44,7 +44,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         self.horizon = mdp.horizon
         self.render_mode = render_mode
         self.observation_space = spaces.Discrete(mdp.n_states)
-        self.action_space = spaces.Discrete(mdp.n_actions)
+        self.action_space = spaces.Discrete(mdp.task.n_own_actions)
         self._state = 0
         self._stage = mdp.horizon
         self._last: tuple[int, float] | None = None
@@ -71,7 +71,8 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         """
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
-        a = index("action", action, size=self.mdp.n_actions, remedy="Choose from action_space.")
+        own = index("action", action, size=self.mdp.task.n_own_actions, remedy="Choose from action_space.")
+        a = own if self.mdp.stages is None else int(self.mdp.stages.inner(own, self._stage))
         self.mdp.task.check_actions("action", np.array([self._state]), np.array([a]))
         now = slice(self._stage, self._stage + 1)
         rewards, following = self.mdp.step(
@@ -79,7 +80,7 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         )
         self._stage += 1
         reward, self._state = float(rewards[0]), int(following[0])
-        self._last = (a, reward)
+        self._last = (own, reward)
         terminated = self._state == self.mdp.task.end_state
         truncated = not terminated and self._stage >= self.horizon
         if terminated:
@@ -88,8 +89,15 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
 
     def action_masks(self) -> BoolArray:
         """Return which actions are allowed in the current state: (A,)."""
-        allowed = self.mdp.allowed
-        return np.ones(self.mdp.n_actions, dtype=np.bool_) if allowed is None else allowed[self._state].copy()
+        allowed, stages = self.mdp.allowed, self.mdp.stages
+        if allowed is None:
+            return np.ones(self.mdp.task.n_own_actions, dtype=np.bool_)
+        return (allowed[self._state] if stages is None else allowed[self._state, stages.block(self._next)]).copy()
+
+    @property
+    def _next(self) -> int:
+        """The stage to come, or the last one after the end of an episode."""
+        return min(self._stage, self.horizon - 1)
 
     def _info(self) -> dict[str, Any]:
         """Return the stage and, if some actions are not allowed, the mask of the current state as Gymnasium has it."""

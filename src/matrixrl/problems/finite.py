@@ -12,9 +12,11 @@ from scipy import sparse
 
 from matrixrl.checks import fail, flag, shown
 from matrixrl.features import Features
+from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.masks import allowed_like, filled_transitions
+from matrixrl.problems.stages import Stages, n_laws, read_stages, spread_phi, spread_transitions
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
-from matrixrl.problems.task import Task, checked_range
+from matrixrl.problems.task import Task, checked_range, chosen_horizon, spread_rewards, stages_of
 from matrixrl.problems.transitions import Transitions
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
@@ -26,9 +28,10 @@ class FiniteMDP:
     """A known finite episodic MDP, used to simulate episodes and to compute exact regret.
 
     Args:
-        transitions: Transition law P: an array (S, A, S), a scipy.sparse matrix (S·A, S), or a `Transitions` object.
-        reward: (S, A) Expected rewards, in the environment's unit.
-        horizon: Number of steps H of an episode.
+        transitions: Transition law P: an array (S, A, S), a scipy.sparse matrix (S·A, S), or a `Transitions` object. If
+            it depends on the stage: an array (H, S, A, S), or a list of arrays or sparse matrices, one for each stage.
+        reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage.
+        horizon: Number of steps H of an episode; None if a discount chooses it, as in `Task`.
         reward_range: Lower and upper bound (low, high) of the rewards.
         start: First state of an episode, or the distribution (S,) of first states.
         end_state: Absorbing state that represents the end of an episode, or None if episodes never end early.
@@ -38,6 +41,10 @@ class FiniteMDP:
         allowed: (S, A) Whether an action is allowed in a state, or a function of the state, as in `Task`. Rows of an
             array or a sparse matrix P of actions that are not allowed are not used and may be zero or NaN; they are
             stored as rows that stay in the state.
+        stage_dependent: As in `Task`; by default True if P or the rewards have an axis of stages. With the class of
+            each stage, P and rewards may also be given once for each class.
+        discount: Factor γ of each step, as in `Task`.
+        accuracy: Accuracy of a horizon that the discount chooses, as in `Task`.
 
     Raises:
         InvalidInput: A row of P is not a distribution, a reward is not finite or outside its range, or another argument
@@ -46,13 +53,16 @@ class FiniteMDP:
     >>> mdp = FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], reward=[[0.0], [1.0]], horizon=4)
     >>> mdp.n_states, mdp.n_actions, mdp.horizon
     (2, 1, 4)
+    >>> stay, go = [[[1.0, 0.0]], [[0.0, 1.0]]], [[[0.0, 1.0]], [[0.0, 1.0]]]
+    >>> FiniteMDP([stay, go, stay], reward=[[0.0], [1.0]], horizon=3).stages.n_classes
+    3
     """
 
     def __init__(
         self,
         transitions: Any,
         reward: ArrayLike,
-        horizon: int,
+        horizon: int | None = None,
         *,
         reward_range: tuple[float, float] = (0.0, 1.0),
         start: ArrayLike = 0,
@@ -60,8 +70,21 @@ class FiniteMDP:
         features: Features | None = None,
         noisy_rewards: bool = False,
         allowed: Any = None,
+        stage_dependent: Any = None,
+        discount: float = 1.0,
+        accuracy: float = 0.01,
     ) -> None:
         self.noisy_rewards = flag("noisy_rewards", noisy_rewards)
+        if not isinstance(stage_dependent, Stages):
+            steps = chosen_horizon(horizon, checked_discount(discount), accuracy)
+            if n_laws(transitions) is not None and stage_dependent is None:
+                stage_dependent = True
+            stage_dependent = stages_of(stage_dependent, reward, steps)
+            if stage_dependent is not None:
+                transitions = spread_transitions(transitions, stage_dependent)
+                reward, allowed = spread_rewards(reward, allowed, stage_dependent, end_state)
+            elif n_laws(transitions) == 1:
+                [transitions] = transitions
         if allowed is not None:
             allowed = allowed_like(reward, allowed, end_state)
             transitions = filled_transitions(transitions, allowed)
@@ -73,6 +96,9 @@ class FiniteMDP:
             end_state=end_state,
             features=features,
             allowed=allowed,
+            stage_dependent=False if stage_dependent is None else stage_dependent,
+            discount=discount,
+            accuracy=accuracy,
         )
         if isinstance(transitions, Transitions):
             self.transitions = transitions
@@ -99,8 +125,13 @@ class FiniteMDP:
 
     @property
     def n_actions(self) -> int:
-        """Number of actions A."""
+        """Number of actions A; of inner actions if laws depend on the stage."""
         return self.task.n_actions
+
+    @property
+    def stages(self) -> Stages | None:
+        """Classes of stages that share their laws; None if all stages do."""
+        return self.task.stages
 
     @property
     def horizon(self) -> int:
@@ -122,6 +153,36 @@ class FiniteMDP:
         chosen = copy.copy(self)
         chosen.task = self.task.restricted(allowed)
         return chosen
+
+    def staged(self, stage_dependent: Any) -> FiniteMDP:
+        """Return the same MDP for agents that do not share data between stages, or between classes of stages.
+
+        Args:
+            stage_dependent: True, or the class of each stage, as in `Task`.
+        """
+        stages = read_stages(stage_dependent, self.horizon, self.n_actions)
+        if stages is None or self.stages is not None:
+            return self
+        task, law = self.task, self.transitions
+        if not isinstance(law, (DenseTransitions, SparseTransitions)):
+            rule = "must be left out for a P that is not an array or a sparse matrix"
+            fail("stage_dependent", rule, type(law).__name__, "Give P as an array or a scipy.sparse matrix.")
+        reward, allowed = spread_rewards(task.reward, task.allowed, stages, task.end_state)
+        mdp = FiniteMDP(
+            spread_transitions(law.law(), stages),
+            reward,
+            self.horizon,
+            reward_range=task.reward_range,
+            start=task.start,
+            end_state=task.end_state,
+            features=Features(spread_phi(task.features.phi, stages), task.features.psi),
+            noisy_rewards=self.noisy_rewards,
+            allowed=allowed,
+            stage_dependent=stages,
+            discount=task.discount,
+        )
+        mdp.task.is_endless = task.is_endless
+        return mdp
 
     @property
     def draws_per_episode(self) -> int:

@@ -15,6 +15,7 @@ from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
+from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["REWARD_OUTSIDE", "Kind", "Problem", "checked_points"]
@@ -65,7 +66,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.actions is _NO_CODEC:
-            object.__setattr__(self, "actions", DiscreteCodec(self.task.n_actions))
+            n_actions = self.task.n_own_actions if isinstance(self.task, Task) else self.task.n_actions
+            object.__setattr__(self, "actions", DiscreteCodec(n_actions))
         if self.states is None and isinstance(self.task, Task):
             object.__setattr__(self, "states", DiscreteCodec(self.task.n_observed))
 
@@ -105,7 +107,27 @@ class Problem:
         if isinstance(self.task, Task):
             end = " and the end state" * self.task.end_is_added
             states = f"{self.task.n_observed:,} states{end}"
-        return f"{self.name}: {states}, {self.task.n_actions:,} actions, {self.task.horizon:,} steps"
+        return f"{self.name}: {states}, {self.actions.size:,} actions, {self.task.horizon:,} steps{self._of_time()}"
+
+    def _of_time(self) -> str:
+        """Return in words how laws depend on the stage, and how rewards are discounted; empty if neither is so."""
+        words = ""
+        if self.stages is not None:
+            count = self.stages.n_classes
+            each = "at every stage" if count == self.task.horizon else f"in {count} classes of stages"
+            words += f", laws of their own {each}"
+        if isinstance(self.task, Task) and self.task.discount < 1.0:
+            task = self.task
+            words += f", discount {task.discount:g}"
+            if task.is_endless:
+                cut = task.discount**task.horizon
+                words += f" for ever: the steps that are cut off weigh {cut:.2g} of all"
+        return words
+
+    @property
+    def stages(self) -> Stages | None:
+        """Classes of stages that share their laws; None if all stages do."""
+        return self.task.stages if isinstance(self.task, Task) else None
 
     @property
     def finite_task(self) -> Task:
@@ -195,12 +217,24 @@ class Problem:
         return shown(number if self.states is None or number >= self.states.size else self.states.decode(number))
 
     def own_action(self, number: int) -> Any:
-        """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary."""
-        return self.actions.decode(number)
+        """Return the action of a number as the environment takes it: a number, an array, a tuple or a dictionary.
+
+        Args:
+            number: Action counted from 0, or an inner action.
+        """
+        return self.actions.decode(self.own_number(number))
+
+    def own_number(self, actions: Any) -> Any:
+        """Return inner actions, as plans and steps have them, as actions counted from 0."""
+        return actions if self.stages is None else self.stages.own(actions)
+
+    def inner_number(self, actions: Any, stage: Any) -> Any:
+        """Return actions counted from 0 at a stage, or at stages of the same shape, as inner actions."""
+        return actions if self.stages is None else self.stages.inner(actions, stage)
 
     @property
     def allowed_by_action(self) -> BoolArray | None:
-        """(A, S) declared actions of numbered states; None if all are allowed."""
+        """(A, S) declared actions, inner ones if laws depend on the stage, of numbered states; None if all are."""
         allowed = self.task.allowed if isinstance(self.task, Task) else None
         return None if allowed is None else np.ascontiguousarray(allowed.T)
 
@@ -209,10 +243,12 @@ class Problem:
         """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
         return "all" if self.ignores_masks else getattr(self.task, "allowed", None)
 
-    def allowed_at(self, state: Any) -> BoolArray | None:
-        """Return which actions (A,) are declared as allowed in a state; None if all are."""
+    def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
+        """Return which actions (A,), counted from 0, are declared as allowed in a state at a stage; None if all are."""
         allowed = self.task.allowed if isinstance(self.task, Task) else None
-        return None if allowed is None else allowed[state]
+        if allowed is None:
+            return None
+        return allowed[state] if self.stages is None else allowed[state, self.stages.block(stage)]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""

@@ -39,13 +39,19 @@ class RegretEvaluator:
 
     @property
     def optimal_value(self) -> float:
-        """Optimal value V*(s0) in the environment's unit."""
+        """Optimal value V*(s0) in the environment's unit; of infinitely many steps if the problem is endless."""
         return self.solution.start_value
+
+    @property
+    def rest(self) -> float:
+        """What the steps that are cut off from an endless episode are worth at least, in the environment's unit."""
+        task = self.mdp.task
+        return task.tail * task.reward_range[0]
 
     def regret(self, policies: IntArray) -> FloatArray:
         """Return the exact regret (B,) of one episode under each policy (B, H, S), in the environment's unit."""
         self._n_calls += 1
         values = evaluate_batch(self.mdp, policies, repeated=self._n_calls)
-        start_values: FloatArray = values[:, 0] @ self.mdp.task.start
+        start_values: FloatArray = values[:, 0] @ self.mdp.task.start + self.rest
         # V^π <= V* holds exactly; rounding errors of about 1e-15 can make the difference negative.
         return np.maximum(self.optimal_value - start_values, 0.0)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
 
 from matrixrl.checks import fail, shown
 from matrixrl.compiling import saves_time
@@ -13,7 +15,9 @@ from matrixrl.problems.finite import FiniteMDP, checked_mdp
 from matrixrl.problems.tabulated import SparseTransitions
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Solution", "evaluate", "evaluate_batch", "optimal_q", "solve"]
+__all__ = ["Solution", "endless_values", "evaluate", "evaluate_batch", "optimal_q", "solve"]
+
+_SAME = 1e-12  # relative difference of Q below which an action is not better
 
 _SAVED_BY_SOLVING, _SAVED_BY_EVALUATING = 1.2e-9, 2.5e-9  # seconds for each stage and entry of a sparse P
 
@@ -23,9 +27,11 @@ class Solution:
     """Hold the optimum of an MDP, in the unit of its rewards.
 
     Attributes:
-        values: Optimal values V*, shape (H+1, S); the last row is zero.
+        values: Optimal values V*, shape (H+1, S); the last row is zero. Values of stage h are discounted from that stage
+            on.
         policy: Optimal policy, shape (H, S); the lowest optimal action of each stage and state, among those allowed.
-        start_value: V*(s0), averaged over the distribution of the first state.
+        start_value: V*(s0), averaged over the distribution of the first state; of infinitely many steps if the problem
+            is endless.
     """
 
     values: FloatArray
@@ -33,16 +39,16 @@ class Solution:
     start_value: float
 
 
-def q_values(mdp: FiniteMDP, next_values: FloatArray) -> FloatArray:
-    """Return Q(s, a) = r(s, a) + E[V(s') | s, a] for the values V of the next stage: (S,) → (S, A).
+def q_values(mdp: FiniteMDP, next_values: FloatArray, stage: int) -> FloatArray:
+    """Return Q(s, a) = r(s, a) + γ E[V(s') | s, a] for the values V of the next stage: (S,) → (S, A).
 
     Q of an action that is not allowed is −∞.
     """
-    expected = mdp.transitions.expect(next_values[None, :])[0]
+    expected = mdp.transitions.expect(mdp.task.discount * next_values[None, :])[0]
     total: FloatArray = mdp.task.reward + expected.T
     if mdp.allowed is not None:
         total[~mdp.allowed] = -np.inf
-    return total
+    return total if mdp.stages is None else total[:, mdp.stages.block(stage)]
 
 
 def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
@@ -64,13 +70,44 @@ def solve(mdp: FiniteMDP, *, compiled: bool | None = None) -> Solution:
         from matrixrl.problems.compiled import fill_in_optimum  # imports numba, which takes half a second
 
         reward = mdp.task.reward if mdp.allowed is None else np.where(mdp.allowed, mdp.task.reward, -np.inf)
-        fill_in_optimum(*_lists(mdp), reward, values, policy)
-        return Solution(values=values, policy=policy, start_value=float(mdp.task.start @ values[0]))
-    for h in reversed(range(mdp.horizon)):
-        q = q_values(mdp, values[h + 1])
-        policy[h] = q.argmax(axis=1)
-        values[h] = q.max(axis=1)
-    return Solution(values=values, policy=policy, start_value=float(mdp.task.start @ values[0]))
+        fill_in_optimum(*_lists(mdp), reward, *_blocks(mdp), mdp.task.discount, values, policy)
+    else:
+        for h in reversed(range(mdp.horizon)):
+            q = q_values(mdp, values[h + 1], h)
+            policy[h] = q.argmax(axis=1)
+            values[h] = q.max(axis=1)
+    first = endless_values(mdp) if mdp.task.is_endless and mdp.stages is None else values[0]
+    return Solution(values=values, policy=policy, start_value=float(mdp.task.start @ first))
+
+
+def endless_values(mdp: FiniteMDP) -> FloatArray:
+    """Return V* of infinitely many discounted steps, shape (S,), by policy iteration with exact evaluation.
+
+    Args:
+        mdp: Known MDP with a discount below 1 whose stages share their laws.
+    """
+    n, gamma, policy = mdp.n_states, mdp.task.discount, np.full(mdp.n_states, -1)
+    values = np.zeros(n)
+    while True:
+        q = q_values(mdp, values, 0)
+        kept = np.where(policy < 0, 0, policy)
+        better = q.max(axis=1) > q[np.arange(n), kept] + _SAME * (1.0 + np.abs(values))
+        improved = np.where((policy < 0) | better, q.argmax(axis=1), policy)
+        if np.array_equal(improved, policy):
+            return values
+        policy = improved
+        values = np.asarray(_solved(mdp, policy, gamma))
+
+
+def _solved(mdp: FiniteMDP, policy: IntArray, gamma: float) -> FloatArray:
+    """Return the values (S,) of a policy (S,) for ever, from the linear equations that they satisfy."""
+    states, reward = np.arange(mdp.n_states), mdp.task.reward[np.arange(mdp.n_states), policy]
+    if isinstance(mdp.transitions, SparseTransitions):
+        rows = mdp.transitions.matrix[states * mdp.n_actions + policy]
+        found: FloatArray = spsolve(sparse.csc_array(sparse.eye_array(mdp.n_states) - gamma * rows), reward)
+        return found
+    rows = mdp.transitions.rows(states, policy)
+    return np.linalg.solve(np.eye(mdp.n_states) - gamma * rows, reward)
 
 
 def optimal_q(mdp: FiniteMDP) -> FloatArray:
@@ -84,7 +121,7 @@ def optimal_q(mdp: FiniteMDP) -> FloatArray:
     array([2., 2.])
     """
     values = solve(mdp).values
-    return np.stack([q_values(mdp, values[h + 1]) for h in range(mdp.horizon)])
+    return np.stack([q_values(mdp, values[h + 1], h) for h in range(mdp.horizon)])
 
 
 def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
@@ -109,10 +146,12 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
     if chosen.shape != wanted or not np.issubdtype(chosen.dtype, np.integer):
         received = f"{chosen.dtype} of shape {chosen.shape}"
         fail("policy", f"must be whole numbers of shape {wanted}", received, "Give policy[h, s].")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= mdp.n_actions):
+    n_actions = mdp.task.n_own_actions
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= n_actions):
         bounds = f"{chosen.min()} … {chosen.max()}"
-        fail("policy", f"must hold actions 0 … {mdp.n_actions - 1}", bounds, "Give policy[h, s].")
-    values: FloatArray = evaluate_batch(mdp, chosen[None])[0]
+        fail("policy", f"must hold actions 0 … {n_actions - 1}", bounds, "Give policy[h, s].")
+    inner = chosen if mdp.stages is None else mdp.stages.inner_table(chosen)
+    values: FloatArray = evaluate_batch(mdp, inner[None])[0]
     return values
 
 
@@ -123,7 +162,7 @@ def evaluate_batch(
 
     Args:
         mdp: Known MDP.
-        policies: (B, H, S) Action of each stage and state.
+        policies: (B, H, S) Action of each stage and state; inner actions if laws depend on the stage.
         compiled: As in `solve`.
         repeated: Number of such calls so far, which compiled loops may have to pay for.
     """
@@ -134,14 +173,14 @@ def evaluate_batch(
 
         values = np.zeros((n_replicas, horizon + 1, n_states))
         for policy, of_policy in zip(policies, values, strict=True):
-            fill_in_values(*_lists(mdp), mdp.task.reward, policy.astype(np.int64), of_policy)
+            fill_in_values(*_lists(mdp), mdp.task.reward, mdp.task.discount, policy.astype(np.int64), of_policy)
         return values
     pairs = policies.astype(np.int64) * n_states + np.arange(n_states)
     rewards = mdp.task.reward.T.ravel()[pairs]
     pairs += (np.arange(n_replicas) * mdp.n_actions * n_states)[:, None, None]
     values = np.zeros((n_replicas, horizon + 1, n_states))
     for h in reversed(range(horizon)):
-        expected = mdp.transitions.expect(values[:, h + 1]).ravel()
+        expected = mdp.transitions.expect(mdp.task.discount * values[:, h + 1]).ravel()
         np.add(rewards[:, h], expected[pairs[:, h]], out=values[:, h])
     return values
 
@@ -154,6 +193,13 @@ def _is_compiled(mdp: FiniteMDP, wanted: bool | None, seconds: float) -> bool:
             fail("compiled", rule, wanted, "Give P as a scipy.sparse matrix.")
         return False
     return saves_time(wanted, seconds * mdp.horizon * mdp.transitions.matrix.nnz)
+
+
+def _blocks(mdp: FiniteMDP) -> tuple[IntArray, int]:
+    """Return the first action of each stage (H,), and the number of actions of a stage."""
+    if mdp.stages is None:
+        return np.zeros(mdp.horizon, dtype=np.int64), mdp.n_actions
+    return mdp.stages.first(np.arange(mdp.horizon)), mdp.stages.n_own
 
 
 def _lists(mdp: FiniteMDP) -> tuple[Any, Any, Any]:

@@ -41,6 +41,10 @@ class DenseTransitions(Transitions):
         self._rows = np.ascontiguousarray(array.transpose(1, 0, 2)).reshape(-1, self.n_states)
         self._cdf = cumulative(self._rows)
 
+    def law(self) -> FloatArray:
+        """Return P as an array (S, A, S)."""
+        return self._rows.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
+
     def expect(self, values: FloatArray) -> FloatArray:
         """Return E[V(s') | s, a] for all pairs: (B, S) → (B, A, S)."""
         return (values @ self._rows.T).reshape(-1, self.n_actions, self.n_states)
@@ -59,7 +63,7 @@ class DenseTransitions(Transitions):
 
     def successors(self) -> Successors:
         """Return the possible next states of every pair."""
-        by_state = self._rows.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
+        by_state = self.law()
         cdf = self._cdf.reshape(self.n_actions, self.n_states, self.n_states).transpose(1, 0, 2)
         possible = by_state != 0.0
         firsts = np.zeros(self.n_states * self.n_actions + 1, dtype=np.int64)
@@ -108,6 +112,10 @@ class SparseTransitions(Transitions):
     @property
     def matrix(self) -> sparse.csr_array:
         """P as a matrix (S·A, S) with sorted rows; row s·A + a is P(·|s,a)."""
+        return self._csr
+
+    def law(self) -> sparse.csr_array:
+        """Return P as a matrix (S·A, S); row s·A + a is P(·|s,a)."""
         return self._csr
 
     @cached_property

@@ -7,9 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from matrixrl.checks import distributions, fail, fits_memory, flag, index, integer, number, shaped, shown, within
+from matrixrl.checks import (
+    distributions,
+    fail,
+    fits_memory,
+    flag,
+    index,
+    integer,
+    number,
+    real_numbers,
+    shaped,
+    shown,
+    within,
+)
 from matrixrl.features import Features, one_hot
+from matrixrl.problems.discounting import checked_discount, effective_horizon, total_weight
 from matrixrl.problems.masks import allowed_like, filled_rewards, refuse_forbidden
+from matrixrl.problems.stages import Stages, read_stages, spread_allowed, spread_phi, spread_table
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Task", "checked_range"]
@@ -21,7 +35,8 @@ class Task:
     """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:
-        reward: (S, A) Expected rewards, in the environment's unit; None if they are not known and are learned.
+        reward: (S, A) Expected rewards, in the environment's unit, or (H, S, A) if they depend on the stage; None if
+            they are not known and are learned.
         horizon: Number of steps H of an episode.
         n_states: Number of states S; needed if `reward` is None.
         n_actions: Number of actions A; needed if `reward` is None.
@@ -35,13 +50,24 @@ class Task:
         allowed: (S, A) Whether an action is allowed in a state, or a function of the state that returns its allowed
             actions (their numbers, or A booleans); all actions by default. The reward of an action that is not allowed
             is not used and may be NaN; it is stored as the smallest reward. Nothing is chosen in the end state, where
-            all actions count as allowed.
+            all actions count as allowed. A table (H, S, A) depends on the stage.
+        stage_dependent: Whether laws and rewards differ between stages, so that data are not shared: True for all
+            stages, or the class of each stage, such as the days of a week: stages of one class share. By default it is
+            True if rewards have an axis of stages.
+        discount: Factor γ of each step: an episode is worth Σ γ^h r_h. Without a horizon, the problem goes on for ever:
+            an episode is cut after the number of steps that `accuracy` asks for, and V* is that of infinitely many.
+        accuracy: Share of the largest possible value that may be cut off at the end of an episode, if the horizon is
+            chosen by the discount.
 
     Attributes:
         reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
         knows_reward: Whether rewards were given.
         end_is_added: Whether the end state is one that the library added.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
+        stages: Classes of stages, or None if all stages share their laws. Tables then have one column for each inner
+            action, as `problems.stages` describes.
+        discount: Factor γ of each step.
+        is_endless: Whether the horizon was chosen by the discount, so that values are those of infinitely many steps.
 
     Raises:
         InvalidInput: A reward is not finite or outside its range, a state allows no action, or another argument is
@@ -67,11 +93,26 @@ class Task:
         may_terminate: bool = False,
         features: Features | None = None,
         allowed: Any = None,
+        stage_dependent: Any = None,
+        discount: float = 1.0,
+        accuracy: float = 0.01,
     ) -> None:
         self.reward_range = low, high = checked_range(reward_range)
         self.knows_reward = reward is not None
+        self.discount = checked_discount(discount)
+        self.is_endless = horizon is None and self.discount < 1.0
+        self.horizon = chosen_horizon(horizon, self.discount, accuracy)
         if reward is None:
             reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
+        self.stages: Stages | None = stage_dependent if isinstance(stage_dependent, Stages) else None
+        if self.stages is None:
+            self.stages = stages = stages_of(stage_dependent, reward, self.horizon)
+            if stages is not None:
+                reward, allowed = spread_rewards(reward, allowed, stages, end_state)
+                n_actions = (
+                    None if n_actions is None else integer("n_actions", n_actions, low=1, remedy="Leave it out.")
+                )
+                n_actions = stages.n_inner if n_actions == stages.n_own else n_actions
         self.allowed: BoolArray | None = None
         if allowed is not None:
             table = allowed_like(reward, allowed, end_state)
@@ -87,7 +128,6 @@ class Task:
             if_not_finite="Remove or replace those entries, or pass allowed=… if those actions are not allowed.",
         )
         _check_counts(self.reward.shape, n_states, n_actions)
-        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
         within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
         self.start = _checked_start(start, self.n_states)
         self.end_state = None
@@ -125,7 +165,7 @@ class Task:
             )
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
-        given = one_hot(self.n_states, self.n_actions) if features is None else features
+        given = one_hot(self.n_states, self.n_actions) if features is None else self.spread_features(features)
         self.features = given.cover(self.n_states, self.n_actions, self.end_state, self.end_words)
 
     @property
@@ -135,8 +175,29 @@ class Task:
 
     @property
     def n_actions(self) -> int:
-        """Number of actions A."""
+        """Number of actions A; of inner actions if laws depend on the stage."""
         return int(self.reward.shape[1])
+
+    @property
+    def n_own_actions(self) -> int:
+        """Number of actions A that a user chooses from."""
+        return self.n_actions if self.stages is None else self.stages.n_own
+
+    @property
+    def total_weight(self) -> float:
+        """Sum Σ γ^h of the weights of the steps of an episode: H without a discount, 1/(1 − γ) if it is endless."""
+        return 1.0 / (1.0 - self.discount) if self.is_endless else total_weight(self.discount, self.horizon)
+
+    @property
+    def tail(self) -> float:
+        """Weight of the steps of an endless episode that are cut off, γ^H/(1 − γ); 0 if it ends after H steps."""
+        return self.discount**self.horizon / (1.0 - self.discount) if self.is_endless else 0.0
+
+    def spread_features(self, features: Features) -> Features:
+        """Return features of inner actions, if laws depend on the stage and features are of own actions."""
+        if self.stages is None or features.phi.n_actions != self.stages.n_own:
+            return features
+        return Features(spread_phi(features.phi, self.stages), features.psi, same_states=features.same_states)
 
     @property
     def n_observed(self) -> int:
@@ -168,7 +229,10 @@ class Task:
             end_state=self.end_state,
             features=self.features,
             allowed=allowed,
+            stage_dependent=self.stages,
+            discount=self.discount,
         )
+        task.is_endless = self.is_endless
         task.end_is_added = self.end_is_added
         return task
 
@@ -195,9 +259,42 @@ class Task:
         return mapped
 
     def to_own_unit(self, values: FloatArray) -> FloatArray:
-        """Convert values of whole episodes of H steps from unit reward to the environment's unit; any shape."""
-        own: FloatArray = values * self.unit + self.horizon * self.reward_range[0]
+        """Convert values of whole episodes from unit reward to the environment's unit; any shape."""
+        own: FloatArray = values * self.unit + self.total_weight * self.reward_range[0]
         return own
+
+
+def chosen_horizon(horizon: Any, discount: float, accuracy: Any) -> int:
+    """Return the number of steps of an episode: as given, or as a discount and an accuracy ask for."""
+    if horizon is None and discount < 1.0:
+        return effective_horizon(discount, accuracy)
+    return integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode, or a discount below 1.")
+
+
+def stages_of(stage_dependent: Any, reward: Any, horizon: int) -> Stages | None:
+    """Return the classes of stages that are asked for, or that rewards with an axis of stages need.
+
+    Args:
+        stage_dependent: True, False, None or one class for each stage.
+        reward: (S, A) or (H, S, A) Rewards.
+        horizon: Number of stages H.
+    """
+    table = real_numbers(reward)
+    if table.ndim == 3 and stage_dependent is None:
+        stage_dependent = True
+    if stage_dependent is None or stage_dependent is False:
+        return None
+    n_actions = table.shape[-1] if table.ndim in (2, 3) else 0
+    return read_stages(stage_dependent, horizon, n_actions)
+
+
+def spread_rewards(reward: Any, allowed: Any, stages: Stages, end_state: Any) -> tuple[Any, Any]:
+    """Return rewards and allowed actions as tables of inner actions, each (S, C·A) or None."""
+    table = spread_table("reward", reward, stages, "(S, A)")
+    if allowed is not None:
+        end = None if end_state is None else index("end_state", end_state, size=len(table), remedy="Give a state.")
+        allowed = spread_allowed(allowed, (len(table), stages.n_own), stages, end)
+    return table, allowed
 
 
 def checked_range(value: object) -> tuple[float, float]:

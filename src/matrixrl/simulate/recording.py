@@ -86,7 +86,8 @@ def record_episode(
     told = ToldByEnvironment(algorithm, current_mask(recorder))
     for stage in range(problem.task.horizon):
         state = np.asarray(problem.state("obs", obs))
-        action, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, info)
+        inner, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, stage, info)
+        action = problem.own_number(inner)
         if among is not None and not among[action]:
             action = choose_among(algorithm, plan, stage, state, among, explore=False)
         obs, _, terminated, truncated, info = recorder.step(problem.own_action(action))

@@ -9,7 +9,6 @@ import numpy as np
 
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, BaselineSettings, Presets
 from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
-from matrixrl.core.greedy import random_actions
 from matrixrl.records import Plan
 from matrixrl.settings import real, setting
 
@@ -64,13 +63,13 @@ class EpsilonGreedy(TabularBaseline):
     def make_plan(self) -> Plan:
         """Return the greedy plan with some actions replaced by random ones; its values are those of the greedy plan."""
         plan = self.greedy_plan()
-        shape, n_actions, epsilon = plan.policy.shape[1:], self.task.n_actions, self.epsilon
+        shape, epsilon = plan.policy.shape[1:], self.epsilon
         for policy, rng in zip(plan.policy, self.streams["agent"], strict=True):
             explores = rng.random(shape) < epsilon
-            if self.allowed is None:
-                policy[explores] = rng.integers(n_actions, size=int(np.count_nonzero(explores)))
+            if self.allowed is None and self.frame.stages is None:
+                policy[explores] = rng.integers(self.task.n_actions, size=int(np.count_nonzero(explores)))
             else:
-                policy[explores] = random_actions(rng, shape, n_actions, self.allowed)[explores]
+                policy[explores] = self.draw_actions(rng)[explores]
         return plan
 
     def greedy_plan(self) -> Plan:

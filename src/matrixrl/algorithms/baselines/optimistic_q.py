@@ -49,7 +49,7 @@ class OptimisticQ(Baseline):
         task = self.task
         self.cap: FloatArray = np.full(task.horizon, float(task.horizon))
         if self.settings.cap == "remaining":
-            self.cap = np.arange(task.horizon, 0, -1.0)
+            self.cap = self.frame.lefts()
         shape = (self.n_replicas, task.horizon, task.n_actions, task.n_states)
         self.q: FloatArray = np.broadcast_to(self.cap[:, None, None], shape).copy()
 

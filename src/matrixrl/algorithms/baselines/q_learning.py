@@ -56,7 +56,7 @@ class QLearning(OptimisticQ):
         super().begin()
         self.visits = np.zeros(self.q.shape)
         self._stage = np.arange(self.task.horizon)
-        self._end_values = np.arange(self.task.horizon, 0, -1.0) * self.frame.end_reward
+        self._end_values = self.frame.end_values()
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -69,7 +69,9 @@ class QLearning(OptimisticQ):
         """Return the plan that is greedy in Q, all stages at once: Q needs no induction."""
         task, n = self.task, self.n_replicas
         values = np.zeros((n, task.horizon + 1, task.n_states))
-        q = self.q.copy() if self.allowed is None else np.where(self.allowed, self.q, -np.inf)
+        q = self.q.copy()
+        for h in range(task.horizon):
+            self.frame.exclude(q[:, h], h)
         np.minimum(q.max(axis=2), self.cap[:, None], out=values[:, :-1])
         if task.end_state is not None:
             values[:, :-1, task.end_state] = self._end_values
@@ -91,7 +93,7 @@ class QLearning(OptimisticQ):
         settings, horizon = self.settings, float(self.task.horizon)
         weights = steps.weights
         rewards = self.unit_reward[steps.actions, steps.states] if settings.known_reward else steps.rewards
-        target = rewards + self._next_values(steps.next_states)
+        target = rewards + self.task.discount * self._next_values(steps.next_states)
         at = (self._replica[:, None], self._stage, steps.actions, steps.states)
         count = self.visits[at] + weights  # each (replica, stage) occurs once
         self.visits[at] = count
@@ -107,6 +109,10 @@ class QLearning(OptimisticQ):
         q = self.q[self._replica[:, None], self._stage[1:], :, following]  # (B, H-1, A)
         if self.allowed is not None:
             q = np.where(self.allowed.T[following], q, -np.inf)
+        stages = self.frame.stages
+        if stages is not None:
+            places = stages.inner(np.arange(stages.n_own), self._stage[1:, None])  # (H-1, A) of the next stages
+            q = np.take_along_axis(q, np.broadcast_to(places, (len(q), *places.shape)), axis=2)
         np.minimum(q.max(axis=2), self.cap[1:], out=values[:, :-1])
         if self.task.end_state is not None:
             ended = following == self.task.end_state

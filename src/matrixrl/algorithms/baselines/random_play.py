@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline
-from matrixrl.core.greedy import random_actions
 from matrixrl.errors import InvalidInput
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
@@ -68,8 +67,7 @@ class RandomPlay(Baseline):
         if not self._has_tables:
             return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
-        shape = (task.horizon, task.n_states)
-        policy = np.stack([random_actions(rng, shape, task.n_actions, self.allowed) for rng in self.streams["agent"]])
+        policy = np.stack([self.draw_actions(rng) for rng in self.streams["agent"]])
         values = np.zeros((n, task.horizon + 1, task.n_states))
         small = np.min_scalar_type(task.n_actions - 1)
         return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))

@@ -105,7 +105,9 @@ def fill_plan(
     first_replica: int,
     ties: Any,
     end_state: int,
-    end_reward: float,
+    end_values: Any,
+    discount: float,
+    choices: Any,
     values: Any,
     policy: Any,
     preference: Any,
@@ -129,7 +131,9 @@ def fill_plan(
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) what breaks ties.
         end_state: State whose value is known, or -1.
-        end_reward: Its unit reward.
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of the values of the next stage.
+        choices: (H, 2) First action of each stage, and the one after its last.
         values: Filled in; values[:, H] is read.
         policy: Filled in.
         preference: (B, H, P) what breaks ties first, in [0, H]; or (0, 0, 0).
@@ -137,7 +141,7 @@ def fill_plan(
         q_out: (B, H, P) filled in with the optimistic Q; or (0, 0, 0).
     """
     n_replicas, horizon, n_states = policy.shape
-    n_members, n_actions = len(bound[CENTRE]), ties.shape[1]
+    n_members = len(bound[CENTRE])
     rows, psi, total, core = estimate[ROWS], estimate[PSI], estimate[TOTAL], estimate[CORE]
     shares, successors, widest = estimate[SHARES], estimate[SUCCESSORS], estimate[WIDEST]
     d, has_core = rows.shape[0], core.shape[1] > 0
@@ -147,10 +151,14 @@ def fill_plan(
     low, high = np.empty(n_replicas), np.empty(n_replicas)
     mean, q = np.empty(n_states), np.empty(n_states)
     best, score = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
-    chosen = np.empty((n_replicas, n_states))
+    chosen, following_all = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
     for h in range(horizon - 1, -1, -1):
+        if len(q_out) > 0 and choices[h, 1] - choices[h, 0] < ties.shape[1]:
+            q_out[:, h] = -np.inf
         for b in range(n_replicas):
-            following = values[b, h + 1]
+            for s in range(n_states):
+                following_all[b, s] = discount * values[b, h + 1, s]
+            following = following_all[b]
             v = np.dot(following, psi) if len(psi) > 0 else following
             if has_core:
                 weights[b] = np.dot(core[first_replica + b], v)
@@ -159,7 +167,7 @@ def fill_plan(
                 low[b], high[b] = following.min(), following.max()
         best[:] = -np.inf
         score[:] = -np.inf
-        for a in range(n_actions):
+        for a in range(choices[h, 0], choices[h, 1]):
             first = a * n_states
             for b in range(n_replicas):  # inside, so that the features of an action are read from memory once
                 r = first_replica + b
@@ -185,7 +193,7 @@ def fill_plan(
                         mean[:] = 0.0
                         for k in range(widest[r]):
                             for s in range(n_states):
-                                mean[s] += shares[r, k, first + s] * values[b, h + 1, successors[r, k, first + s]]
+                                mean[s] += shares[r, k, first + s] * following_all[b, successors[r, k, first + s]]
                     q[:] = np.inf
                     for m in range(n_members):
                         c, z = shift[b, m], scale[b, m]
@@ -211,4 +219,4 @@ def fill_plan(
             for s in range(n_states):
                 policy[b, h, s] = int(chosen[b, s])
             if end_state >= 0:
-                values[b, h, end_state] = (horizon - h) * end_reward
+                values[b, h, end_state] = end_values[h]

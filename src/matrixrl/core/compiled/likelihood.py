@@ -29,7 +29,7 @@ from matrixrl.core.compiled.pruning import fill_pruned_plan, new_table
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "01f9aeacffa27129"
+LOOPS_DIGEST = "8a8c2c0d10ef8a2e"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -46,14 +46,16 @@ def _longest(law: Any) -> int:
 
 
 @compiled
-def _fill_bounds(law: Any, r: int, values: Any, sign: float, top: float, table: Any, guess: Any, out: Any) -> None:
-    """Fill in the largest mean of sign·V of every group of replica r: (K,); places of the search (K,) are changed."""
+def _fill_bounds(
+    law: Any, r: int, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, out: Any
+) -> None:
+    """Fill in the largest mean of sign·V of the needed groups (K,) of replica r; places of the search are changed."""
     if len(table) > 0:
         fill_table(law[PAID][r], values, sign, top, table)
     gaps = np.empty(_longest(law))
     for g in range(len(out)):
         out[g] = top
-        if law[FIRSTS][r, g] < law[LASTS][r, g]:
+        if needed[g] and law[FIRSTS][r, g] < law[LASTS][r, g]:
             out[g], _, guess[g] = largest_mean(
                 law[FIRSTS][r, g],
                 law[LASTS][r, g],
@@ -82,7 +84,9 @@ def fill_plan(
     first_replica: int,
     ties: Any,
     end_state: int,
-    end_reward: float,
+    end_values: Any,
+    discount: float,
+    choices: Any,
     values: Any,
     policy: Any,
     preference: Any,
@@ -102,7 +106,9 @@ def fill_plan(
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) Numbers that break ties.
         end_state: State whose value is known, or -1.
-        end_reward: Its unit reward.
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of the values of the next stage.
+        choices: (H, 2) First action of each stage, and the one after its last.
         values: Filled in; values[:, H] must be 0.
         policy: Filled in.
         preference: (B, H, P) Preferences in [0, H] that break ties first; or (0, 0, 0).
@@ -111,32 +117,50 @@ def fill_plan(
         sign: 1 for upper bounds; -1 for lower bounds, which need radii that hold for all values and no joint laws.
     """
     n_replicas, horizon, n_states = policy.shape
-    n_groups, n_actions = law[FIRSTS].shape[1], ties.shape[1]
+    n_groups = law[FIRSTS].shape[1]
     if sign > 0.0 and n_groups == len(groups) and len(preference) == 0 and len(q_out) == 0:
         for b in range(n_replicas):
             r = first_replica + b
             fill_pruned_plan(
-                law, joint, joint_is_less, groups, reward, r, ties[b], end_state, end_reward, values[b], policy[b]
+                law,
+                joint,
+                joint_is_less,
+                groups,
+                reward,
+                r,
+                ties[b],
+                end_state,
+                end_values,
+                discount,
+                choices,
+                values[b],
+                policy[b],
             )
         return
     has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
     bounds, both = np.zeros(n_groups), np.zeros(n_groups)
     q, best, score, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    needed = np.empty(n_groups, dtype=np.bool_)
     for b in range(n_replicas):
         r = first_replica + b
         table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
         of_law, of_joint = np.zeros(n_groups), np.zeros(n_groups)
         for h in range(horizon - 1, -1, -1):
-            following = values[b, h + 1]
+            following = discount * values[b, h + 1]
             top = following.max() if sign > 0.0 else -following.min()
             bounds[:] = 0.0
+            needed[:] = False
+            for p in range(choices[h, 0] * n_states, choices[h, 1] * n_states):
+                needed[groups[p]] = True
             if uses_law and h < horizon - 1:
-                _fill_bounds(law, r, following, sign, top, table, of_law, bounds)
+                _fill_bounds(law, r, needed, following, sign, top, table, of_law, bounds)
             if has_joint:
-                _fill_bounds(joint, r, following, 1.0, top + 1.0, joint_table, of_joint, both)
+                _fill_bounds(joint, r, needed, following, 1.0, top + 1.0, joint_table, of_joint, both)
             best[:] = -np.inf
             score[:] = -np.inf
-            for a in range(n_actions):
+            if len(q_out) > 0:
+                q_out[b, h] = -np.inf
+            for a in range(choices[h, 0], choices[h, 1]):
                 pairs = slice(a * n_states, (a + 1) * n_states)
                 for s in range(n_states):
                     p = a * n_states + s
@@ -158,12 +182,20 @@ def fill_plan(
                 values[b, h, s] = best[s] if sign > 0.0 else min(max(best[s], 0.0), float(horizon))
                 policy[b, h, s] = int(chosen[s])
             if end_state >= 0:
-                values[b, h, end_state] = (horizon - h) * end_reward
+                values[b, h, end_state] = end_values[h]
 
 
 @compiled
 def pessimistic_values(
-    law: Any, groups: Any, least: Any, r: int, end_state: int, end_reward: float, policy: Any, values: Any
+    law: Any,
+    groups: Any,
+    least: Any,
+    r: int,
+    end_state: int,
+    end_values: Any,
+    discount: float,
+    policy: Any,
+    values: Any,
 ) -> None:
     """Fill in lower bounds (H + 1, S) on the values of a policy (H, S); values[H] is read.
 
@@ -173,14 +205,15 @@ def pessimistic_values(
         least: (B, P) Smallest unit rewards that are believed.
         r: Replica.
         end_state: State whose value is known, or -1.
-        end_reward: Its unit reward.
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of the values of the next stage.
         policy: Action of each stage and state.
         values: Filled in.
     """
     horizon, n_states = policy.shape
     gaps, no_table = np.empty(_longest(law)), np.empty((0, 3))
     for h in range(horizon - 1, -1, -1):
-        following = values[h + 1]
+        following = discount * values[h + 1]
         top = -following.min()
         for s in range(n_states):
             p = policy[h, s] * n_states + s
@@ -206,7 +239,7 @@ def pessimistic_values(
                 worth -= bound
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if end_state >= 0:
-            values[h, end_state] = (horizon - h) * end_reward
+            values[h, end_state] = end_values[h]
 
 
 @compiled

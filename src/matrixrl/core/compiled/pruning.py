@@ -39,15 +39,18 @@ _SMALL = 1 << 17  # outcomes of a table
 class Candidates(NamedTuple):
     """The pairs of each state that were tried, and the best one of those that were not.
 
+    Stages may choose from different actions, so there is a cell for each block of actions and each state: number
+    block · S + state, n cells in all.
+
     Attributes:
-        firsts: (S + 1,) Position of the first tried pair of each state.
+        firsts: (n cells + 1,) Position of the first tried pair of each cell.
         actions: (n,) Action of each of them.
         limits: (n,) Upper bound on Q, in excess of the growth of values since the last stage.
         of_law: (n,) Place of the search of the bound on next values, of the last stage that computed it.
         of_joint: (n,) The same for the joint law.
-        most: (S,) Largest reward of a tried pair.
-        fresh: (S,) Largest reward of an untried one; -∞ if there is none.
-        fresh_action: (S,) Untried action that is chosen among them.
+        most: (n cells,) Largest reward of a tried pair.
+        fresh: (n cells,) Largest reward of an untried one; -∞ if there is none.
+        fresh_action: (n cells,) Untried action that is chosen among them.
         longest: (1,) Largest number of outcomes of a pair.
     """
 
@@ -66,34 +69,35 @@ class Candidates(NamedTuple):
 
 
 @compiled
-def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: Any, n_states: int) -> Any:
-    """Return the candidates of every state of replica r."""
-    firsts, fresh, most = np.zeros(n_states + 1, dtype=np.int64), np.full(n_states, -np.inf), np.full(n_states, -np.inf)
-    fresh_action, score, longest = np.zeros(n_states, dtype=np.int64), np.full(n_states, -np.inf), 0
+def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: Any, n_states: int, width: int) -> Any:
+    """Return the candidates of every cell of replica r; blocks have `width` actions."""
+    n_cells = len(ties) // width * n_states
+    firsts, fresh, most = np.zeros(n_cells + 1, dtype=np.int64), np.full(n_cells, -np.inf), np.full(n_cells, -np.inf)
+    fresh_action, score, longest = np.zeros(n_cells, dtype=np.int64), np.full(n_cells, -np.inf), 0
     of_law, has_joint = law[LASTS][r] - law[FIRSTS][r], joint[FIRSTS].shape[1] > 0
     for a in range(len(ties)):
         for s in range(n_states):
-            p = a * n_states + s
+            p, c = a * n_states + s, a // width * n_states + s
             if of_law[groups[p]] > 0:
-                firsts[s + 1] += 1
+                firsts[c + 1] += 1
                 longest = max(longest, of_law[groups[p]])
                 if has_joint:
                     longest = max(longest, joint[LASTS][r, groups[p]] - joint[FIRSTS][r, groups[p]])
-                most[s] = max(most[s], reward[r, p])
+                most[c] = max(most[c], reward[r, p])
             else:
-                fresh[s] = max(fresh[s], reward[r, p])
-                if reward[r, p] + ties[a] > score[s]:
-                    fresh_action[s], score[s] = a, reward[r, p] + ties[a]
-    for s in range(n_states):
-        firsts[s + 1] += firsts[s]
+                fresh[c] = max(fresh[c], reward[r, p])
+                if reward[r, p] + ties[a] > score[c]:
+                    fresh_action[c], score[c] = a, reward[r, p] + ties[a]
+    for c in range(n_cells):
+        firsts[c + 1] += firsts[c]
     actions, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1])
     place = firsts[:-1].copy()
     for a in range(len(ties)):
         for s in range(n_states):
-            p = a * n_states + s
+            p, c = a * n_states + s, a // width * n_states + s
             if of_law[groups[p]] > 0:
-                actions[place[s]], limits[place[s]] = a, reward[r, p]
-                place[s] += 1
+                actions[place[c]], limits[place[c]] = a, reward[r, p]
+                place[c] += 1
     nothing = np.zeros(len(actions))
     return firsts, actions, limits, nothing, nothing.copy(), most, fresh, fresh_action, np.array([longest])
 
@@ -121,7 +125,9 @@ def fill_pruned_plan(
     r: int,
     ties: Any,
     end_state: int,
-    end_reward: float,
+    end_values: Any,
+    discount: float,
+    choices: Any,
     values: Any,
     policy: Any,
 ) -> None:
@@ -136,19 +142,23 @@ def fill_pruned_plan(
         r: Replica.
         ties: (A,) Numbers that break ties, at least 0.
         end_state: State whose value is known, or -1.
-        end_reward: Its unit reward.
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of the values of the next stage.
+        choices: (H, 2) First action of each stage, and the one after its last; blocks of equal width that begin at
+            multiples of it.
         values: Filled in; values[H] must be 0.
         policy: Filled in.
     """
     horizon, n_states = policy.shape
     has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
-    tried = _candidates(law, joint, groups, reward, r, ties, n_states)
+    width = choices[0, 1] - choices[0, 0]
+    tried = _candidates(law, joint, groups, reward, r, ties, n_states, width)
     firsts, actions, limits, most, fresh = tried[FIRST], tried[ACTION], tried[LIMIT], tried[MOST], tried[FRESH]
     table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
-    gaps, lead, grown = np.empty(tried[LONGEST][0]), np.full(n_states, -1, dtype=np.int64), 0.0
+    gaps, lead, grown = np.empty(tried[LONGEST][0]), np.full(len(most), -1, dtype=np.int64), 0.0
     paid = joint[PAID][r] if has_joint else law[PAID][r]
     for h in range(horizon - 1, -1, -1):
-        following, growth = values[h + 1], -np.inf
+        following, growth, first_cell = discount * values[h + 1], -np.inf, choices[h, 0] // width * n_states
         top = following.max()
         slack = _SLACK * (1.0 + abs(top)) + ties.max()
         if len(table) > 0 and uses_law:
@@ -156,14 +166,15 @@ def fill_pruned_plan(
         if len(joint_table) > 0:
             fill_table(paid, following, 1.0, top + 1.0, joint_table)
         for s in range(n_states):
-            best, score, chosen, leader = -np.inf, -np.inf, 0, -1
-            if fresh[s] > -np.inf:
-                chosen = tried[FRESH_ACTION][s]
-                best, score = top + fresh[s], (top + reward[r, chosen * n_states + s]) + ties[chosen]
-            if most[s] + top + slack >= best:
-                for k in range(firsts[s] - 1, firsts[s + 1]):  # the best one of the last stage, then the others
-                    i = lead[s] if k < firsts[s] else k
-                    if i < 0 or (k >= firsts[s] and k == lead[s]):
+            c = first_cell + s
+            best, score, chosen, leader = -np.inf, -np.inf, choices[h, 0], -1
+            if fresh[c] > -np.inf:
+                chosen = tried[FRESH_ACTION][c]
+                best, score = top + fresh[c], (top + reward[r, chosen * n_states + s]) + ties[chosen]
+            if most[c] + top + slack >= best:
+                for k in range(firsts[c] - 1, firsts[c + 1]):  # the best one of the last stage, then the others
+                    i = lead[c] if k < firsts[c] else k
+                    if i < 0 or (k >= firsts[c] and k == lead[c]):
                         continue
                     a = actions[i]
                     p = a * n_states + s
@@ -209,8 +220,8 @@ def fill_pruned_plan(
                     limits[i], best = limit - grown, max(best, q)
                     if q + ties[a] > score or (q + ties[a] == score and a < chosen):
                         score, chosen, leader = q + ties[a], a, i
-            values[h, s], policy[h, s], lead[s] = best, chosen, leader
+            values[h, s], policy[h, s], lead[c] = best, chosen, leader
             if s == end_state:
-                values[h, s] = (horizon - h) * end_reward
-            growth = max(growth, values[h, s] - following[s])
+                values[h, s] = end_values[h]
+            growth = max(growth, discount * (values[h, s] - values[h + 1, s]))
         grown += growth

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.core.likelihood.kl_ball import extreme_means
-from matrixrl.core.value_bounds import PlanArrays, ValueBounds
+from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -140,7 +140,7 @@ class LikelihoodBelief(ValueBounds):
         reward = plan.rewards(self.most if sign > 0 else self.least)
         likelihood.fill_plan(law, joint, is_less, self.groups.ravel(), reward, *plan.arguments(), sign)
 
-    def fill_in_lower_values(self, policy: IntArray, ends: tuple[int, float], values: FloatArray) -> None:
+    def fill_in_lower_values(self, policy: IntArray, ends: Ends, values: FloatArray) -> None:
         """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
         from matrixrl.core.compiled import likelihood
 

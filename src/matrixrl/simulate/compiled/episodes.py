@@ -17,8 +17,8 @@ from matrixrl.core.compiled.backup import fill_plan, split_all
 from matrixrl.simulate.compiled.world import (
     ACTIONS,
     CERTIFIED,
-    END_REWARD,
     END_STATE,
+    END_VALUES,
     HIGH,
     LENGTHS,
     LOW,
@@ -38,7 +38,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "f44427701caf8b73"
+LOOPS_DIGEST = "35873d4c38830d8b"
 """Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
 others; a test compares it."""
 
@@ -152,7 +152,9 @@ def _plan(
         b,
         ties.reshape((1, len(ties))),
         world[END_STATE],
-        world[END_REWARD],
+        world[END_VALUES],
+        world[DISCOUNT],
+        world[CHOICES],
         values,
         policy,
         preference,
@@ -171,7 +173,7 @@ def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any,
     shift, scale = np.empty(n_members), np.empty(n_members)
     form = (slack, half_width, bounds[CENTRE], bounds[NORM], bounds[CONSTANT], bounds[IS_NORMALISED])
     for h in range(horizon - 1, -1, -1):
-        v = values[h + 1]
+        v = world[DISCOUNT] * values[h + 1]
         low, high = split_all(form, v, world[ONES], shift, scale)
         for s in range(n_states):
             p = policy[h, s] * n_states + s
@@ -187,7 +189,7 @@ def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any,
                 worth += min(max(bound, low), high) if bounds[IS_NORMALISED] else bound
             values[h, s] = min(max(worth, 0.0), float(horizon))
         if world[END_STATE] >= 0:
-            values[h, world[END_STATE]] = (horizon - h) * world[END_REWARD]
+            values[h, world[END_STATE]] = world[END_VALUES][h]
     return float(np.dot(values[0], world[START]))
 
 
@@ -216,13 +218,14 @@ def _learn(
 ) -> tuple[float, int]:
     """Count the steps of one episode (Algorithm 1, lines 11, 12); return its return and its length."""
     n_states = len(world[START])
-    earned, length = 0.0, 0
+    earned, length, weight = 0.0, 0, 1.0
     for h in range(len(actions)):
         if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
         p = actions[h] * n_states + states[h]
         paid = reward_of(world, p, coins[h] if world[NOISY] else 0.0)
-        earned += paid
+        earned += weight * paid
+        weight *= world[DISCOUNT]
         length += 1
         known[VISITS][b, p] += 1
         known[COUNTS][b, p] += 1.0

@@ -46,8 +46,10 @@ from matrixrl.simulate.compiled.outcome_lists import (
 from matrixrl.simulate.compiled.world import (
     ACTIONS,
     CERTIFIED,
-    END_REWARD,
+    CHOICES,
+    DISCOUNT,
     END_STATE,
+    END_VALUES,
     HIGH,
     LENGTHS,
     LOW,
@@ -66,7 +68,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "play_episodes"]
 
-LOOPS_DIGEST = "2ab6b99aca4e8da8"
+LOOPS_DIGEST = "6c2b5bb412ffc7e5"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 
@@ -129,13 +131,14 @@ def _learn(
 ) -> Any:
     """Count the steps of one episode; return its return and its length."""
     n_states = len(world[START])
-    earned, length = 0.0, 0
+    earned, length, weight = 0.0, 0, 1.0
     for h in range(len(actions)):
         if states[h] == world[END_STATE]:  # steps after the end were not taken
             continue
         pair = actions[h] * n_states + states[h]
         paid = reward_of(world, pair, coins[h] if world[NOISY] else 0.0)
-        earned += paid
+        earned += weight * paid
+        weight *= world[DISCOUNT]
         length += 1
         _count_step(world, known, law, joint, kept, b, pair, states[h + 1], paid)
     return earned, length
@@ -187,7 +190,9 @@ def _plan(
         b,
         ties.reshape((1, len(ties))),
         world[END_STATE],
-        world[END_REWARD],
+        world[END_VALUES],
+        world[DISCOUNT],
+        world[CHOICES],
         values,
         policy,
         preference,
@@ -261,7 +266,15 @@ def play_episodes(
             played[UPPER][b, i] = kept[KEPT_UPPER][b]
             if certifies:
                 pessimistic_values(
-                    lower, groups, known[LEAST], b, world[END_STATE], world[END_REWARD], policy[0], values[0]
+                    lower,
+                    groups,
+                    known[LEAST],
+                    b,
+                    world[END_STATE],
+                    world[END_VALUES],
+                    world[DISCOUNT],
+                    policy[0],
+                    values[0],
                 )
                 played[CERTIFIED][b, i, 0] = np.dot(values[0, 0], world[START])
                 _plan(world, known, law, joint, groups, proven, b, no_ties, nothing, 0.0, values, other, nothing)

@@ -145,8 +145,10 @@ class CompiledPlayer(ABC):
             high=float(high),
             noisy=mdp.noisy_rewards,
             end_state=-1 if task.end_state is None else int(task.end_state),
-            end_reward=float(self._finite.frame.end_reward),
-            optimal_value=optimal_value,
+            end_values=self._finite.frame.end_values(),
+            discount=task.discount,
+            choices=self._finite.frame.choices,
+            optimal_value=optimal_value - task.tail * task.reward_range[0],
             every=every,
             ones=np.ones(mdp.n_states),
         )

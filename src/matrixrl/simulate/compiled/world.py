@@ -27,8 +27,10 @@ class World(NamedTuple):
         high: High end of the range.
         noisy: Whether rewards are drawn.
         end_state: Absorbing state, or -1.
-        end_reward: Its unit reward.
-        optimal_value: V*(s0).
+        end_values: (H,) Its unit value at every stage.
+        discount: Factor of each step.
+        choices: (H, 2) First action of each stage, and the one after its last.
+        optimal_value: V*(s0), less what steps that are cut off from an endless episode are worth at least.
         every: Regret is measured in every so many episodes; 0 measures none.
         ones: (S,) u = Ψᵀ1 of one-hot ψ.
     """
@@ -45,7 +47,9 @@ class World(NamedTuple):
     high: float
     noisy: bool
     end_state: int
-    end_reward: float
+    end_values: Any
+    discount: float
+    choices: Any
     optimal_value: float
     every: int
     ones: Any
@@ -75,7 +79,7 @@ class Played(NamedTuple):
 
 # The loops take plain tuples, as core.compiled.backup explains; fields are found by their place.
 (LISTS, FOLLOWING, CHANCE, CDF, START, START_CDF, REWARD, PAYS, LOW, HIGH, NOISY) = range(11)
-(END_STATE, END_REWARD, OPTIMAL_VALUE, EVERY, ONES) = range(11, 16)
+(END_STATE, END_VALUES, DISCOUNT, CHOICES, OPTIMAL_VALUE, EVERY, ONES) = range(11, 18)
 (STATES, ACTIONS, REGRET, RETURNS, LENGTHS, UPPER, CERTIFIED) = range(7)
 
 
@@ -121,7 +125,7 @@ def regret_of(world: Any, policy: Any, values: Any) -> float:
     n_actions = len(world[REWARD]) // n_states
     lists, following, chance = world[LISTS], world[FOLLOWING], world[CHANCE]
     for h in range(horizon - 1, -1, -1):
-        v = values[h + 1]
+        v = world[DISCOUNT] * values[h + 1]
         for s in range(n_states):
             pair = s * n_actions + policy[h, s]
             worth = world[REWARD][policy[h, s] * n_states + s]

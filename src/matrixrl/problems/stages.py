@@ -1,0 +1,234 @@
+"""Stages whose laws differ: how a stage-dependent problem is stored as one with more actions.
+
+Stages of one class share their laws and rewards. With C classes of stages and A actions, a problem is stored with C·A
+inner actions: number c·A + a is action a at a stage of class c. Its laws are the same at all stages, and a stage allows
+the inner actions of its class only, so everything that is proven and computed for such problems applies
+(docs/proofs.md, section 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from matrixrl.checks import fail, fits_memory, real_numbers, shown
+from matrixrl.features import OneHotPhi, Phi, TablePhi
+from matrixrl.problems.masks import read_allowed
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["Stages", "n_laws", "read_stages", "spread_allowed", "spread_phi", "spread_table", "spread_transitions"]
+
+_REMEDY = "Give True for laws of their own at every stage, False for one law, or the class of each of the H stages."
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """Classes of stages that share their laws, and the numbers of inner actions.
+
+    Attributes:
+        classes: (H,) Class 0 … C − 1 of each stage.
+        n_own: Number of actions A that a user chooses from.
+
+    >>> week = Stages(np.array([0, 0, 1]), n_own=2)
+    >>> week.n_classes, week.inner(1, 2), week.own(3)
+    (2, 3, 1)
+    """
+
+    classes: IntArray
+    n_own: int
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes C."""
+        return int(self.classes.max()) + 1
+
+    @property
+    def n_inner(self) -> int:
+        """Number of inner actions C·A."""
+        return self.n_classes * self.n_own
+
+    @property
+    def most_stages(self) -> int:
+        """Largest number of stages of a class."""
+        return int(np.bincount(self.classes).max())
+
+    def first(self, stage: Any) -> Any:
+        """Return the number of the first inner action of a stage, or of each of some stages."""
+        found = self.classes[stage] * self.n_own
+        return int(found) if np.ndim(found) == 0 else found
+
+    def block(self, stage: int) -> slice:
+        """Return the inner actions of a stage."""
+        first = self.first(stage)
+        return slice(first, first + self.n_own)
+
+    def inner(self, actions: Any, stage: Any) -> Any:
+        """Return actions 0 … A − 1 at a stage, or at stages of the same shape, as inner actions."""
+        found = np.asarray(actions, dtype=np.int64) + self.first(stage)
+        return int(found) if found.ndim == 0 else found
+
+    def own(self, actions: Any) -> Any:
+        """Return inner actions as actions 0 … A − 1."""
+        found = np.asarray(actions) % self.n_own
+        return int(found) if found.ndim == 0 else found
+
+    def inner_table(self, table: Any) -> Any:
+        """Return a policy (…, H, S) of actions 0 … A − 1 as inner actions."""
+        return np.asarray(table, dtype=np.int64) + self.first(np.arange(len(self.classes)))[:, None]
+
+    def inner_chances(self, chances: FloatArray) -> FloatArray:
+        """Return probabilities (H, A, S) of actions as those of inner actions: (H, C·A, S)."""
+        horizon, _, n_states = chances.shape
+        found = np.zeros((horizon, self.n_inner, n_states))
+        for h in range(horizon):
+            found[h, self.block(h)] = chances[h]
+        return found
+
+    def same(self, other: Stages | None) -> bool:
+        """Return whether other stages have the same classes and number of actions."""
+        return other is not None and self.n_own == other.n_own and np.array_equal(self.classes, other.classes)
+
+
+def read_stages(value: Any, horizon: int, n_actions: int) -> Stages | None:
+    """Return the stages that a request describes; None for one law at all stages.
+
+    Args:
+        value: True for a class of its own for each stage; False or None for one law; or a sequence with the class of
+            each stage, such as weekdays and weekends: any whole numbers, of which equal ones share.
+        horizon: Number of stages H.
+        n_actions: Number of actions A.
+
+    >>> read_stages(["work", "work", "free"], horizon=3, n_actions=2).classes
+    array([0, 0, 1])
+    """
+    if value is None or (isinstance(value, (bool, np.bool_)) and not value):
+        return None
+    if isinstance(value, (bool, np.bool_)):
+        return Stages(np.arange(horizon), n_actions) if horizon > 1 else None
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        fail("stage_dependent", "must be True, False or one class for each stage", shown(value), _REMEDY)
+    labels = list(value)
+    if len(labels) != horizon:
+        rule = f"must have one class for each of the {horizon} stages"
+        fail("stage_dependent", rule, f"{len(labels)} classes", _REMEDY)
+    if not all(isinstance(label, (int, np.integer, str)) for label in labels):
+        fail("stage_dependent", "must have whole numbers or words as classes", shown(value), _REMEDY)
+    numbers: dict[Any, int] = {}
+    classes = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+    return Stages(classes, n_actions) if len(numbers) > 1 else None
+
+
+def spread_table(name: str, value: Any, stages: Stages, what: str) -> Any:
+    """Return a table of states and actions as one of states and inner actions: (S, C·A, …).
+
+    Args:
+        name: Name of the argument.
+        value: Array (S, A) that all stages share, (C, S, A) by class, or (H, S, A) by stage.
+        stages: Classes of stages.
+        what: Its shape in words, for messages.
+    """
+    table = real_numbers(value)
+    if table.ndim == 3:
+        return np.concatenate(_by_class(name, list(table), stages, what), axis=1)
+    if table.ndim != 2:
+        fail(name, f"must have shape {what}, or one such table for each stage", shown(value), f"Give {name}[h][s, a].")
+    return np.tile(table, (1, stages.n_classes))
+
+
+def spread_allowed(allowed: Any, shape: tuple[int, int], stages: Stages, end_state: int | None) -> BoolArray:
+    """Return which inner actions are allowed in each state: (S, C·A).
+
+    Args:
+        allowed: Table (S, A) or function of the state, which all stages share, or tables (C, S, A) or (H, S, A).
+        shape: Number of states S and of actions A.
+        stages: Classes of stages.
+        end_state: State in which nothing is chosen, or None.
+    """
+    is_by_stage = not callable(allowed) and real_numbers(allowed).ndim == 3
+    tables = _by_class("allowed", list(allowed), stages, "(S, A)") if is_by_stage else [allowed] * stages.n_classes
+    return np.concatenate([read_allowed(one, *shape, end_state=end_state) for one in tables], axis=1)
+
+
+def spread_phi(phi: Phi, stages: Stages) -> Phi:
+    """Return φ of inner actions: e_c ⊗ φ(s, a), so that classes of stages share no feature.
+
+    Args:
+        phi: φ of A actions; one of C·A inner actions is returned as it is.
+        stages: Classes of stages.
+    """
+    if phi.n_actions != stages.n_own:
+        return phi
+    if type(phi) is OneHotPhi:
+        return OneHotPhi(phi.n_states, stages.n_inner)
+    count, width = stages.n_classes, stages.n_own
+    sizes = f"{phi.n_states:,} states, {count} classes of stages and {phi.d} features"
+    remedy = "Use fewer classes of stages, or one feature for each pair."
+    fits_memory("phi", float(phi.n_states * width * phi.d) * count**2, sizes, remedy=remedy)
+    table = np.zeros((phi.n_states, stages.n_inner, count * phi.d))
+    for c in range(count):
+        table[:, c * width : (c + 1) * width, c * phi.d : (c + 1) * phi.d] = phi.table
+    return TablePhi(table, left_out=phi.left_out)
+
+
+def spread_transitions(value: Any, stages: Stages) -> Any:
+    """Return transition laws as one of states and inner actions: an array (S, C·A, S) or a sparse matrix (S·C·A, S).
+
+    Args:
+        value: One law that all stages share, or one for each class or stage: an array (…, S, A, S), or a list of arrays
+            (S, A, S) or of scipy.sparse matrices (S·A, S).
+        stages: Classes of stages.
+    """
+    laws = [value] * stages.n_classes if n_laws(value) is None else _by_class("P", list(value), stages, "(S, A, S)")
+    if all(sparse.issparse(law) for law in laws):
+        n_states, width = laws[0].shape[1], stages.n_own
+        for law in laws:
+            if law.shape != (n_states * width, n_states):
+                rule = f"must have shape (S·A, S) with A = {width} at every stage"
+                fail("P", rule, f"shape {law.shape}", "Row s·A + a holds P(·|s,a).")
+        stacked = sparse.vstack(laws, format="csr")  # (c, s, a) → (s, c, a)
+        order = np.arange(stacked.shape[0]).reshape(stages.n_classes, n_states, width).transpose(1, 0, 2).ravel()
+        return stacked[order]
+    tables = [real_numbers(law) for law in laws]
+    if len({table.shape for table in tables}) > 1 or tables[0].ndim != 3:
+        shapes = ", ".join(sorted({str(table.shape) for table in tables}))
+        fail("P", "must have the same shape (S, A, S) at every stage", shapes, "Give P[h][s, a, s'].")
+    return np.concatenate(tables, axis=1)
+
+
+def n_laws(value: Any) -> int | None:
+    """Return the number of laws in a list or an array (n, S, A, S); None for one law."""
+    if isinstance(value, np.ndarray):
+        return len(value) if value.ndim == 4 else None
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    return len(value) if sparse.issparse(value[0]) or real_numbers(value[0]).ndim == 3 else None
+
+
+def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[Any]:
+    """Return one item for each class from items for each class or each stage."""
+    horizon, count = len(stages.classes), stages.n_classes
+    if len(items) == count:
+        return items
+    if len(items) != horizon:
+        rule = f"must be one {what} for all stages, or one for each of the {horizon} stages or {count} classes"
+        fail(name, rule, f"{len(items)}", f"Give {name}[h] for each stage h.")
+    firsts = [int(np.flatnonzero(stages.classes == c)[0]) for c in range(count)]
+    for h, c in enumerate(stages.classes):
+        if not _equal(items[h], items[firsts[c]]):
+            _refuse_mixed(name, firsts[c], h)
+    return [items[h] for h in firsts]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if sparse.issparse(one) and sparse.issparse(other):
+        return one.shape == other.shape and abs(sparse.csr_array(one) - sparse.csr_array(other)).nnz == 0
+    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
+
+
+def _refuse_mixed(name: str, first: int, stage: int) -> NoReturn:
+    rule = f"must be the same at stages {first} and {stage}, which stage_dependent puts in one class"
+    fail(name, rule, "other numbers", "Put them in different classes.")

@@ -145,7 +145,7 @@ def test_bad_function_features_and_tables_are_named():
         FunctionPhi(lambda s: np.zeros((len(s), 2, 0)), 4, 2)
     with pytest.raises(InvalidInput, match="policy is a table only"):
         _ = MatrixRL(line(), columns=50).policy
-    with pytest.raises(InvalidInput, match="measure_regret must be true or false"):
+    with pytest.raises(InvalidInput, match="measure_regret must be true, false or a number of episodes"):
         MatrixRL(make("river-swim"), measure_regret="x")
 
 

@@ -166,8 +166,8 @@ class LikelihoodConfidence:
         return math.log(self.n_groups * n_functions * shares / (part * self.delta))
 
     def needs_excess(self, level: Level) -> bool:
-        """Return whether bounds at a level need more than the number of visits; those of a tuned agent do not."""
-        return not self.tuned or level == "proven"
+        """Return whether bounds at a level need more than the number of visits; those of tuned plans do not."""
+        return not self.tuned or level in ("proven", "estimate")
 
     def believe(
         self,

@@ -79,6 +79,12 @@ class Agent(Logged, Deploying):
             the numbers of its allowed actions or A booleans. By default those that the problem declares or the
             environment tells (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
             an environment tells.
+        stage_dependent: Whether laws and rewards of numbered states differ between stages, so that data are not shared:
+            True for all stages, or the class of each stage, such as weekdays and weekends; as the problem says by
+            default.
+        discount: Factor γ of each step, for an environment without a transition table of matrixrl: an episode is worth
+            Σ γ^h r_h. Without a horizon it goes on for ever and is cut after as many steps as `accuracy` asks for.
+        accuracy: Share of the largest possible value that may be cut off; 0.01 by default.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
             at once, and `guarantee` says from then on that nothing is proven.
@@ -113,6 +119,9 @@ class Agent(Logged, Deploying):
         measure_regret: bool | int = True,
         reward_outside: str = "error",
         allowed: Any = None,
+        stage_dependent: Any = None,
+        discount: float | None = None,
+        accuracy: float | None = None,
         late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
@@ -140,6 +149,9 @@ class Agent(Logged, Deploying):
             measure_regret=measure_regret,
             reward_outside=reward_outside,
             allowed=allowed,
+            stage_dependent=stage_dependent,
+            discount=discount,
+            accuracy=accuracy,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)

@@ -199,8 +199,8 @@ class CertifiedSoFar:
         """Refuse anything but None and a possible value of an episode."""
         if value is None:
             return
-        task = self._problem.task
+        task, weight = self._problem.task, self._problem.total_weight
         low, high = task.reward_range or (-np.inf, np.inf)
-        slack = 1e-6 * (1.0 + task.horizon * (high - low))
-        if not isinstance(value, float) or not task.horizon * low - slack <= value <= task.horizon * high + slack:
+        slack = 1e-6 * (1.0 + weight * (high - low))
+        if not isinstance(value, float) or not weight * low - slack <= value <= weight * high + slack:
             raise InvalidInput("certified bounds must be values of the problem")

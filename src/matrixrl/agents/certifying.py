@@ -107,11 +107,12 @@ class Certifying:
         self._check_certifies("regret_certificate")
         shown = self._certificate_of(self._advised_plan())
         task, delta = self.problem.finite_task, self._algorithm.delta
-        low, largest = task.horizon * task.reward_range[0], task.horizon * task.unit
+        low, largest = task.steps_weight * task.reward_range[0], task.steps_weight * task.unit
         returns = np.array(self._log.returns)
         deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), delta)
         n, earned = len(returns), float(returns.sum())
-        upper = min(n * shown.upper - earned + deviation, n * largest)
+        rest = n * task.tail * task.reward_range[0]  # steps that are cut off from endless episodes earn at least this
+        upper = min(n * shown.upper - earned - rest + deviation, n * task.total_weight * task.unit)
         self._certified.contradict(upper=upper, lower=0.0)
         words: Literal[True] | str = self._certified.doubts() or self._certificate_words(shown.guarantee is not True)
         words = shown.guarantee if shown.guarantee is not True else words

@@ -103,7 +103,7 @@ class Deploying(Certifying):
             check_policy(self._algorithm, name, table)
         first, stages = self._first_states(), self.problem.stages
         if stages is not None:
-            tables = tuple(stages.inner_table(t) if t.ndim == 2 else stages.inner_chances(t) for t in tables)
+            tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
         state = None if first is None else int(first[0])
         first_bounds, second_bounds = (

@@ -13,6 +13,7 @@ from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, r
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.problems import Problem
+from matrixrl.problems.discounting import total_weight
 from matrixrl.records import IntArray, Steps
 
 __all__ = ["FrozenReturns", "checked_policy", "is_chain", "start_of"]
@@ -80,9 +81,12 @@ class FrozenReturns:
         lengths = np.where(same.all(axis=1), n_steps, same.argmin(axis=1)).tolist()
         unit = np.clip((steps.rewards[0] - low) / task.unit, 0.0, 1.0)
         # The end state pays 0 in each of the steps that are left.
-        rest = (task.horizon - n_steps) * (0.0 - low) / task.unit if steps.ended[0, -1] else 0.0
-        totals = {length: float(unit[:length].sum()) + (rest if length == n_steps else 0.0) for length in set(lengths)}
-        return [totals[length] / task.horizon for length in lengths]
+        left = task.steps_weight - total_weight(task.discount, n_steps)
+        rest = left * (0.0 - low) / task.unit if steps.ended[0, -1] else 0.0
+        totals = {
+            length: float(task.returns(unit[:length])) + (rest if length == n_steps else 0.0) for length in set(lengths)
+        }
+        return [totals[length] / task.steps_weight for length in lengths]
 
     def _counted(self) -> OutcomeCounts:
         """Return the numbers of episodes of each frozen policy at each level of return."""
@@ -103,7 +107,7 @@ class FrozenReturns:
             return None
         bounds = dict(zip(seen.ids.tolist(), frozen_policy_bounds(seen, self._delta).tolist(), strict=True))
         number = max(self._frozen, key=lambda live: bounds.get(live, 0.0))
-        lower = task.to_own_unit(np.array([bounds.get(number, 0.0) * task.horizon]))
+        lower = task.to_own_unit(np.array([bounds.get(number, 0.0) * task.steps_weight]))
         return float(lower[0]), self._frozen[number]
 
     @property
@@ -182,6 +186,7 @@ def checked_policy(problem: Problem, table: NDArray[Any], n_axes: int) -> IntArr
         and table.dtype.kind in "iu"
         and (not table.size or 0 <= table.min() <= table.max() < task.n_actions)
         and (task.allowed is None or bool(task.allowed[np.arange(task.n_states), table].all()))
+        and (task.stages is None or np.array_equal(task.stages.inner_table(task.stages.own(table)), table))
     )
     if not fits:
         raise InvalidInput("a certified policy does not fit the problem")

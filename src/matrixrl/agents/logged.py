@@ -170,7 +170,7 @@ class Logged(Opening):
             raise
 
     def _note_log(self, plan: LogPlan, steps: StepLog, digest: bytes) -> None:
-        self._log.add_logged(steps.returns, steps.lengths)
+        self._log.add_logged(steps.returns(self.problem.discount), steps.lengths)
         self._digests.append(digest)
         if self._seen is not None:
             self._seen.add_logged(steps)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.shared_tables import SharedTables
@@ -170,7 +172,7 @@ class Opening(Certifying):
         steps = episode.steps()
         record = Episode(
             index=self.n_episodes,
-            episode_return=float(sum(episode._rewards)),
+            episode_return=float(self.problem.returns(np.array(episode._rewards))),
             length=episode.stage,
             regret=regret,
             upper=float(self._algorithm.upper(plan, self._first_states())[0]),

@@ -72,31 +72,33 @@ def _check_lengths(lengths: FloatArray, horizon: int) -> None:
 def _check_returns(returns: FloatArray, lengths: FloatArray, problem: Problem, clipped: bool) -> None:
     low, high = problem.task.reward_range or (-np.inf, np.inf)
     slack = _SLACK * (1.0 + problem.task.horizon * (high - low))
+    if problem.discount < 1.0:  # later rewards count less
+        low, high = min(low, 0.0), max(high, 0.0)
     beyond = (returns < lengths * low - slack) | (returns > lengths * high + slack)
     if beyond.any() and not clipped:
         raise InvalidInput("returns must be sums of rewards of the declared range")
 
 
 def _check(arrays: Arrays, problem: Problem, clipped: bool) -> None:
-    lengths, alarms, horizon = arrays["lengths"], arrays["alarms"], problem.task.horizon
-    _check_lengths(lengths, horizon)
+    lengths, alarms, weight = arrays["lengths"], arrays["alarms"], problem.total_weight
+    _check_lengths(lengths, problem.task.horizon)
     if not np.isin(alarms, (0.0, 1.0)).all():
         raise InvalidInput("alarms must be 0 or 1")
     low, high = problem.task.reward_range or (-np.inf, np.inf)
-    slack = _SLACK * (1.0 + horizon * (high - low))
+    slack = _SLACK * (1.0 + weight * (high - low))
     _check_returns(arrays["returns"], lengths, problem, clipped)
     lower, upper = arrays["certified_lower"], arrays["certified_upper"]
     if (np.isnan(lower) != np.isnan(upper)).any() or (lower > upper + slack).any():
         raise InvalidInput("certificates must have a lower and an upper bound")
-    _check_values("certified_lower", lower, horizon, low, high, slack)
-    _check_values("certified_upper", upper, horizon, low, high, slack)
+    _check_values("certified_lower", lower, weight, low, high, slack)
+    _check_values("certified_upper", upper, weight, low, high, slack)
     regret = arrays["regret"]
-    if (regret < -slack).any() or (regret > horizon * (high - low) + slack).any():
+    if (regret < -slack).any() or (regret > weight * (high - low) + slack).any():
         raise InvalidInput("regret must not be negative, nor larger than all rewards")
     if np.isinf(arrays["upper"]).any():
         raise InvalidInput("upper must be finite or NaN")
 
 
-def _check_values(name: str, values: FloatArray, horizon: int, low: float, high: float, slack: float) -> None:
-    if (values < horizon * low - slack).any() or (values > horizon * high + slack).any() or np.isinf(values).any():
+def _check_values(name: str, values: FloatArray, weight: float, low: float, high: float, slack: float) -> None:
+    if (values < weight * low - slack).any() or (values > weight * high + slack).any() or np.isinf(values).any():
         raise InvalidInput(f"{name} must be a value of the problem")

@@ -62,7 +62,7 @@ def _compare_with_history(agent: Agent) -> None:
     if not seen.n_episodes:
         return
     steps, logged = seen.all()
-    found = steps.returns
+    found = steps.returns(agent.problem.discount)
     for episodes, lengths, returns in (
         (~logged, history.lengths, history.returns),
         (logged, history.logged_lengths, history.logged_returns),

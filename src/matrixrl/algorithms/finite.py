@@ -13,7 +13,7 @@ from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.told_masks import TOLD_MASKS, ToldMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
-from matrixrl.core.greedy import random_rankings
+from matrixrl.core.greedy import random_actions, random_rankings
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Task

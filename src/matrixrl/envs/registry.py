@@ -105,7 +105,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
 
     For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
     transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state. Its allowed
-    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them).
+    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them); `discount` and
+    `accuracy` are as in `matrixrl.Task`.
 
     Args:
         name: The name.
@@ -161,7 +162,8 @@ def open_problem(
     settings = checked_settings("env_settings", env_settings)
     if isinstance(given, str):
         if given.startswith("gym:"):  # settings of such an environment, as `make` explains
-            settings |= {k: options.pop(k) for k in ("horizon", "reward_range") if options.get(k) is not None}
+            own = ("horizon", "reward_range", "discount", "accuracy")
+            settings |= {k: options.pop(k) for k in own if options.get(k) is not None}
             settings |= {"allowed": options["allowed"]} if options.get("allowed") is not None else {}
         made = make(given, trust_code=trust_code, **settings)
         if given.startswith("gym:") and hasattr(made.unwrapped, "mdp") and not isinstance(options.get("allowed"), str):
@@ -235,9 +237,13 @@ def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym
         refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
     own = dict(settings)
     horizon, reward_range, allowed = (own.pop(name, None) for name in ("horizon", "reward_range", "allowed"))
+    discounts = {name: own.pop(name) for name in ("discount", "accuracy") if name in own}
     env = _make_gym(env_id, own)
     if not isinstance(env.observation_space, spaces.Box) and hasattr(env.unwrapped, "P"):
-        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed))
+        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed, **discounts))
+    if discounts:
+        rule = "must be passed to the agent for an environment without a transition table"
+        fail("discount", rule, discounts, "MatrixRL(env, discount=…) takes it.")
     if horizon is not None:
         env.close()
         env = _make_gym(env_id, {**own, "max_episode_steps": horizon})

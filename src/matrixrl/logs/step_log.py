@@ -77,10 +77,10 @@ class StepLog:
         begins = np.asarray(self.firsts, dtype=np.int64) - self.offsets[:-1]
         return np.arange(self.n_steps) + np.repeat(begins, self.lengths)
 
-    @property
-    def returns(self) -> FloatArray:
-        """Sum of the rewards of each episode: (m,)."""
-        return np.add.reduceat(self.rewards, self.offsets[:-1]) if self.n_episodes else np.zeros(0)
+    def returns(self, discount: float = 1.0) -> FloatArray:
+        """Return Σ γ^h r_h of each episode: (m,)."""
+        weighted = self.rewards if discount == 1.0 else self.rewards * discount**self.stages
+        return np.add.reduceat(weighted, self.offsets[:-1]) if self.n_episodes else np.zeros(0)
 
     @property
     def follows(self) -> BoolArray:

@@ -206,7 +206,16 @@ def _of_task(task: Task) -> Parts:
         "rewards": _digest([rewards], task.reward if task.knows_reward else None),
         "start": _digest([task.start @ by_state], task.start),
         "allowed actions": _digest([float(task.n_pairs), by_state @ allowed @ by_action], allowed),
+        "discount": _values(task.discount, float(task.is_endless)),
+        "classes of stages": _digest(_of_stages(task)),
     }
+
+
+def _of_stages(task: Task) -> list[float]:
+    """Return numbers that tell classes of stages from others."""
+    if task.stages is None:
+        return [1.0, 0.0]
+    return [float(task.stages.n_classes), float(generator(2, "problem").random(task.horizon) @ task.stages.classes)]
 
 
 def _of_transitions(mdp: FiniteMDP) -> Parts:

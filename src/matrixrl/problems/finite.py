@@ -14,7 +14,7 @@ from matrixrl.checks import fail, flag, shown
 from matrixrl.features import Features
 from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.masks import allowed_like, filled_transitions
-from matrixrl.problems.stages import Stages, n_laws, read_stages, spread_phi, spread_transitions
+from matrixrl.problems.stages import Stages, n_laws, read_stages, spread_transitions
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.task import Task, checked_range, chosen_horizon, spread_rewards, stages_of
 from matrixrl.problems.transitions import Transitions
@@ -160,29 +160,19 @@ class FiniteMDP:
         Args:
             stage_dependent: True, or the class of each stage, as in `Task`.
         """
-        stages = read_stages(stage_dependent, self.horizon, self.n_actions)
+        given = isinstance(stage_dependent, Stages)
+        stages = stage_dependent if given else read_stages(stage_dependent, self.horizon, self.n_actions)
         if stages is None or self.stages is not None:
             return self
-        task, law = self.task, self.transitions
+        law = self.transitions
         if not isinstance(law, (DenseTransitions, SparseTransitions)):
             rule = "must be left out for a P that is not an array or a sparse matrix"
             fail("stage_dependent", rule, type(law).__name__, "Give P as an array or a scipy.sparse matrix.")
-        reward, allowed = spread_rewards(task.reward, task.allowed, stages, task.end_state)
-        mdp = FiniteMDP(
-            spread_transitions(law.law(), stages),
-            reward,
-            self.horizon,
-            reward_range=task.reward_range,
-            start=task.start,
-            end_state=task.end_state,
-            features=Features(spread_phi(task.features.phi, stages), task.features.psi),
-            noisy_rewards=self.noisy_rewards,
-            allowed=allowed,
-            stage_dependent=stages,
-            discount=task.discount,
-        )
-        mdp.task.is_endless = task.is_endless
-        return mdp
+        chosen, wider = copy.copy(self), spread_transitions(law.law(), stages)
+        chosen.task = self.task.staged(stages)
+        sparse_law = isinstance(law, SparseTransitions)
+        chosen.transitions = SparseTransitions(wider, stages.n_inner) if sparse_law else DenseTransitions(wider)
+        return chosen
 
     @property
     def draws_per_episode(self) -> int:

@@ -13,6 +13,7 @@ from matrixrl.checks import fail, integer, shaped, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_way, restricted
+from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.finite import FiniteMDP, checked_range
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
@@ -50,6 +51,8 @@ def from_gymnasium(
     reward_range: tuple[float, float] | None = None,
     features: Features | None = None,
     allowed: Any = None,
+    discount: float = 1.0,
+    accuracy: float = 0.01,
 ) -> FiniteMDP:
     """Return the finite MDP of a toy-text environment (FrozenLake, Taxi, CliffWalking, …).
 
@@ -64,6 +67,8 @@ def from_gymnasium(
         features: Features of the states of the environment, or also of the end state; one-hot by default.
         allowed: Allowed actions as a table (S, A) or a function of the state, as in `Task`, or "all". By default those
             that the environment declares with a method ``action_mask(state)`` (Taxi has one), else all.
+        discount: Factor γ of each step, as in `Task`; below 1 and without a horizon, it chooses the horizon.
+        accuracy: Accuracy of such a horizon, as in `Task`.
 
     Raises:
         InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
@@ -148,12 +153,14 @@ def from_gymnasium(
     mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
-        horizon=horizon_of(env, horizon),
+        horizon=None if horizon is None and checked_discount(discount) < 1.0 else horizon_of(env, horizon),
         reward_range=_smallest_range(earned) if reward_range is None else reward_range,
         start=start,
         end_state=end,
         features=features,
         allowed=mask,
+        discount=discount,
+        accuracy=accuracy,
     )
     mdp.task.end_is_added = True
     return mdp

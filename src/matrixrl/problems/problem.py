@@ -274,6 +274,20 @@ class Problem:
         slack = _REWARD_SLACK[self.kind] * (high - low)
         return low - slack, high + slack
 
+    def returns(self, rewards: FloatArray) -> FloatArray:
+        """Return what episodes earned from the rewards (…, k) of their steps, discounted if the problem is: (…)."""
+        return self.task.returns(rewards) if isinstance(self.task, Task) else np.asarray(rewards.sum(axis=-1))
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all steps of an episode: H without a discount."""
+        return self.task.total_weight if isinstance(self.task, Task) else float(self.task.horizon)
+
+    @property
+    def discount(self) -> float:
+        """Factor γ of each step."""
+        return self.task.discount if isinstance(self.task, Task) else 1.0
+
     def with_range(self, low: float, high: float) -> Problem:
         """Return the same problem with another range of rewards."""
         if isinstance(self.task, ContinuousTask):

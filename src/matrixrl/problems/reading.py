@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -19,6 +19,7 @@ from matrixrl.features.bundle import as_phi, as_psi
 from matrixrl.measuring import spacing
 from matrixrl.problems.continuous import declared_range, read_continuous
 from matrixrl.problems.declared_masks import declared_mask, restricted
+from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
@@ -26,11 +27,13 @@ from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.stages import read_stages
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
 __all__ = ["read_problem"]
 
+M = TypeVar("M", FiniteMDP, Task)
 _ONE_HOT_NUMBERS = 60.0  # numbers of 8 bytes that agents with one-hot features were measured to keep for each pair
 
 
@@ -47,6 +50,9 @@ def read_problem(
     measure_regret: bool | int = True,
     reward_outside: str = "error",
     allowed: Any = None,
+    stage_dependent: Any = None,
+    discount: float | None = None,
+    accuracy: float | None = None,
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -68,6 +74,10 @@ def read_problem(
             allows all, whatever the environment says. By default those of the MDP or task; of an environment those that
             it declares with a method ``action_mask(state)``, or tells while it is played: with ``info["action_mask"]``
             or a method ``action_masks()``.
+        stage_dependent: Whether laws and rewards of numbered states differ between stages, as in `Task`.
+        discount: Factor γ of each step for an environment without a transition table, as in `Task`; without a horizon
+            it chooses one.
+        accuracy: Accuracy of a horizon that the discount chooses, as in `Task`.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
@@ -76,9 +86,11 @@ def read_problem(
     regret_every = spacing("measure_regret", measure_regret)
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
+    discounts = {"discount": discount, "accuracy": accuracy}
+    of_time = {**discounts, "stage_dependent": stage_dependent or None}
     ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
     if isinstance(given, FunctionalTask):
-        _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
+        _refuse_overrides({**overrides, **maps, **of_time}, "a FunctionalTask", "Leave it out.")
         _refuse_mask(allowed, "a FunctionalTask")
         return Problem(
             given,
@@ -92,41 +104,41 @@ def read_problem(
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
-        mdp = restricted(given, allowed)
+        mdp = _staged(restricted(given, allowed), stage_dependent)
         env, task = MDPEnv(mdp), mdp.task
-        _refuse_overrides(overrides, "a FiniteMDP")
+        _refuse_overrides({**overrides, **discounts}, "a FiniteMDP")
     elif isinstance(given, Task):
-        task = restricted(given, allowed)
-        _refuse_overrides(overrides, "a Task")
+        task = _staged(restricted(given, allowed), stage_dependent)
+        _refuse_overrides({**overrides, **discounts}, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
+            _refuse_overrides(of_time, "an environment with vectors as observations", "Leave it out.")
             _refuse_mask(allowed, "an environment with vectors as observations")
             read = _read_vectors(given, horizon, reward_range, regret_every, name)
             return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
-        env, mdp = given, known_mdp(given)
+        env, mdp, shared = given, known_mdp(given), (horizon, reward_range, known_reward)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
-            task = _task_without_table(
-                given, reward, horizon, reward_range, known_reward, allowed, changed_by, has_phi=phi is not None
-            )
+            task = _task_without_table(given, reward, *shared, allowed, changed_by, of_time, has_phi=phi is not None)
             warn_about_table(given, changed_by)
         elif mdp is not None:
-            mdp = restricted(mdp, allowed)
+            mdp = _staged(restricted(mdp, allowed), stage_dependent)
             task = mdp.task
+            _refuse_overrides(discounts, "an environment of matrixrl", "Leave it out.")
             what = "an environment of matrixrl"
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif _has_table(given):
-            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed)
+            given_time: dict[str, Any] = {name: value for name, value in discounts.items() if value is not None}
+            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed, **given_time)
+            mdp = _staged(mdp, stage_dependent)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
-            task = _task_without_table(
-                given, reward, horizon, reward_range, known_reward, allowed, has_phi=phi is not None
-            )
+            task = _task_without_table(given, reward, *shared, allowed, None, of_time, has_phi=phi is not None)
     else:
         remedy = "Such as 'river-swim' (matrixrl list envs), or what gymnasium.make or matrixrl.FiniteMDP returns."
         if isinstance(given, gym.vector.VectorEnv):
@@ -137,19 +149,21 @@ def read_problem(
             shown(given) if isinstance(given, (str, int, float, type, type(None))) else type(given).__name__,
             remedy,
         )
-    chosen = Features(
-        as_phi(_made("phi", phi, task), task.features.phi),
-        as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv),
-        same_states=False,
+    chosen = task.spread_features(
+        Features(
+            as_phi(_made("phi", phi, task), task.features.phi),
+            as_psi(_made("psi", psi, task), task.features.psi, pseudo=psi_pinv),
+            same_states=False,
+        )
     ).cover(task.n_states, task.n_actions, task.end_state, task.end_words)
     states: Codec = DiscreteCodec(task.n_observed)
-    actions: Codec = DiscreteCodec(task.n_actions)
+    actions: Codec = DiscreteCodec(task.n_own_actions)
     if env is not None:
         _check_time_limit(env, task.horizon)
         states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
-        if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_actions:
+        if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_own_actions:
             received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
-            rule = f"must have spaces of {task.n_states} states and {task.n_actions} actions, as its table"
+            rule = f"must have spaces of {task.n_states} states and {task.n_own_actions} actions, as its table"
             fail("env", rule, received, "Correct the spaces.")
     return Problem(
         task,
@@ -194,6 +208,20 @@ def _made(name: str, value: Any, task: Task) -> Any:
     except TypeError as error:
         words = f"{name} must be made from the task alone; got {shown(value)} ({error})."
         raise InvalidInput(f"{words} Give a function of one argument, or an object.") from error
+
+
+def _staged(known: M, stage_dependent: Any) -> M:
+    """Return an MDP or a task whose laws depend on the stage as it is asked for; it may have said so itself."""
+    task = known.task if isinstance(known, FiniteMDP) else known
+    if stage_dependent is None:
+        return known
+    wanted = read_stages(stage_dependent, task.horizon, task.n_own_actions)
+    if task.stages is None:
+        return known if wanted is None else known.staged(wanted)
+    if not task.stages.same(wanted):
+        rule = "cannot be changed on a problem that has its own"
+        fail("stage_dependent", rule, shown(stage_dependent), "Build it with that value.")
+    return known
 
 
 def _read_vectors(
@@ -278,7 +306,8 @@ def _task_without_table(
     reward_range: tuple[float, float] | None,
     known_reward: bool | None,
     allowed: Any,
-    changed_by: str | None = None,
+    changed_by: str | None,
+    of_time: Mapping[str, Any],
     *,
     has_phi: bool = False,
 ) -> Task:
@@ -302,14 +331,18 @@ def _task_without_table(
     mask = declared_mask(env, allowed, states, actions, end_state=n_states)
     if reward is not None:
         remedy = "Give reward[s, a] for each state and action, without the end state."
-        given = reward if mask is None else filled_rewards(reward, mask[:-1], 0.0, None)
-        reward = shaped("reward", given, (n_states, n_actions), remedy=remedy)
+        given = reward if mask is None or np.ndim(reward) == 3 else filled_rewards(reward, mask[:-1], 0.0, None)
+        by_stage = (None, n_states, n_actions) if np.ndim(reward) == 3 else (n_states, n_actions)
+        reward = shaped("reward", given, by_stage, remedy=remedy)
+    given_time = {name: value for name, value in of_time.items() if value is not None}
+    is_endless = horizon is None and checked_discount(given_time.get("discount", 1.0)) < 1.0
     return Task(
         reward,
         n_states=n_states,
         n_actions=n_actions,
-        horizon=horizon_of(env, horizon),
+        horizon=None if is_endless else horizon_of(env, horizon),
         reward_range=declared_range(env, reward_range) or (0.0, 1.0),
         may_terminate=True,
         allowed=None if mask is None else mask[:-1],
+        **given_time,
     )

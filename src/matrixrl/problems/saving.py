@@ -36,6 +36,7 @@ from matrixrl.problems.saved_features import (
     unpack_features,
 )
 from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.stages import Stages, read_stages
 from matrixrl.problems.wrappers import time_limit
 from matrixrl.records import FloatArray
 from matrixrl.settings import flag
@@ -88,6 +89,8 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         return header, arrays
     assert problem.features is not None
     header |= {"end_state": task.end_state, "end_is_added": task.end_is_added, "knows_reward": task.knows_reward}
+    header |= {"discount": task.discount, "is_endless": task.is_endless}
+    header["stages"] = None if task.stages is None else [int(c) for c in task.stages.classes]
     arrays |= {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
         arrays["allowed"] = task.allowed
@@ -124,7 +127,7 @@ def unpack_problem(header: dict[str, Any], arrays: Arrays) -> SavedProblem:
         return saved
     task = _task(header, arrays)
     observed = 0 if saved.states is None else saved.states.size
-    if observed not in (task.n_observed, task.n_states) or saved.actions.size != task.n_actions:
+    if observed not in (task.n_observed, task.n_states) or saved.actions.size != task.n_own_actions:
         raise InvalidInput("its spaces do not have as many states and actions as its rewards")
     if not same_fingerprint(fingerprint(task), saved.fingerprint):
         raise InvalidInput("the problem is not the one of its fingerprint")
@@ -140,7 +143,8 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     if kind == "continuous":
         entries.add("is_declared")
     if kind == "finite":
-        entries |= {"end_state", "end_is_added", "knows_reward", "phi", "psi", "left_out"}
+        entries |= {"end_state", "end_is_added", "knows_reward", "discount", "is_endless", "stages"}
+        entries |= {"phi", "psi", "left_out"}
         wanted |= {"reward", "start", *feature_arrays(header)}
         optional = {"mdp_fingerprint", "points", "allowed"}
     if set(header) != entries:
@@ -276,16 +280,26 @@ class SavedProblem:
         if isinstance(given, (FunctionalTask, Task)):
             _need("env", "an environment or a FiniteMDP", type(given).__name__)
         allowed: Any = "all" if self.ignores_masks or not self._fits(given) else self.task.allowed
+        stages = None if self.task.stages is None or not self._fits(given) else self.task.stages.classes.tolist()
         if isinstance(given, FiniteMDP) or (isinstance(given, gym.Env) and known_mdp(given) is not None):
-            return read_problem(given, allowed=allowed)
-        return read_problem(given, horizon=self.horizon, reward_range=self.task.reward_range, allowed=allowed)
+            own = given if isinstance(given, FiniteMDP) else known_mdp(given)
+            assert own is not None
+            asked = None if own.stages is not None or own.horizon != self.horizon else stages
+            return read_problem(given, allowed=allowed, stage_dependent=asked)
+        task = self.task
+        timing: dict[str, Any] = {"stage_dependent": stages, "horizon": None if task.is_endless else self.horizon}
+        if task.discount < 1.0:
+            timing["discount"] = task.discount
+        if task.is_endless:
+            timing["accuracy"] = task.discount ** (self.horizon - 0.5)  # the middle of those with this horizon
+        return read_problem(given, reward_range=task.reward_range, allowed=allowed, **timing)
 
     def _fits(self, given: Any) -> bool:
         """Say whether an environment or an MDP has as many states and actions as the saved problem."""
         assert self.task is not None
         assert self.states is not None
         if isinstance(given, FiniteMDP):
-            return (given.n_states, given.n_actions) == (self.task.n_states, self.task.n_actions)
+            return (given.n_states, given.task.n_own_actions) == (self.task.n_states, self.task.n_own_actions)
         try:
             states, actions = codec_of("observation", given.observation_space), codec_of("action", given.action_space)
         except InvalidInput:
@@ -301,10 +315,24 @@ def _need(name: str, what: str, received: object, remedy: str = "Pass it to load
     fail(name, f"must be {what}", received, remedy)
 
 
+def _stages(value: Any, horizon: Any, n_inner: int) -> Stages | None:
+    """Return the classes of stages of a file."""
+    if value is None:
+        return None
+    count = max(value, default=0) + 1 if isinstance(value, list) and all(type(c) is int for c in value) else 0
+    if count < 2 or n_inner % count or not isinstance(horizon, int):
+        raise InvalidInput("stages must be a list of classes, as many as divide the actions")
+    stages = read_stages(value, horizon, n_inner // count)
+    if stages is None or stages.classes.tolist() != value:
+        raise InvalidInput("classes of stages must be numbered as they appear")
+    return stages
+
+
 def _task(header: dict[str, Any], arrays: Arrays) -> Task:
     reward, known = arrays["reward"], flag("knows_reward", header["knows_reward"])
     if reward.ndim != 2:
         raise InvalidInput("reward must be a table of states and actions")
+    stages = _stages(header["stages"], header["horizon"], reward.shape[1])
     task = Task(
         reward if known else None,
         n_states=reward.shape[0],
@@ -314,7 +342,12 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
         start=arrays["start"],
         end_state=header["end_state"],
         allowed=arrays.get("allowed"),
+        stage_dependent=False if stages is None else stages,
+        discount=number("discount", header["discount"], low=0.0, high=1.0, remedy="It is damaged."),
     )
+    task.is_endless = flag("is_endless", header["is_endless"])
+    if task.is_endless and task.discount == 1.0:
+        raise InvalidInput("an endless problem must have a discount below 1")
     if not np.array_equal(task.reward, reward):
         raise InvalidInput("rewards that are not known must be placeholders")
     task.end_is_added = flag("end_is_added", header["end_is_added"])

@@ -27,8 +27,7 @@ class Solution:
     """Hold the optimum of an MDP, in the unit of its rewards.
 
     Attributes:
-        values: Optimal values V*, shape (H+1, S); the last row is zero. Values of stage h are discounted from that stage
-            on.
+        values: Optimal values V*, shape (H+1, S), discounted from their stage on; the last row is zero.
         policy: Optimal policy, shape (H, S); the lowest optimal action of each stage and state, among those allowed.
         start_value: V*(s0), averaged over the distribution of the first state; of infinitely many steps if the problem
             is endless.
@@ -107,7 +106,7 @@ def _solved(mdp: FiniteMDP, policy: IntArray, gamma: float) -> FloatArray:
         found: FloatArray = spsolve(sparse.csc_array(sparse.eye_array(mdp.n_states) - gamma * rows), reward)
         return found
     rows = mdp.transitions.rows(states, policy)
-    return np.linalg.solve(np.eye(mdp.n_states) - gamma * rows, reward)
+    return np.asarray(np.linalg.solve(np.eye(mdp.n_states) - gamma * rows, reward), dtype=np.float64)
 
 
 def optimal_q(mdp: FiniteMDP) -> FloatArray:

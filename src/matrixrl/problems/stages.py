@@ -18,7 +18,7 @@ from scipy import sparse
 from matrixrl.checks import fail, fits_memory, real_numbers, shown
 from matrixrl.features import OneHotPhi, Phi, TablePhi
 from matrixrl.problems.masks import read_allowed
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.records import BoolArray, IntArray
 
 __all__ = ["Stages", "n_laws", "read_stages", "spread_allowed", "spread_phi", "spread_table", "spread_transitions"]
 
@@ -80,12 +80,14 @@ class Stages:
         """Return a policy (…, H, S) of actions 0 … A − 1 as inner actions."""
         return np.asarray(table, dtype=np.int64) + self.first(np.arange(len(self.classes)))[:, None]
 
-    def inner_chances(self, chances: FloatArray) -> FloatArray:
-        """Return probabilities (H, A, S) of actions as those of inner actions: (H, C·A, S)."""
-        horizon, _, n_states = chances.shape
+    def inner_policy(self, policy: Any) -> Any:
+        """Return a policy (H, S) of actions, or probabilities (H, A, S) of actions, with inner actions."""
+        if policy.ndim == 2:
+            return self.inner_table(policy)
+        horizon, _, n_states = policy.shape
         found = np.zeros((horizon, self.n_inner, n_states))
         for h in range(horizon):
-            found[h, self.block(h)] = chances[h]
+            found[h, self.block(h)] = policy[h]
         return found
 
     def same(self, other: Stages | None) -> bool:
@@ -225,7 +227,7 @@ def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[An
 
 def _equal(one: Any, other: Any) -> bool:
     if sparse.issparse(one) and sparse.issparse(other):
-        return one.shape == other.shape and abs(sparse.csr_array(one) - sparse.csr_array(other)).nnz == 0
+        return bool(one.shape == other.shape and abs(sparse.csr_array(one) - sparse.csr_array(other)).nnz == 0)
     return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
 
 

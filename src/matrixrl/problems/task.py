@@ -109,9 +109,6 @@ class Task:
             self.stages = stages = stages_of(stage_dependent, reward, self.horizon)
             if stages is not None:
                 reward, allowed = spread_rewards(reward, allowed, stages, end_state)
-                n_actions = (
-                    None if n_actions is None else integer("n_actions", n_actions, low=1, remedy="Leave it out.")
-                )
                 n_actions = stages.n_inner if n_actions == stages.n_own else n_actions
         self.allowed: BoolArray | None = None
         if allowed is not None:
@@ -236,6 +233,33 @@ class Task:
         task.end_is_added = self.end_is_added
         return task
 
+    def staged(self, stage_dependent: Any) -> Task:
+        """Return the same task for agents that do not share data between stages, or between classes of stages.
+
+        Args:
+            stage_dependent: True, the class of each stage, or `Stages`, for a task whose stages share their laws.
+        """
+        given = isinstance(stage_dependent, Stages)
+        stages = stage_dependent if given else read_stages(stage_dependent, self.horizon, self.n_actions)
+        if stages is None or self.stages is not None:
+            return self
+        reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.end_state)
+        task = Task(
+            reward if self.knows_reward else None,
+            self.horizon,
+            n_states=self.n_states,
+            n_actions=stages.n_inner,
+            reward_range=self.reward_range,
+            start=self.start,
+            end_state=self.end_state,
+            features=Features(spread_phi(self.features.phi, stages), self.features.psi),
+            allowed=allowed,
+            stage_dependent=stages,
+            discount=self.discount,
+        )
+        task.is_endless, task.end_is_added = self.is_endless, self.end_is_added
+        return task
+
     def check_actions(self, name: str, states: IntArray, actions: IntArray) -> None:
         """Refuse actions that are not allowed in their states; arrays of equal shape.
 
@@ -257,6 +281,18 @@ class Task:
         """Expected rewards (S, A) mapped to [0, 1]."""
         mapped: FloatArray = (self.reward - self.reward_range[0]) / self.unit
         return mapped
+
+    @property
+    def steps_weight(self) -> float:
+        """Sum Σ γ^h of the weights of the H steps that are played."""
+        return total_weight(self.discount, self.horizon)
+
+    def returns(self, rewards: FloatArray, first: int = 0) -> FloatArray:
+        """Return Σ γ^h r_h of rewards (…, k) of the stages from `first` on: (…)."""
+        if self.discount == 1.0:
+            return np.asarray(rewards.sum(axis=-1))
+        weights = self.discount ** np.arange(first, first + rewards.shape[-1])
+        return np.asarray(rewards @ weights)
 
     def to_own_unit(self, values: FloatArray) -> FloatArray:
         """Convert values of whole episodes from unit reward to the environment's unit; any shape."""

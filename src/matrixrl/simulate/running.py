@@ -101,6 +101,9 @@ _READING = (
     "measure_regret",
     "reward_outside",
     "allowed",
+    "stage_dependent",
+    "discount",
+    "accuracy",
 )
 
 
@@ -122,6 +125,9 @@ def run_seeds(
     measure_regret: bool | int = True,
     reward_outside: str = "error",
     allowed: Any = None,
+    stage_dependent: Any = None,
+    discount: float | None = None,
+    accuracy: float | None = None,
     trust_code: bool = False,
     progress: bool = False,
     blas_threads: int | None = 1,
@@ -150,6 +156,9 @@ def run_seeds(
         reward_outside: What is done about a reward outside the declared range: "error", "clip" or "widen", as in
             `Agent`.
         allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Agent`.
+        stage_dependent: Whether laws and rewards differ between stages, as in `Agent`.
+        discount: Factor γ of each step, as in `Agent`.
+        accuracy: Accuracy of a horizon that the discount chooses, as in `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Draw a live bar.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -176,6 +185,9 @@ def run_seeds(
         measure_regret=measure_regret,
         reward_outside=reward_outside,
         allowed=allowed,
+        stage_dependent=stage_dependent,
+        discount=discount,
+        accuracy=accuracy,
         certify=certify,
         compiled=compiled,
     )

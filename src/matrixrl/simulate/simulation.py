@@ -352,7 +352,8 @@ class Simulation:
         upper = algorithm.upper(plan, first)[:, None]
         with uninterrupted():
             algorithm.update(steps)
-            self._record(_stretch_of(steps, plan, regret, upper, certified), started)
+            returns = self.problem.returns(steps.rewards)
+            self._record(_stretch_of(steps, returns, plan, regret, upper, certified), started)
 
     def _record(self, stretch: Stretch, started: float) -> None:
         count = stretch.returns.shape[1]
@@ -418,7 +419,9 @@ class Simulation:
             return {"n_coordinates": int(getattr(task, "n_coordinates", 0)), "n_actions": task.n_actions}
         d, d_psi = self.problem.dimensions
         n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
-        sizes = {"n_states": n_states, "n_actions": task.n_actions, "d": d, "d_psi": d_psi}
+        sizes = {"n_states": n_states, "n_actions": self.problem.actions.size, "d": d, "d_psi": d_psi}
+        if self.problem.stages is not None:
+            sizes["stage_classes"] = self.problem.stages.n_classes
         if self.problem.allowed_by_action is not None:
             sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
         return sizes
@@ -447,13 +450,15 @@ class Simulation:
         return found
 
 
-def _stretch_of(steps: Steps, plan: Any, regret: FloatArray, upper: FloatArray, certified: FloatArray) -> Stretch:
+def _stretch_of(
+    steps: Steps, returns: FloatArray, plan: Any, regret: FloatArray, upper: FloatArray, certified: FloatArray
+) -> Stretch:
     """Return one episode as a stretch."""
     return Stretch(
         states=steps.states[:, None],
         actions=steps.actions[:, None],
         regret=regret,
-        returns=steps.rewards.sum(axis=1)[:, None],
+        returns=returns[:, None],
         lengths=steps.taken.sum(axis=1)[:, None],
         upper=upper,
         alarms=(plan.empty > 0)[:, None],

@@ -132,7 +132,7 @@ class LinUCB(LinearBandit):
             return f"tuned: the radius was scaled by {self.settings.scale:g}"
         if self.norm < self._implied_norm:
             return f"proven only if ‖θ*‖ <= norm, as given ({self.norm:g})"
-        return True
+        return self.departs() or True
 
     def radius(self) -> FloatArray:
         """Return the radius of the ellipsoid around θ̂: (B,)."""

@@ -64,10 +64,12 @@ class Baseline(FiniteAlgorithm):
     Attributes:
         learned_parts: Attributes that hold a model, with methods `arrays` and `restore`, which copies what it keeps;
             they are saved together with the arrays of `learned_names`.
+        stages_are_proven: Whether what is proven holds for laws that depend on the stage.
     """
 
     settings_class = BaselineSettings
     learned_parts: ClassVar[tuple[str, ...]] = ()
+    stages_are_proven: ClassVar[bool] = False
 
     @abstractmethod
     def learn_episode(self, steps: Steps) -> None:
@@ -76,6 +78,14 @@ class Baseline(FiniteAlgorithm):
         Args:
             steps: H steps in each replica, whose rewards are in [0, 1], and 0 for a step that was not taken.
         """
+
+    def departs(self) -> str | None:
+        """Return, in words, how the problem departs from those of the proof of the paper; None if it does not."""
+        if self.task.discount < 1.0:
+            return "the proof of the paper is about rewards that are not discounted"
+        if self.task.stages is not None and not self.stages_are_proven:
+            return "the proof of the paper is about laws that all stages share"
+        return None
 
     def learn(self, steps: Steps) -> None:
         """Learn from one episode of up to H steps, with rewards in the environment's unit."""

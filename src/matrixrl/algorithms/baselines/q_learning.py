@@ -50,6 +50,7 @@ class QLearning(OptimisticQ):
     settings_class = QLearningSettings
     settings: QLearningSettings
     learned_names = ("q", "visits")
+    stages_are_proven = True
 
     def begin(self) -> None:
         """Allocate Q and the visits of every stage."""
@@ -63,7 +64,7 @@ class QLearning(OptimisticQ):
         """True with c ≥ 1 and N: Theorem 1 is about every P_h, one P for all stages included; else the reason."""
         if self.settings.scale < 1.0:
             return f"{self.settings.preset}: the bonus was scaled by {self.settings.scale:g}"
-        return self.unproven() or True
+        return self.departs() or self.unproven() or True
 
     def make_plan(self) -> Plan:
         """Return the plan that is greedy in Q, all stages at once: Q needs no induction."""

@@ -61,7 +61,7 @@ class RLSVI(LinearBaseline):
             return "the proof (Russo 2019) is for one-hot features"
         if chosen.known_reward:
             return "the proof (Russo 2019) is for rewards that are learned"
-        return True
+        return self.departs() or True
 
     def sigma(self) -> float:
         """Return the standard deviation σ that scales A^(−½)."""

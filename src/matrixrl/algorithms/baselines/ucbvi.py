@@ -83,7 +83,7 @@ class UCBVI(OptimisticQ, TabularBaseline):
             return f"{self.settings.preset}: the bonus was scaled by {self.settings.scale:g}"
         if not self.settings.known_reward:
             return "the paper takes rewards as known"
-        return self.unproven() or True
+        return self.departs() or self.unproven() or True
 
     def optimistic_reward(self) -> FloatArray:
         """Return the rewards, (A, S) if they are known, else upper bounds on them, (B, A, S)."""

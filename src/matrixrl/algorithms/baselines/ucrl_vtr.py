@@ -234,7 +234,7 @@ class UCRLVTR(Baseline):
         """True with the paper's radius and known rewards, if P = φᵀMψ (Assumption 1; one-hot features always do)."""
         if self.settings.scale < 1.0:
             return f"tuned: the radius was scaled by {self.settings.scale:g}"
-        return True if self.settings.known_reward else "the theorem is for known rewards"
+        return self.departs() or True if self.settings.known_reward else "the theorem is for known rewards"
 
     def _radius(self, logdet: FloatArray, noise: float, norm: float) -> FloatArray:
         """Return the radius of an ellipsoid, ready to multiply widths: (B, 1, 1)."""

@@ -81,7 +81,18 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
             tuned=chosen.preset == "practical",
             part=self.part,
+            most_stages=self._most_stages(),
         )
+
+    def _most_stages(self) -> int | None:
+        """Return the largest number of stages at which a group is used; None if all stages share their laws."""
+        stages = self.task.stages
+        if stages is None:
+            return None
+        used = np.zeros((stages.n_classes, self.n_rows), dtype=np.bool_)
+        for c in range(stages.n_classes):
+            used[c, self.groups[c * stages.n_own : (c + 1) * stages.n_own]] = True
+        return int((np.bincount(stages.classes) @ used).max())
 
     def _groups_of(self, problem: Problem) -> IntArray:
         """Return the group of each pair, (A, S)."""
@@ -236,12 +247,13 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         """Return a number that the regret of N episodes exceeds with probability at most 2δ (docs/proofs.md, 9.5)."""
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
-        return likelihood_regret_bound(
+        bound = likelihood_regret_bound(
             self.confidence,
             n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )
+        return bound + n_episodes * self.task.tail
 
     def learn(self, steps: Steps) -> None:
         """Count the steps."""

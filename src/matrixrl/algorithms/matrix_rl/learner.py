@@ -18,7 +18,7 @@ from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
-from matrixrl.problems import Problem
+from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
 
@@ -234,12 +234,14 @@ class MatrixRLLearner(Algorithm):
         """
         if self.guarantee is not True or self.settings.doubling == "restart":
             return None
-        return a_priori_bound(
+        bound = a_priori_bound(
             self.confidence,
             n_episodes=n_episodes + self.logged_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
         )
+        tail = self.problem.task.tail if isinstance(self.problem.task, Task) else 0.0
+        return None if bound is None else bound + n_episodes * tail
 
     @property
     def is_own(self) -> bool:

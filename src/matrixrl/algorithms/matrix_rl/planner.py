@@ -242,9 +242,10 @@ class FiniteMatrixRL(RewardWatch):
         ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
         best = self._optimistic_plan(belief, lowest_first(frame.n_actions, self.n_replicas), q_out=ceiling)
         ceiling[np.isneginf(ceiling)] = float(frame.horizon)  # of actions that no policy takes
-        sides = []
-        for values in policy_bounds(belief, first, second, frame, ceiling=ceiling):
-            unit = np.stack([start_values(one, self.task, first_states) for one in values])
+        sides, tail = [], self.task.tail  # what steps that are cut off from endless episodes may earn
+        cut_off = np.array([[0.0, 0.0, -tail], [tail, tail, tail]])[:, :, None]
+        for values, more in zip(policy_bounds(belief, first, second, frame, ceiling=ceiling), cut_off, strict=True):
+            unit = np.stack([start_values(one, self.task, first_states) for one in values]) + more
             sides.append(np.concatenate([self.task.to_own_unit(unit[:2]), self.task.unit * unit[2:]]))
         return PolicyIntervals(sides[0], sides[1], best.empty + self.contradictions())
 

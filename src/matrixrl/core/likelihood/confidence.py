@@ -51,6 +51,7 @@ class LikelihoodConfidence:
         targeted: Whether upper bounds use the smaller of β₁ and β_D, else β_D only.
         tuned: Whether the agent explores with the part of β₁ that grows with n alone, without δ and the number of
             events: not proven. Certificates do not depend on it.
+        most_stages: Largest number of stages at which a group is used.
         n_states: Number of next states S.
         regularity: Constants of the features, which the theorems of the paper use; these sets do not.
         blocks: Blocks of the features, likewise.
@@ -64,6 +65,7 @@ class LikelihoodConfidence:
     known_reward: bool
     targeted: bool
     tuned: bool
+    most_stages: int
     n_states: int
     regularity: Regularity
     blocks: Blocks
@@ -82,6 +84,7 @@ class LikelihoodConfidence:
         targeted: bool,
         tuned: bool = False,
         part: AllowedPart | None = None,
+        most_stages: int | None = None,
     ) -> LikelihoodConfidence:
         """Return the confidence region for indicator features.
 
@@ -96,6 +99,7 @@ class LikelihoodConfidence:
             targeted: Whether upper bounds use the smaller of β₁ and β_D.
             tuned: Whether the agent explores without δ and the number of events in its radius.
             part: φ of the allowed pairs, whose groups alone count; φ of all pairs by default.
+            most_stages: Largest number of stages at which a group is used; H by default.
         """
         part = allowed_part(features.phi, None) if part is None else part
         is_unknown = part.mask().reshape(groups.shape)
@@ -110,10 +114,16 @@ class LikelihoodConfidence:
             known_reward=known_reward,
             targeted=targeted,
             tuned=tuned,
+            most_stages=horizon if most_stages is None else most_stages,
             n_states=groups.shape[1],
             regularity=regularity(part.features(features)),
             blocks=part.blocks(),
         )
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions that β₁ of a group holds for: V*_2 … V*_H, or r + V*_2 … r + V*_{H+1} if r is learned."""
+        return max(min(self.horizon - self.known_reward, self.most_stages), 1)
 
     @property
     def left_out(self) -> str | None:
@@ -205,7 +215,7 @@ class LikelihoodConfidence:
         upper, is_tuned = lower, self.tuned and level != "proven"
         targeted, top = None, None
         if self.targeted and not is_tuned:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
-            functions = max(self.horizon - self.known_reward, 1)
+            functions = self.n_functions
             log_events = self.log_events(parts.optimal, functions, shares)
             targeted, top = scale * targeted_beta(n, log_events) / n, scale * top_beta(log_events) / n
         if is_tuned:

@@ -17,6 +17,8 @@ from matrixrl.core.compiled.backup import fill_plan, split_all
 from matrixrl.simulate.compiled.world import (
     ACTIONS,
     CERTIFIED,
+    CHOICES,
+    DISCOUNT,
     END_STATE,
     END_VALUES,
     HIGH,

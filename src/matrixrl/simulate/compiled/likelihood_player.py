@@ -141,8 +141,7 @@ class LikelihoodPlayer(CompiledPlayer):
         algorithm, confidence = self._algorithm, self._algorithm.confidence
         n, n_pairs = algorithm.n_replicas, algorithm.n_rows
         parts, learns = confidence.parts, not confidence.known_reward
-        functions = max(confidence.horizon - confidence.known_reward, 1)
-        own = confidence.exploration**2
+        own, functions = confidence.exploration**2, confidence.n_functions
         reward = np.tile(algorithm.unit_reward.ravel(), (n, 1))
         bounds = self._bounds
         levels = [bounds.AGENT, *[bounds.TIES] * self._prefers, *[bounds.PROVEN] * certifies]

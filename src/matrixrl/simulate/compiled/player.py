@@ -97,9 +97,9 @@ class CompiledPlayer(ABC):
             regret=played.regret,
             returns=played.returns,
             lengths=played.lengths,
-            upper=task.to_own_unit(played.upper),
+            upper=task.to_own_unit(played.upper + task.tail),
             alarms=np.zeros(played.upper.shape, dtype=np.bool_),
-            certified=task.to_own_unit(played.certified),
+            certified=self._certified(played),
         )
 
     def certify_advice(self) -> tuple[FloatArray, FloatArray]:
@@ -107,8 +107,13 @@ class CompiledPlayer(ABC):
         n_replicas, n_actions = self._finite.n_replicas, self._mdp.n_actions
         lowest_first = np.tile(np.arange(n_actions)[::-1], (n_replicas, 1, 1))
         played = self._run(lowest_first, np.zeros((n_replicas, 1, 0)), certifies=True, learns=False)
-        own = self._mdp.task.to_own_unit(played.certified[:, 0])
+        own = self._certified(played)[:, 0]
         return own[:, 1], own[:, 0]
+
+    def _certified(self, played: Any) -> FloatArray:
+        """Return certificates (B, n, 2) in the environment's unit; steps that are cut off may earn all or nothing."""
+        task = self._mdp.task
+        return task.to_own_unit(played.certified + np.array([0.0, task.tail]))
 
     def _run(self, ranks: IntArray, uniforms: FloatArray, *, certifies: bool, learns: bool = True) -> Any:
         """Run the loops for ranks (B, n, A) of actions and uniforms (B, n, D)."""

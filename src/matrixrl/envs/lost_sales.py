@@ -31,8 +31,8 @@ class LostSales(MDPEnv):
     their way, so that large orders are not allowed in most states.
 
     The state is the stock on hand, which includes the orders that have arrived, and, with lead time 2, the order that
-    arrives tomorrow. The lead times are counted as by Zipkin (2008, Old and New Methods for Lost-Sales Inventory Systems,
-    Operations Research 56(5)), whose smallest problems have these costs and this demand: h = 1, p = 4 and mean demand 5.
+    arrives tomorrow. Lead times are counted as by Zipkin (2008, Old and New Methods for Lost-Sales Inventory Systems,
+    Operations Research 56(5)), whose smallest problems have these costs and this demand: h = 1, p = 4, mean demand 5.
 
     Args:
         capacity: Largest stock, orders on their way included.

@@ -32,7 +32,8 @@ def table_of(outcomes: Iterable[Outcome]) -> tuple[Any, FloatArray]:
     >>> table.toarray().tolist(), reward.ravel().tolist()
     ([[0.75, 0.25], [0.25, 0.75]], [0.5, 0.5])
     """
-    parts, reward = [], np.zeros(())
+    parts = []
+    reward: FloatArray = np.zeros((1, 1))
     for probability, following, earned in outcomes:
         chances = np.broadcast_to(np.asarray(probability, dtype=np.float64), following.shape)
         reward = reward + chances * np.asarray(earned, dtype=np.float64)

@@ -64,7 +64,7 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
     >>> import matrixrl
     >>> mdp = matrixrl.make("river-swim").unwrapped.mdp
     >>> round(policy_value(mdp, np.full((6, 2), 0.5)), 3)
-    0.147
+    0.047
     """
     if np.issubdtype(np.asarray(policy).dtype, np.integer):
         return float(mdp.task.start @ evaluate(mdp, np.asarray(policy))[0])

@@ -81,7 +81,7 @@ def main(case: Case) -> None:
     parser = argparse.ArgumentParser(description=case.title)
     parser.add_argument("--episodes", type=int, default=case.episodes, help=f"episodes (default: {case.episodes})")
     parser.add_argument("--seeds", type=int, default=8, help=f"number of seeds, from {FIRST_SEED} on (default: 8)")
-    parser.add_argument("--out", type=Path, default=Path("out/cases"), help="folder of the picture (default: out/cases)")
+    parser.add_argument("--out", type=Path, default=Path("out/cases"), help="folder of the picture")
     given = parser.parse_args()
     env = matrixrl.make(case.env)
     usual, optimum = case.usual(env), matrixrl.solve(env.unwrapped.mdp).start_value
@@ -164,7 +164,7 @@ def first_better(values: Any, incumbent: float) -> str:
 
 
 def certificate_table(case: Case, env: Any, usual: Mapping[str, Any], certified: Certified) -> Table:
-    """Return what is proven about the recommended policy and the greedy one, and how they compare with the usual one."""
+    """Return what is proven about the recommended and the greedy policy, and how they compare with the usual one."""
     d, mdp, agent = case.digits, env.unwrapped.mdp, certified.agent
     name, incumbent = next(iter(usual.items()))
     logged = f" and {agent.n_logged_episodes:,} logged ones" if agent.n_logged_episodes else ""

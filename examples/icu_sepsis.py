@@ -9,7 +9,6 @@ that policy before it plays; the learners of the table start from nothing.
 """
 
 from case_study import MATRIX_RL, Case, main
-
 from matrixrl import Agent
 from matrixrl.envs.icu_sepsis import clinicians_log, clinicians_policy
 

@@ -3,12 +3,11 @@
 python examples/lost_sales.py --episodes 2000 --seeds 8 --out out/cases
 
 A shop orders every day; demand that it cannot meet is lost. The usual policy orders up to a base-stock level. Here it
-gets the best level for the true demand, while the learners know neither the demand nor the costs. docs/cases/lost-sales.md
-explains the table and the picture.
+gets the best level for the true demand, while the learners know neither the demand nor the costs.
+docs/cases/lost-sales.md explains the table and the picture.
 """
 
 from case_study import Case, main
-
 from matrixrl.envs.lost_sales import best_base_stock
 
 CASE = Case(

@@ -8,7 +8,6 @@ the learners know neither the demand nor the costs. docs/cases/perishable-stock.
 """
 
 from case_study import Case, main
-
 from matrixrl.envs.perishable_stock import best_base_stock, best_base_stock_with_waste
 
 CASE = Case(

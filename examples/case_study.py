@@ -200,14 +200,14 @@ def draw(
     mdp = env.unwrapped.mdp
     optimum = matrixrl.solve(mdp).start_value
     name, incumbent = next(iter(usual.items()))
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     axes = figure.subplots()
     edges = (certified.lower, certified.upper)
     axes.fill_between(certified.episodes, *edges, color=REFERENCE, alpha=0.18, linewidth=0, label="certificate")
     lowest = policy_value(mdp, incumbent)
     for i, (label, result) in enumerate(results.items()):
         values, n = optimum - result.regret, result.n_episodes
-        ends = np.unique(np.geomspace(1, n, 60).round().astype(int))
+        ends = np.unique(np.geomspace(1, n, 40).round().astype(int))
         starts = np.append(0, ends[:-1])
         means = np.add.reduceat(values, starts, axis=1) / np.diff(np.append(starts, n))
         mean = means.mean(axis=0)
@@ -221,5 +221,5 @@ def draw(
     axes.set_ylabel(case.unit)
     axes.set_title(case.title, fontsize=11)
     add_grid(axes)
-    axes.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    figure.legend(fontsize=8, loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=110, format="png")

@@ -10,7 +10,7 @@ from scipy.stats import poisson
 
 from matrixrl.checks import fits_memory, integer, number
 from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_of, order_up_to
+from matrixrl.envs.usual_policies import best_level
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -133,6 +133,4 @@ def best_base_stock(env: Any) -> Policy:
     """
     shop = env.unwrapped
     position = shop.stock + shop.on_order
-    levels = range(shop.capacity + 1)
-    family = [(f"base stock {n}", order_up_to(n, position, shop.capacity - position)) for n in levels]
-    return best_of(shop.mdp, family)
+    return best_level(shop.mdp, position, shop.capacity - position)

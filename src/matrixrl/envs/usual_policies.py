@@ -12,7 +12,7 @@ from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, evaluate, evaluate_batch
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["best_of", "order_up_to", "policy_log", "policy_value"]
+__all__ = ["best_level", "best_of", "policy_log", "policy_value"]
 
 _MOST_VALUES = 1 << 22  # numbers of values that are computed together
 
@@ -42,16 +42,20 @@ def best_of(mdp: FiniteMDP, family: Iterable[tuple[str, IntArray]]) -> Policy:
     return Policy(np.tile(tables[best], (mdp.horizon, 1)), n_actions=mdp.n_actions, description=names[best])
 
 
-def order_up_to(level: int, position: IntArray, most: IntArray | int) -> IntArray:
-    """Return the orders (S,) that raise the inventory position to a level, as far as the largest orders allow.
+def best_level(mdp: FiniteMDP, position: IntArray, most: IntArray | int, *, suffix: str = "") -> Policy:
+    """Return the base-stock policy with the largest value: order up to one level, as far as the largest orders allow.
 
     Args:
-        level: Base-stock level.
-        position: (S,) Stock on hand and on order.
+        mdp: Known MDP whose actions are the sizes of orders.
+        position: (S,) Stock on hand and on order, which the order raises to the level.
         most: Largest order, for each state or for all.
+        suffix: End of the description of the policy, which begins with "base stock" and the level.
     """
-    orders: IntArray = np.clip(level - position, 0, most).astype(np.int64)
-    return orders
+    family = [
+        (f"base stock {level}{suffix}", np.clip(level - position, 0, most).astype(np.int64))
+        for level in range(int(position.max()) + 1)
+    ]
+    return best_of(mdp, family)
 
 
 def policy_value(mdp: FiniteMDP, policy: Any) -> float:

@@ -80,3 +80,19 @@ def masked_mdp(
         noisy_rewards=noisy,
         allowed=allowed,
     )
+
+
+def calendar(*, n_states=3, n_actions=3, horizon=4, seed=0, classes=None, **options) -> FiniteMDP:
+    """Return an MDP whose best action in every state differs between classes of stages; all stages by default.
+
+    Action (c + s) mod A of a stage of class c pays 1 and the others up to 0.4; what follows is random.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = list(range(horizon)) if classes is None else list(dict.fromkeys(classes))
+    table = rng.dirichlet(np.full(n_states, 0.5), (len(numbers), n_states, n_actions))
+    reward = rng.uniform(0.0, 0.4, (len(numbers), n_states, n_actions))
+    for c in range(len(numbers)):
+        reward[c, np.arange(n_states), (c + np.arange(n_states)) % n_actions] = 1.0
+    if options.get("end_state") is not None:
+        table[:, options["end_state"]], reward[:, options["end_state"]] = np.eye(n_states)[options["end_state"]], 0.0
+    return FiniteMDP(table, reward, horizon, stage_dependent=True if classes is None else classes, **options)

@@ -37,7 +37,9 @@ def narrower(algorithm: Algorithm, state: Any, stage: int, allowed: Any) -> Bool
     if known is None:
         return None if among.all() else among
     if (among & ~known).any():
-        rule = f"must be among the actions {action_list(known, problem.actions)} that {_at(problem, state)} allows"
+        rule = (
+            f"must be among the actions {action_list(known, problem.actions)} that {_at(problem, state, stage)} allows"
+        )
         fail("allowed", rule, action_list(among, problem.actions), "Leave the others out.")
     return None if np.array_equal(among, known) else among
 
@@ -47,7 +49,7 @@ def check_allowed(algorithm: Algorithm, state: Any, stage: int, action: int) -> 
     known = algorithm.allowed_at(state, stage)
     if known is not None and not known[action]:
         problem = algorithm.problem
-        rule = f"must be one of {action_list(known, problem.actions)}, which {_at(problem, state)} allows"
+        rule = f"must be one of {action_list(known, problem.actions)}, which {_at(problem, state, stage)} allows"
         fail("action", rule, problem.own_action(action), "Report an action that is allowed, or change allowed=….")
 
 
@@ -65,23 +67,27 @@ def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) 
         return
     if problem.stages is not None:
         for stage in range(len(table)):
-            _check_table(problem, name, table[stage : stage + 1], allowed[problem.stages.block(stage)])
+            _check_table(problem, name, table[stage : stage + 1], allowed[problem.stages.block(stage)], stage)
     else:
         _check_table(problem, name, table, allowed)
 
 
-def _check_table(problem: Problem, name: str, table: IntArray | FloatArray, allowed: BoolArray) -> None:
-    """Refuse a policy of some stages with actions that are not allowed (A, S)."""
+def _check_table(
+    problem: Problem, name: str, table: IntArray | FloatArray, allowed: BoolArray, stage: int | None = None
+) -> None:
+    """Refuse a policy of some stages, or of one stage, with actions that are not allowed (A, S)."""
     if table.ndim == 2:
         actions, states = np.asarray(table), np.broadcast_to(np.arange(table.shape[1]), table.shape)
     else:
         _, actions, states = np.nonzero(table)
-    codecs = {"state_codec": problem.states, "action_codec": problem.actions}
-    refuse_forbidden(name, allowed.T, states, actions, **codecs)
+    refuse_forbidden(
+        name, allowed.T, states, actions, state_codec=problem.states, action_codec=problem.actions, stage=stage
+    )
 
 
-def _at(problem: Problem, state: Any) -> str:
-    return f"state {problem.shown_state(state)}"
+def _at(problem: Problem, state: Any, stage: int) -> str:
+    when = "" if problem.stages is None else f" at stage {stage}"
+    return f"state {problem.shown_state(state)}{when}"
 
 
 def choose_among(
@@ -153,5 +159,5 @@ class ToldByEnvironment:
         if wrong.any():
             actions = problem.actions
             known = np.ones_like(mask) if declared is None else declared
-            rule = f"must allow the declared actions {action_list(known, actions)} of {_at(problem, state)}"
+            rule = f"must allow the declared actions {action_list(known, actions)} of {_at(problem, state, stage)}"
             fail(name, rule, action_list(mask, actions), "Declare them with allowed=…, or pass allowed='all'.")

@@ -16,7 +16,7 @@ from matrixrl.agents.playing import Audience, kept, refuse_truncation
 from matrixrl.checks import fail, flag, shown
 from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, ProtocolError
-from matrixrl.problems import FiniteMDP, Problem, from_gymnasium, read_problem
+from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_problem
 from matrixrl.problems.declared_masks import restricted
 from matrixrl.problems.fingerprint import differences, fingerprint_parts
 from matrixrl.problems.gym_tables import known_mdp
@@ -282,9 +282,10 @@ def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -
 def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
     """Return the transition table of a sub-environment with the horizon and the range of rewards of the problem."""
     task, known, allowed = problem.task, known_mdp(env), problem.allowed_option
-    if problem.kind == "finite" and known is not None:
-        return restricted(known, allowed)
-    if problem.kind == "finite":
-        return from_gymnasium(env, horizon=task.horizon, reward_range=task.reward_range, allowed=allowed)
+    if isinstance(task, Task) and known is not None:
+        fits = task.stages is not None and (known.horizon, known.n_actions) == (task.horizon, task.n_own_actions)
+        return restricted(known.staged(task.stages) if fits else known, allowed)
+    if isinstance(task, Task):
+        return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, **task.timing)
     read = read_problem(env, horizon=task.horizon, reward_range=task.reward_range, measure_regret=True)
     return read.mdp

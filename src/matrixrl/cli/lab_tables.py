@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from matrixrl.lab.spec import Experiment
     from matrixrl.lab.study import Section
 
-__all__ = ["print_failures", "print_show", "print_summary", "print_verdicts"]
+__all__ = ["SHORT_SIZES", "print_failures", "print_show", "print_summary", "print_verdicts"]
+
+SHORT_SIZES = {
+    **{"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"},
+    **{"stage_classes": "classes of stages", "allowed_pairs": "allowed pairs"},
+}
+"""Sizes of problems as titles of tables show them."""
 
 
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
@@ -36,8 +42,7 @@ def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
 
 def _table(env: EnvSummary) -> Table:
     facts = env.facts
-    short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"}
-    sizes = " ".join(f"{short.get(k, k)}={v}" for k, v in facts.get("sizes", {}).items())
+    sizes = " ".join(f"{SHORT_SIZES.get(k, k)}={v}" for k, v in facts.get("sizes", {}).items())
     value = f"  V*(s0) = {facts['optimal_value']:.4g}" if "optimal_value" in facts else ""
     horizon = f" H={facts['horizon']}" if "horizon" in facts else ""
     seeds = max((agent.seeds for agent in env.agents), default=0)

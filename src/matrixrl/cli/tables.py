@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from matrixrl.cli.lab_tables import SHORT_SIZES
 from matrixrl.printable import literal
 from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
@@ -62,11 +63,11 @@ def sparkline(values: FloatArray) -> str:
 def result_table(results: Mapping[str, RunResult]) -> Table:
     """Return a table of regret with one row for each result."""
     first = next(iter(results.values()))
-    short = {"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi", "allowed_pairs": "allowed pairs"}
-    sizes = " ".join(f"{short[k]}={v}" for k, v in first.sizes.items())
+    sizes = " ".join(f"{SHORT_SIZES.get(k, k)}={v}" for k, v in first.sizes.items())
     seeds = f"{len(first.seeds)} seed" + "s" * (len(first.seeds) > 1)
+    steps = f"H={first.horizon}" + f" discount={first.discount:g}" * (first.discount < 1.0)
     table = Table(
-        title=f"{literal(first.env)}  {sizes} H={first.horizon}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
+        title=f"{literal(first.env)}  {sizes} {steps}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
         title_justify="left",
         title_style="bold",
         padding=(0, 1, 0, 0),

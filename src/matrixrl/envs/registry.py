@@ -96,6 +96,8 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
 }
 """Our environments by short name."""
 
+_TIMING = ("stage_dependent", "discount", "accuracy")
+_GYM_SETTINGS = ("horizon", "reward_range", "allowed", *_TIMING)
 _CONTROL_SETTINGS = ("sparse", "noise", "horizon", "torques", "render_mode")
 
 
@@ -111,8 +113,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
 
     For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
     transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state. Its allowed
-    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them); `discount` and
-    `accuracy` are as in `matrixrl.Task`.
+    actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them);
+    `stage_dependent`, `discount` and `accuracy` are as in `matrixrl.Task`.
 
     Args:
         name: The name.
@@ -168,7 +170,8 @@ def open_problem(
     settings = checked_settings("env_settings", env_settings)
     if isinstance(given, str):
         if given.startswith("gym:"):  # settings of such an environment, as `make` explains
-            own = ("horizon", "reward_range", "discount", "accuracy")
+            timing = _TIMING if any(options.get(k) is not None for k in _TIMING) else ()
+            own = ("horizon", "reward_range", *(timing if timing and _has_table(given, settings, trust_code) else ()))
             settings |= {k: options.pop(k) for k in own if options.get(k) is not None}
             settings |= {"allowed": options["allowed"]} if options.get("allowed") is not None else {}
         made = make(given, trust_code=trust_code, **settings)
@@ -234,26 +237,40 @@ def _from_reference(name: str, settings: dict[str, Any], *, trust_code: bool) ->
 
 
 def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
-    from gymnasium import spaces
-
     from matrixrl.envs.control import DeclaredRewards
     from matrixrl.problems import MDPEnv, from_gymnasium
 
     if ":" in env_id:
         refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
-    own = dict(settings)
-    horizon, reward_range, allowed = (own.pop(name, None) for name in ("horizon", "reward_range", "allowed"))
-    discounts = {name: own.pop(name) for name in ("discount", "accuracy") if name in own}
+    own = {name: value for name, value in settings.items() if name not in _GYM_SETTINGS}
+    horizon, reward_range, allowed = (settings.get(name) for name in ("horizon", "reward_range", "allowed"))
+    timing = {name: settings[name] for name in _TIMING if settings.get(name) is not None}
     env = _make_gym(env_id, own)
-    if not isinstance(env.observation_space, spaces.Box) and hasattr(env.unwrapped, "P"):
-        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed, **discounts))
-    if discounts:
-        rule = "must be passed to the agent for an environment without a transition table"
-        fail("discount", rule, discounts, "MatrixRL(env, discount=…) takes it.")
+    if _shows_table(env):
+        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed, **timing))
+    for name, value in timing.items():
+        rule = f"is not a setting of gym:{env_id}, which has no transition table"
+        fail(name, rule, shown(value), f"Pass it to the agent: MatrixRL(env, {name}=…).")
     if horizon is not None:
         env.close()
         env = _make_gym(env_id, {**own, "max_episode_steps": horizon})
     return env if reward_range is None else DeclaredRewards(env, reward_range)
+
+
+def _shows_table(env: gym.Env[Any, Any]) -> bool:
+    """Say whether an environment of Gymnasium's has a transition table."""
+    return not isinstance(env.observation_space, gym.spaces.Box) and hasattr(env.unwrapped, "P")
+
+
+def _has_table(name: str, settings: Mapping[str, Any], trust_code: bool) -> bool:
+    """Say whether the environment of a name ``gym:ID`` has a transition table."""
+    env_id = name.removeprefix("gym:")
+    if ":" in env_id:
+        refuse_untrusted("environment", name, trust_code=trust_code)
+    env = _make_gym(env_id, {k: v for k, v in settings.items() if k not in _GYM_SETTINGS})
+    found = _shows_table(env)
+    env.close()
+    return found
 
 
 def _make_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -11,6 +11,7 @@ from matrixrl.checks import choice, fail
 from matrixrl.coding import Codec
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.masks import as_mask, read_allowed
+from matrixrl.problems.stages import Stages, spread_allowed
 from matrixrl.problems.wrappers import current_mask, mask_of_state
 from matrixrl.records import BoolArray
 
@@ -20,17 +21,24 @@ M = TypeVar("M", FiniteMDP, Task)
 
 
 def declared_mask(
-    env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: Codec, *, end_state: int
+    env: gym.Env[Any, Any],
+    allowed: Any,
+    states: Codec,
+    actions: Codec,
+    *,
+    end_state: int,
+    stages: Stages | None = None,
 ) -> BoolArray | None:
     """Return the allowed actions (S, A) of an environment: those given, or what it declares; None for all actions.
 
     Args:
         env: Environment, wrapped or not.
         allowed: Table (S, A), function of the state, "all", or None for what a method ``action_mask(state)`` of the
-            environment says.
+            environment says. With stages, also tables for each stage, as `spread_allowed` reads them.
         states: Numbers of the observations.
         actions: Numbers of the actions.
         end_state: Number of the end state, which comes after the observations.
+        stages: Classes of stages; the result is then about inner actions, (S, C·A).
     """
     if isinstance(allowed, str):
         choice("allowed", allowed, ["all"])
@@ -40,14 +48,10 @@ def declared_mask(
         if method is None:
             return None
         allowed = lambda state: as_mask(f"action_mask({state})", method(state), actions.size)  # noqa: E731
-    return read_allowed(
-        allowed,
-        end_state + 1,
-        actions.size,
-        end_state=end_state,
-        states=states,
-        actions=actions,
-    )
+    if stages is not None:
+        shape = (end_state + 1, actions.size)
+        return spread_allowed(allowed, shape, stages, end_state, states=states, actions=actions)
+    return read_allowed(allowed, end_state + 1, actions.size, end_state=end_state, states=states, actions=actions)
 
 
 def restricted(known: M, allowed: Any) -> M:
@@ -55,7 +59,8 @@ def restricted(known: M, allowed: Any) -> M:
 
     Args:
         known: MDP or task.
-        allowed: Table (S, A), function of the state, "all", or None to change nothing.
+        allowed: Table (S, A), function of the state, "all", or None to change nothing; also tables for each stage if
+            laws depend on it, as `spread_allowed` reads them.
     """
     task = known.task if isinstance(known, FiniteMDP) else known
     if isinstance(allowed, str):
@@ -63,6 +68,8 @@ def restricted(known: M, allowed: Any) -> M:
         table = np.ones((task.n_states, task.n_actions), dtype=np.bool_)
     elif allowed is None:
         return known
+    elif task.stages is not None:
+        table = spread_allowed(allowed, (task.n_states, task.n_own_actions), task.stages, task.end_state)
     else:
         table = read_allowed(allowed, task.n_states, task.n_actions, end_state=task.end_state)
     if task.end_state is not None:

@@ -6,7 +6,7 @@ import math
 
 from matrixrl.checks import fail, number
 
-__all__ = ["checked_discount", "effective_horizon", "total_weight"]
+__all__ = ["checked_accuracy", "checked_discount", "effective_horizon", "total_weight"]
 
 _LONGEST = 10**6  # steps of an episode
 
@@ -17,6 +17,14 @@ def checked_discount(value: object) -> float:
     if discount == 0.0:
         fail("discount", "must be above 0", 0.0, "Give a horizon of 1 if only the first reward counts.")
     return discount
+
+
+def checked_accuracy(value: object) -> float:
+    """Return a share strictly between 0 and 1."""
+    share = number("accuracy", value, low=0.0, high=1.0, remedy="Such as 0.01.")
+    if not 0.0 < share < 1.0:
+        fail("accuracy", "must be strictly between 0 and 1", share, "Such as 0.01.")
+    return share
 
 
 def total_weight(discount: float, n_steps: int) -> float:
@@ -47,10 +55,7 @@ def effective_horizon(discount: float, accuracy: float = 0.01) -> int:
     gamma = checked_discount(discount)
     if gamma == 1.0:
         fail("discount", "must be below 1 to determine the number of steps", 1.0, "Give horizon=….")
-    share = number("accuracy", accuracy, low=0.0, high=1.0, remedy="Such as 0.01.")
-    if not 0.0 < share < 1.0:
-        fail("accuracy", "must be strictly between 0 and 1", share, "Such as 0.01.")
-    steps = math.ceil(math.log(share) / math.log(gamma))
+    steps = math.ceil(math.log(checked_accuracy(accuracy)) / math.log(gamma))
     if steps > _LONGEST:
         fail("discount", f"must not need more than {_LONGEST:,} steps for the accuracy", gamma, "Give horizon=….")
     return max(steps, 1)

@@ -72,8 +72,8 @@ class MDPEnv(gym.Env[np.int64, np.int64]):
         if self._stage >= self.horizon:
             raise ProtocolError("step was called outside an episode; call reset first")
         own = index("action", action, size=self.mdp.task.n_own_actions, remedy="Choose from action_space.")
+        self.mdp.task.check_actions("action", np.array([self._state]), np.array([own]), self._stage)
         a = own if self.mdp.stages is None else int(self.mdp.stages.inner(own, self._stage))
-        self.mdp.task.check_actions("action", np.array([self._state]), np.array([a]))
         now = slice(self._stage, self._stage + 1)
         rewards, following = self.mdp.step(
             np.array([self._state]), np.array([a]), self._next_uniforms[now], self._coins[now]

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import fail, flag, shown
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.masks import allowed_like, filled_transitions
-from matrixrl.problems.stages import Stages, n_laws, read_stages, spread_transitions
+from matrixrl.problems.stages import Stages, n_laws, read_stages, shared_by_stages, spread_transitions
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.task import Task, checked_range, chosen_horizon, spread_rewards, stages_of
 from matrixrl.problems.transitions import Transitions
@@ -82,9 +83,9 @@ class FiniteMDP:
             stage_dependent = stages_of(stage_dependent, reward, steps)
             if stage_dependent is not None:
                 transitions = spread_transitions(transitions, stage_dependent)
-                reward, allowed = spread_rewards(reward, allowed, stage_dependent, end_state)
-            elif n_laws(transitions) == 1:
-                [transitions] = transitions
+            elif n_laws(transitions) is not None:
+                transitions = shared_by_stages("P", list(transitions), steps, "(S, A, S)")
+            reward, allowed = spread_rewards(reward, allowed, stage_dependent, steps, end_state)
         if allowed is not None:
             allowed = allowed_like(reward, allowed, end_state)
             transitions = filled_transitions(transitions, allowed)
@@ -100,12 +101,7 @@ class FiniteMDP:
             discount=discount,
             accuracy=accuracy,
         )
-        if isinstance(transitions, Transitions):
-            self.transitions = transitions
-        elif sparse.issparse(transitions):
-            self.transitions = SparseTransitions(transitions, self.n_actions)
-        else:
-            self.transitions = DenseTransitions(transitions)
+        self.transitions = self._law_of(transitions)
         expected = (self.transitions.n_states, self.transitions.n_actions)
         if expected != (self.n_states, self.n_actions):
             fail(
@@ -117,6 +113,23 @@ class FiniteMDP:
         end = self.task.end_state
         if end is not None:
             self._check_end(end)
+
+    def _law_of(self, given: Any) -> Transitions:
+        """Return the transition law of an array or a matrix; a message names the stage if laws depend on it."""
+        if isinstance(given, Transitions):
+            return given
+        try:
+            return SparseTransitions(given, self.n_actions) if sparse.issparse(given) else DenseTransitions(given)
+        except InvalidInput:
+            stages = self.stages
+            if stages is not None and sparse.issparse(given):
+                matrix, number = sparse.csr_array(given), np.arange(given.shape[0]) % stages.n_inner // stages.n_own
+                stages.refuse_by_stage(
+                    "P", lambda block: SparseTransitions(matrix[number == block.start // stages.n_own], stages.n_own)
+                )
+            elif stages is not None:
+                stages.refuse_by_stage("P", lambda block: DenseTransitions(given[:, block]))
+            raise
 
     @property
     def n_states(self) -> int:
@@ -202,7 +215,8 @@ class FiniteMDP:
 
         Args:
             uniforms: (B, `draws_per_episode`) Numbers in [0, 1).
-            act: Function of the stage and the states (B,) that returns the actions (B,).
+            act: Function of the stage and the states (B,) that returns the actions (B,); inner actions if laws depend
+                on the stage (`stages.inner`).
         """
         first, following, coins = self.episode_draws(uniforms)
         n, horizon, end = len(uniforms), self.horizon, self.task.end_state

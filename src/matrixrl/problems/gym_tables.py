@@ -16,6 +16,7 @@ from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_
 from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.finite import FiniteMDP, checked_range
 from matrixrl.problems.spaces import codec_of
+from matrixrl.problems.task import chosen_horizon, stages_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
 
 __all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
@@ -51,6 +52,7 @@ def from_gymnasium(
     reward_range: tuple[float, float] | None = None,
     features: Features | None = None,
     allowed: Any = None,
+    stage_dependent: Any = None,
     discount: float = 1.0,
     accuracy: float = 0.01,
 ) -> FiniteMDP:
@@ -67,6 +69,7 @@ def from_gymnasium(
         features: Features of the states of the environment, or also of the end state; one-hot by default.
         allowed: Allowed actions as a table (S, A) or a function of the state, as in `Task`, or "all". By default those
             that the environment declares with a method ``action_mask(state)`` (Taxi has one), else all.
+        stage_dependent: Whether agents do not share data between stages, as in `Task`.
         discount: Factor γ of each step, as in `Task`; below 1 and without a horizon, it chooses the horizon.
         accuracy: Accuracy of such a horizon, as in `Task`.
 
@@ -90,7 +93,9 @@ def from_gymnasium(
         )
     own_mdp = known_mdp(env)
     if own_mdp is not None:
-        for name, value in (("horizon", horizon), ("reward_range", reward_range), ("features", features)):
+        given: dict[str, Any] = {"horizon": horizon, "reward_range": reward_range, "features": features}
+        given |= {"stage_dependent": stage_dependent, "discount": None if discount == 1.0 else discount}
+        for name, value in given.items():
             if value is not None:
                 fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
         return restricted(own_mdp, allowed)
@@ -145,20 +150,22 @@ def from_gymnasium(
     start = np.zeros(n + 1)
     first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
     start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
-    mask = declared_mask(
-        env, allowed, codec_of("observation", observations), codec_of("action", actions), end_state=end
-    )
+    steps = None if horizon is None and checked_discount(discount) < 1.0 else horizon_of(env, horizon)
+    stages = stages_of(stage_dependent, reward, chosen_horizon(steps, checked_discount(discount), accuracy))
+    codecs = codec_of("observation", observations), codec_of("action", actions)
+    mask = declared_mask(env, allowed, *codecs, end_state=end, stages=stages)
     if mask is None and allowed is None:
         refuse_masks_on_the_way(env)
     mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
-        horizon=None if horizon is None and checked_discount(discount) < 1.0 else horizon_of(env, horizon),
+        horizon=steps,
         reward_range=_smallest_range(earned) if reward_range is None else reward_range,
         start=start,
         end_state=end,
         features=features,
         allowed=mask,
+        stage_dependent=None if stages is None else stages.classes,
         discount=discount,
         accuracy=accuracy,
     )

@@ -63,7 +63,8 @@ def read_allowed(
     if end_state == n_states - 1 and table.shape == (n_states - 1, n_actions):
         table = np.vstack([table, np.ones((1, n_actions), dtype=np.bool_)])
     if table.shape != (n_states, n_actions):
-        fail("allowed", f"must have shape (S, A) = {(n_states, n_actions)}", f"shape {table.shape}", _TABLE)
+        remedy = f"{_TABLE} One for each stage needs stage_dependent=True." if table.ndim == 3 else _TABLE
+        fail("allowed", f"must have shape (S, A) = {(n_states, n_actions)}", f"shape {table.shape}", remedy)
     nothing: BoolArray = ~np.any(table, axis=1)
     if end_state is not None:
         nothing[end_state] = False
@@ -155,6 +156,7 @@ def refuse_forbidden(
     *,
     state_codec: Codec | None = None,
     action_codec: Codec | None = None,
+    stage: int | None = None,
 ) -> None:
     """Refuse actions that are not allowed in their states.
 
@@ -165,12 +167,14 @@ def refuse_forbidden(
         actions: Actions, counted from 0, of the same shape.
         state_codec: Numbers of the states, which the message shows; 0 … S − 1 stand for themselves by default.
         action_codec: Numbers of the actions, likewise.
+        stage: Stage of the actions, which the message shows if what is allowed depends on it.
     """
     wrong = ~allowed[states, actions]
     if wrong.any():
         state, action = int(states[wrong][0]), int(actions[wrong][0])
         place = shown(state if state_codec is None or state >= state_codec.size else state_codec.decode(state))
-        rule = f"must be one of {action_list(allowed[state], action_codec)}, allowed in state {place}"
+        when = "" if stage is None else f" at stage {stage}"
+        rule = f"must be one of {action_list(allowed[state], action_codec)}, allowed in state {place}{when}"
         received = action if action_codec is None else action_codec.decode(action)
         fail(name, rule, received, "Choose one of them.")
 

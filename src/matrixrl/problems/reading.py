@@ -28,6 +28,7 @@ from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.stages import read_stages
+from matrixrl.problems.task import chosen_horizon, spread_rewards, stages_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown, wrapper_chain
 from matrixrl.records import FloatArray
 
@@ -87,10 +88,11 @@ def read_problem(
     overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
     maps = {"phi": phi, "psi": psi}
     discounts = {"discount": discount, "accuracy": accuracy}
-    of_time = {**discounts, "stage_dependent": stage_dependent or None}
+    of_time = {**discounts, "stage_dependent": stage_dependent}
     ignores_masks = isinstance(allowed, str) and choice("allowed", allowed, ["all"]) == "all"
     if isinstance(given, FunctionalTask):
-        _refuse_overrides({**overrides, **maps, **of_time}, "a FunctionalTask", "Leave it out.")
+        _refuse_overrides({**overrides, **maps}, "a FunctionalTask")
+        _refuse_timing(of_time, "a FunctionalTask")
         _refuse_mask(allowed, "a FunctionalTask")
         return Problem(
             given,
@@ -104,17 +106,17 @@ def read_problem(
     env: gym.Env[Any, Any] | None = None
     mdp: FiniteMDP | None = None
     if isinstance(given, FiniteMDP):
-        mdp = _staged(restricted(given, allowed), stage_dependent)
+        mdp = restricted(_staged(given, stage_dependent), allowed)
         env, task = MDPEnv(mdp), mdp.task
         _refuse_overrides({**overrides, **discounts}, "a FiniteMDP")
     elif isinstance(given, Task):
-        task = _staged(restricted(given, allowed), stage_dependent)
+        task = restricted(_staged(given, stage_dependent), allowed)
         _refuse_overrides({**overrides, **discounts}, "a Task")
     elif isinstance(given, gym.Env):
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
-            _refuse_overrides(of_time, "an environment with vectors as observations", "Leave it out.")
+            _refuse_timing(of_time, "an environment with vectors as observations")
             _refuse_mask(allowed, "an environment with vectors as observations")
             read = _read_vectors(given, horizon, reward_range, regret_every, name)
             return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
@@ -124,17 +126,16 @@ def read_problem(
             task = _task_without_table(given, reward, *shared, allowed, changed_by, of_time, has_phi=phi is not None)
             warn_about_table(given, changed_by)
         elif mdp is not None:
-            mdp = _staged(restricted(mdp, allowed), stage_dependent)
+            mdp = restricted(_staged(mdp, stage_dependent), allowed)
             task = mdp.task
-            _refuse_overrides(discounts, "an environment of matrixrl", "Leave it out.")
             what = "an environment of matrixrl"
+            _refuse_overrides(discounts, what, "Build a FiniteMDP with that value.")
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
             _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
         elif _has_table(given):
-            given_time: dict[str, Any] = {name: value for name, value in discounts.items() if value is not None}
+            given_time = _given_time(of_time, horizon)
             mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed, **given_time)
-            mdp = _staged(mdp, stage_dependent)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
@@ -159,7 +160,7 @@ def read_problem(
     states: Codec = DiscreteCodec(task.n_observed)
     actions: Codec = DiscreteCodec(task.n_own_actions)
     if env is not None:
-        _check_time_limit(env, task.horizon)
+        _check_time_limit(env, task)
         states, actions = codec_of("observation", env.observation_space), codec_of("action", env.action_space)
         if states.size not in (task.n_observed, task.n_states) or actions.size != task.n_own_actions:
             received = f"{states}, with {states.size} elements, and {actions}, with {actions.size}"
@@ -264,15 +265,16 @@ def _points(env: gym.Env[Any, Any]) -> FloatArray | None:
     return None if own is None else np.asarray(own, dtype=np.float64)
 
 
-def _check_time_limit(env: gym.Env[Any, Any], horizon: int) -> None:
-    limit = time_limit(env)
-    if limit is not None and limit < horizon:
-        fail(
-            "horizon",
-            f"must not exceed the time limit of the environment, {limit} steps",
-            horizon,
-            "Make the environment with max_episode_steps=…, or give a smaller horizon.",
-        )
+def _check_time_limit(env: gym.Env[Any, Any], task: Task) -> None:
+    limit, horizon = time_limit(env), task.horizon
+    if limit is None or limit >= horizon:
+        return
+    longer = "Make the environment with max_episode_steps=…"
+    if task.is_endless:
+        rule = f"must not need more steps than the time limit of the environment, {limit}"
+        fail("discount", rule, f"{horizon} steps", f"{longer}, or give a horizon or a larger accuracy.")
+    rule = f"must not exceed the time limit of the environment, {limit} steps"
+    fail("horizon", rule, horizon, f"{longer}, or give a smaller horizon.")
 
 
 def _compare_rewards(reward: Any, task: Task) -> None:
@@ -280,7 +282,7 @@ def _compare_rewards(reward: Any, task: Task) -> None:
     if reward is None:
         return
     given = shaped("reward", reward, (None, None), remedy="Leave it out: the environment has a table.")
-    known = task.reward[: len(given)]  # the table may have an end state more
+    known = task.reward[: len(given), : task.n_own_actions]  # the table may have an end state more, and equal classes
     if given.shape != known.shape or not np.allclose(given, known):
         rule = "must be the expected rewards of the environment's transition table"
         fail("reward", rule, f"an array of shape {given.shape} that differs", "Leave it out.")
@@ -290,6 +292,30 @@ def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = 
     for name, value in overrides.items():
         if value is not None:
             fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
+
+
+def _refuse_timing(of_time: Mapping[str, object], what: str) -> None:
+    """Refuse classes of stages and discounts where states are not numbered."""
+    for name, value in of_time.items():
+        if value is not None and value is not False:
+            rule = f"must be left out for {what}, whose states are not numbered"
+            by_stage = "Make the stage a part of the observation."
+            remedy = by_stage if name == "stage_dependent" else "Give a horizon, over which all rewards count alike."
+            fail(name, rule, shown(value), remedy)
+
+
+def _given_time(of_time: Mapping[str, Any], horizon: int | None) -> dict[str, Any]:
+    """Return the options of stages and discounts that were given; refuse an accuracy that nothing depends on."""
+    given = {name: value for name, value in of_time.items() if value is not None}
+    if "accuracy" in given and not _is_endless(given, horizon):
+        rule = "must be left out unless a discount below 1 chooses the horizon"
+        fail("accuracy", rule, shown(given["accuracy"]), "Give a discount and no horizon, or leave it out.")
+    return given
+
+
+def _is_endless(given: Mapping[str, Any], horizon: int | None) -> bool:
+    """Return whether the discount chooses the horizon."""
+    return horizon is None and checked_discount(given.get("discount", 1.0)) < 1.0
 
 
 def _refuse_mask(allowed: Any, what: str) -> None:
@@ -328,21 +354,27 @@ def _task_without_table(
             None,
             f"Pass reward=array of shape ({n_states}, {n_actions}), or known_reward=False to learn them.",
         )
-    mask = declared_mask(env, allowed, states, actions, end_state=n_states)
+    given_time = _given_time(of_time, horizon)
+    classes = given_time.pop("stage_dependent", None)
+    steps = None if _is_endless(given_time, horizon) else horizon_of(env, horizon)
+    table = np.zeros((n_states, n_actions)) if reward is None else reward
+    n_stages = chosen_horizon(steps, given_time.get("discount", 1.0), given_time.get("accuracy", 0.01))
+    stages = stages_of(classes, table, n_stages)
+    mask = declared_mask(env, allowed, states, actions, end_state=n_states, stages=stages)
+    width = n_actions if stages is None else stages.n_inner
     if reward is not None:
         remedy = "Give reward[s, a] for each state and action, without the end state."
-        given = reward if mask is None or np.ndim(reward) == 3 else filled_rewards(reward, mask[:-1], 0.0, None)
-        by_stage = (None, n_states, n_actions) if np.ndim(reward) == 3 else (n_states, n_actions)
-        reward = shaped("reward", given, by_stage, remedy=remedy)
-    given_time = {name: value for name, value in of_time.items() if value is not None}
-    is_endless = horizon is None and checked_discount(given_time.get("discount", 1.0)) < 1.0
+        wide, _ = spread_rewards(reward, None, stages, n_stages, None)
+        given = wide if mask is None else filled_rewards(wide, mask[:-1], 0.0, None)
+        reward = shaped("reward", given, (n_states, width), remedy=remedy)
     return Task(
         reward,
         n_states=n_states,
-        n_actions=n_actions,
-        horizon=None if is_endless else horizon_of(env, horizon),
+        n_actions=width,
+        horizon=steps,
         reward_range=declared_range(env, reward_range) or (0.0, 1.0),
         may_terminate=True,
         allowed=None if mask is None else mask[:-1],
+        stage_dependent=False if stages is None else stages,
         **given_time,
     )

@@ -286,13 +286,8 @@ class SavedProblem:
             assert own is not None
             asked = None if own.stages is not None or own.horizon != self.horizon else stages
             return read_problem(given, allowed=allowed, stage_dependent=asked)
-        task = self.task
-        timing: dict[str, Any] = {"stage_dependent": stages, "horizon": None if task.is_endless else self.horizon}
-        if task.discount < 1.0:
-            timing["discount"] = task.discount
-        if task.is_endless:
-            timing["accuracy"] = task.discount ** (self.horizon - 0.5)  # the middle of those with this horizon
-        return read_problem(given, reward_range=task.reward_range, allowed=allowed, **timing)
+        timing = {**self.task.timing, "stage_dependent": stages}
+        return read_problem(given, reward_range=self.task.reward_range, allowed=allowed, **timing)
 
     def _fits(self, given: Any) -> bool:
         """Say whether an environment or an MDP has as many states and actions as the saved problem."""
@@ -346,8 +341,8 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
         discount=number("discount", header["discount"], low=0.0, high=1.0, remedy="It is damaged."),
     )
     task.is_endless = flag("is_endless", header["is_endless"])
-    if task.is_endless and task.discount == 1.0:
-        raise InvalidInput("an endless problem must have a discount below 1")
+    if task.is_endless and (task.discount == 1.0 or task.stages is not None):
+        raise InvalidInput("an endless problem must have a discount below 1, and laws that all stages share")
     if not np.array_equal(task.reward, reward):
         raise InvalidInput("rewards that are not known must be placeholders")
     task.end_is_added = flag("end_is_added", header["end_is_added"])

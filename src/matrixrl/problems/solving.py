@@ -149,6 +149,8 @@ def evaluate(mdp: FiniteMDP, policy: IntArray) -> FloatArray:
     if chosen.size and (chosen.min() < 0 or chosen.max() >= n_actions):
         bounds = f"{chosen.min()} … {chosen.max()}"
         fail("policy", f"must hold actions 0 … {n_actions - 1}", bounds, "Give policy[h, s].")
+    for stage, row in enumerate(chosen):
+        mdp.task.check_actions("policy", np.arange(mdp.n_states), row, stage)
     inner = chosen if mdp.stages is None else mdp.stages.inner_table(chosen)
     values: FloatArray = evaluate_batch(mdp, inner[None])[0]
     return values

@@ -8,7 +8,7 @@ the inner actions of its class only, so everything that is proven and computed f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,11 +16,22 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fail, fits_memory, real_numbers, shown
+from matrixrl.coding import Codec
+from matrixrl.errors import InvalidInput
 from matrixrl.features import OneHotPhi, Phi, TablePhi
 from matrixrl.problems.masks import read_allowed
 from matrixrl.records import BoolArray, IntArray
 
-__all__ = ["Stages", "n_laws", "read_stages", "spread_allowed", "spread_phi", "spread_table", "spread_transitions"]
+__all__ = [
+    "Stages",
+    "n_laws",
+    "read_stages",
+    "shared_by_stages",
+    "spread_allowed",
+    "spread_phi",
+    "spread_table",
+    "spread_transitions",
+]
 
 _REMEDY = "Give True for laws of their own at every stage, False for one law, or the class of each of the H stages."
 
@@ -90,6 +101,24 @@ class Stages:
             found[h, self.block(h)] = policy[h]
         return found
 
+    def first_stage(self, number: int) -> int:
+        """Return the first stage of a class."""
+        return int(np.flatnonzero(self.classes == number)[0])
+
+    def refuse_by_stage(self, name: str, check: Callable[[slice], Any]) -> None:
+        """Raise the error of the first class whose inner actions a check refuses, with the stage in its message.
+
+        Args:
+            name: Name of the argument, with which the message begins.
+            check: Function of the inner actions of one class that raises `InvalidInput`.
+        """
+        for c in range(self.n_classes):
+            try:
+                check(slice(c * self.n_own, (c + 1) * self.n_own))
+            except InvalidInput as error:
+                words = f"{name}[{self.first_stage(c)}]{str(error).removeprefix(name)}"
+                raise InvalidInput(words) from error
+
     def same(self, other: Stages | None) -> bool:
         """Return whether other stages have the same classes and number of actions."""
         return other is not None and self.n_own == other.n_own and np.array_equal(self.classes, other.classes)
@@ -141,18 +170,38 @@ def spread_table(name: str, value: Any, stages: Stages, what: str) -> Any:
     return np.tile(table, (1, stages.n_classes))
 
 
-def spread_allowed(allowed: Any, shape: tuple[int, int], stages: Stages, end_state: int | None) -> BoolArray:
+def spread_allowed(
+    allowed: Any,
+    shape: tuple[int, int],
+    stages: Stages,
+    end_state: int | None,
+    *,
+    states: Codec | None = None,
+    actions: Codec | None = None,
+) -> BoolArray:
     """Return which inner actions are allowed in each state: (S, C·A).
 
     Args:
-        allowed: Table (S, A) or function of the state, which all stages share, or tables (C, S, A) or (H, S, A).
+        allowed: Table (S, A) or function of the state, which all stages share, tables (C, S, A) or (H, S, A), or a
+            table (S, C·A) of inner actions.
         shape: Number of states S and of actions A.
         stages: Classes of stages.
         end_state: State in which nothing is chosen, or None.
+        states: Numbers of the states that a function takes, as in `read_allowed`.
+        actions: Numbers of the actions that it returns, likewise.
     """
-    is_by_stage = not callable(allowed) and real_numbers(allowed).ndim == 3
-    tables = _by_class("allowed", list(allowed), stages, "(S, A)") if is_by_stage else [allowed] * stages.n_classes
-    return np.concatenate([read_allowed(one, *shape, end_state=end_state) for one in tables], axis=1)
+    given = np.empty(0) if callable(allowed) else real_numbers(allowed)
+
+    def read(one: Any, width: int = shape[1]) -> BoolArray:
+        return read_allowed(one, shape[0], width, end_state=end_state, states=states, actions=actions)
+
+    if given.ndim == 2 and given.shape[1] == stages.n_inner:
+        return read(allowed, stages.n_inner)
+    if given.ndim != 3:
+        return np.tile(read(allowed), (1, stages.n_classes))
+    tables = _by_class("allowed", list(given), stages, "(S, A)")
+    stages.refuse_by_stage("allowed", lambda block: read(tables[block.start // stages.n_own]))
+    return np.concatenate([read(one) for one in tables], axis=1)
 
 
 def spread_phi(phi: Phi, stages: Stages) -> Phi:
@@ -184,8 +233,13 @@ def spread_transitions(value: Any, stages: Stages) -> Any:
             (S, A, S) or of scipy.sparse matrices (S·A, S).
         stages: Classes of stages.
     """
-    laws = [value] * stages.n_classes if n_laws(value) is None else _by_class("P", list(value), stages, "(S, A, S)")
-    if all(sparse.issparse(law) for law in laws):
+    given = [value] if n_laws(value) is None else list(value)
+    kinds = {sparse.issparse(law) for law in given}
+    if len(kinds) > 1:
+        rule = "must be arrays at all stages, or sparse matrices at all stages"
+        fail("P", rule, "some of each", "Convert one kind: scipy.sparse.csr_array(P[h].reshape(S·A, S)).")
+    laws = given * stages.n_classes if len(given) == 1 else _by_class("P", given, stages, "(S, A, S)")
+    if kinds == {True}:
         n_states, width = laws[0].shape[1], stages.n_own
         for law in laws:
             if law.shape != (n_states * width, n_states):
@@ -201,13 +255,25 @@ def spread_transitions(value: Any, stages: Stages) -> Any:
     return np.concatenate(tables, axis=1)
 
 
+def shared_by_stages(name: str, items: list[Any], horizon: int, what: str) -> Any:
+    """Return the table that all stages share from one item, or from equal ones for each stage; refuse different ones.
+
+    Args:
+        name: Name of the argument.
+        items: One table, or one for each stage.
+        horizon: Number of stages H.
+        what: Shape of a table in words, for messages.
+    """
+    return _by_class(name, items, Stages(np.zeros(horizon, dtype=np.int64), 1), what)[0]
+
+
 def n_laws(value: Any) -> int | None:
     """Return the number of laws in a list or an array (n, S, A, S); None for one law."""
     if isinstance(value, np.ndarray):
         return len(value) if value.ndim == 4 else None
     if not isinstance(value, (list, tuple)) or not value:
         return None
-    return len(value) if sparse.issparse(value[0]) or real_numbers(value[0]).ndim == 3 else None
+    return len(value) if any(sparse.issparse(law) or real_numbers(law).ndim == 3 for law in value) else None
 
 
 def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[Any]:
@@ -216,9 +282,10 @@ def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[An
     if len(items) == count:
         return items
     if len(items) != horizon:
-        rule = f"must be one {what} for all stages, or one for each of the {horizon} stages or {count} classes"
+        classes = f" or {count} classes" * (1 < count < horizon)
+        rule = f"must be one {what} for all stages, or one for each of the {horizon} stages{classes}"
         fail(name, rule, f"{len(items)}", f"Give {name}[h] for each stage h.")
-    firsts = [int(np.flatnonzero(stages.classes == c)[0]) for c in range(count)]
+    firsts = [stages.first_stage(c) for c in range(count)]
     for h, c in enumerate(stages.classes):
         if not _equal(items[h], items[firsts[c]]):
             _refuse_mixed(name, firsts[c], h)
@@ -228,7 +295,7 @@ def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[An
 def _equal(one: Any, other: Any) -> bool:
     if sparse.issparse(one) and sparse.issparse(other):
         return bool(one.shape == other.shape and abs(sparse.csr_array(one) - sparse.csr_array(other)).nnz == 0)
-    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
+    return np.array_equal(real_numbers(one), real_numbers(other), equal_nan=True)
 
 
 def _refuse_mixed(name: str, first: int, stage: int) -> NoReturn:

@@ -20,10 +20,18 @@ from matrixrl.checks import (
     shown,
     within,
 )
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
-from matrixrl.problems.discounting import checked_discount, effective_horizon, total_weight
+from matrixrl.problems.discounting import checked_accuracy, checked_discount, effective_horizon, total_weight
 from matrixrl.problems.masks import allowed_like, filled_rewards, refuse_forbidden
-from matrixrl.problems.stages import Stages, read_stages, spread_allowed, spread_phi, spread_table
+from matrixrl.problems.stages import (
+    Stages,
+    read_stages,
+    shared_by_stages,
+    spread_allowed,
+    spread_phi,
+    spread_table,
+)
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Task", "checked_range"]
@@ -107,9 +115,9 @@ class Task:
         self.stages: Stages | None = stage_dependent if isinstance(stage_dependent, Stages) else None
         if self.stages is None:
             self.stages = stages = stages_of(stage_dependent, reward, self.horizon)
-            if stages is not None:
-                reward, allowed = spread_rewards(reward, allowed, stages, end_state)
-                n_actions = stages.n_inner if n_actions == stages.n_own else n_actions
+            reward, allowed = spread_rewards(reward, allowed, stages, self.horizon, end_state)
+            n_actions = stages.n_inner if stages is not None and n_actions == stages.n_own else n_actions
+        self._check_end_of_stages()
         self.allowed: BoolArray | None = None
         if allowed is not None:
             table = allowed_like(reward, allowed, end_state)
@@ -117,15 +125,8 @@ class Task:
             if end_state is not None:
                 table[end_state] = True
             self.allowed = None if table.all() else table
-        self.reward = shaped(
-            "reward",
-            reward,
-            (None, None),
-            remedy="Give reward[s, a], shape (S, A).",
-            if_not_finite="Remove or replace those entries, or pass allowed=… if those actions are not allowed.",
-        )
+        self.reward = self._checked_rewards(reward)
         _check_counts(self.reward.shape, n_states, n_actions)
-        within("reward", self.reward, low, high, remedy="Declare reward_range=(low, high) to cover them.")
         self.start = _checked_start(start, self.n_states)
         self.end_state = None
         self.end_is_added = flag("may_terminate", may_terminate)
@@ -190,10 +191,30 @@ class Task:
         """Weight of the steps of an endless episode that are cut off, γ^H/(1 − γ); 0 if it ends after H steps."""
         return self.discount**self.horizon / (1.0 - self.discount) if self.is_endless else 0.0
 
+    def _check_end_of_stages(self) -> None:
+        """Refuse laws that depend on the stage and go on for ever: those of later stages are not known."""
+        if self.is_endless and self.stages is not None:
+            rule = "must be left out of a problem that goes on for ever"
+            received = f"{self.stages.n_classes} classes of {self.horizon} stages"
+            fail("stage_dependent", rule, received, "Give horizon=…, the number of stages.")
+
+    def _checked_rewards(self, reward: Any) -> FloatArray:
+        """Return rewards (S, A) as an array; a message names the stage if laws depend on it."""
+        try:
+            return _rewards_within(reward, self.reward_range)
+        except InvalidInput:
+            table = real_numbers(reward)
+            if self.stages is not None and table.ndim == 2:
+                self.stages.refuse_by_stage("reward", lambda block: _rewards_within(table[:, block], self.reward_range))
+            raise
+
     def spread_features(self, features: Features) -> Features:
         """Return features of inner actions, if laws depend on the stage and features are of own actions."""
-        if self.stages is None or features.phi.n_actions != self.stages.n_own:
+        if self.stages is None or features.phi.n_actions == self.n_actions:
             return features
+        if features.phi.n_actions != self.stages.n_own:
+            rule = f"must cover the {self.stages.n_own} actions, or the {self.n_actions} inner actions of all classes"
+            fail("phi", rule, f"{features.phi.n_actions} actions", f"Give phi of shape (S, {self.stages.n_own}, d).")
         return Features(spread_phi(features.phi, self.stages), features.psi, same_states=features.same_states)
 
     @property
@@ -243,7 +264,7 @@ class Task:
         stages = stage_dependent if given else read_stages(stage_dependent, self.horizon, self.n_actions)
         if stages is None or self.stages is not None:
             return self
-        reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.end_state)
+        reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.horizon, self.end_state)
         task = Task(
             reward if self.knows_reward else None,
             self.horizon,
@@ -258,18 +279,24 @@ class Task:
             discount=self.discount,
         )
         task.is_endless, task.end_is_added = self.is_endless, self.end_is_added
+        task._check_end_of_stages()
         return task
 
-    def check_actions(self, name: str, states: IntArray, actions: IntArray) -> None:
+    def check_actions(self, name: str, states: IntArray, actions: IntArray, stage: int | None = None) -> None:
         """Refuse actions that are not allowed in their states; arrays of equal shape.
 
         Args:
             name: Name of the actions in the message.
             states: States.
-            actions: Actions.
+            actions: Actions; inner ones if laws depend on the stage, unless `stage` is given.
+            stage: Stage at which these actions, counted from 0, are taken.
         """
-        if self.allowed is not None:
+        if self.allowed is None:
+            return
+        if self.stages is None or stage is None:
             refuse_forbidden(name, self.allowed, states, actions)
+        else:
+            refuse_forbidden(name, self.allowed[:, self.stages.block(stage)], states, actions, stage=stage)
 
     @property
     def unit(self) -> float:
@@ -287,6 +314,18 @@ class Task:
         """Sum Σ γ^h of the weights of the H steps that are played."""
         return total_weight(self.discount, self.horizon)
 
+    @property
+    def timing(self) -> dict[str, Any]:
+        """The options of `Task` and `from_gymnasium` that give other data the same stages and discount."""
+        options: dict[str, Any] = {"horizon": None if self.is_endless else self.horizon}
+        if self.stages is not None:
+            options["stage_dependent"] = self.stages.classes.tolist()
+        if self.discount < 1.0:
+            options["discount"] = self.discount
+        if self.is_endless:
+            options["accuracy"] = self.discount ** (self.horizon - 0.5)  # the middle of those with this horizon
+        return options
+
     def returns(self, rewards: FloatArray, first: int = 0) -> FloatArray:
         """Return Σ γ^h r_h of rewards (…, k) of the stages from `first` on: (…)."""
         if self.discount == 1.0:
@@ -302,8 +341,9 @@ class Task:
 
 def chosen_horizon(horizon: Any, discount: float, accuracy: Any) -> int:
     """Return the number of steps of an episode: as given, or as a discount and an accuracy ask for."""
+    share = checked_accuracy(accuracy)
     if horizon is None and discount < 1.0:
-        return effective_horizon(discount, accuracy)
+        return effective_horizon(discount, share)
     return integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode, or a discount below 1.")
 
 
@@ -324,13 +364,23 @@ def stages_of(stage_dependent: Any, reward: Any, horizon: int) -> Stages | None:
     return read_stages(stage_dependent, horizon, n_actions)
 
 
-def spread_rewards(reward: Any, allowed: Any, stages: Stages, end_state: Any) -> tuple[Any, Any]:
-    """Return rewards and allowed actions as tables of inner actions, each (S, C·A) or None."""
+def spread_rewards(reward: Any, allowed: Any, stages: Stages | None, horizon: int, end_state: Any) -> tuple[Any, Any]:
+    """Return rewards and allowed actions as tables of inner actions, each (S, C·A) or None; (S, A) without stages."""
+    if stages is None:
+        table = real_numbers(reward)
+        return (shared_by_stages("reward", list(table), horizon, "(S, A)") if table.ndim == 3 else reward), allowed
     table = spread_table("reward", reward, stages, "(S, A)")
     if allowed is not None:
         end = None if end_state is None else index("end_state", end_state, size=len(table), remedy="Give a state.")
         allowed = spread_allowed(allowed, (len(table), stages.n_own), stages, end)
     return table, allowed
+
+
+def _rewards_within(reward: Any, reward_range: tuple[float, float]) -> FloatArray:
+    """Return rewards (S, A) as an array of finite numbers of their range."""
+    replace = "Remove or replace those entries, or pass allowed=… if those actions are not allowed."
+    table = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).", if_not_finite=replace)
+    return within("reward", table, *reward_range, remedy="Declare reward_range=(low, high) to cover them.")
 
 
 def checked_range(value: object) -> tuple[float, float]:

@@ -123,15 +123,17 @@ def inspect_problem(
     unit, optimum = mdp.task.unit, simulation.evaluator.optimal_value
     dims = _effective(simulation, max(n_episodes) * mdp.horizon)
     bounds = [_bounds(n, algorithm, unit, optimum, dims) for n in n_episodes]
-    informative_from = first_informative(algorithm.regret_bound, mdp.horizon)
+    informative_from = first_informative(algorithm.regret_bound, mdp.task.total_weight)
     sizes = {
         "n_states": mdp.n_states,
-        "n_actions": mdp.n_actions,
+        "n_actions": mdp.task.n_own_actions,
         "horizon": mdp.horizon,
         "d": features.phi.d,
         "d_psi": features.psi.d_psi,
         "blocks": blocks.count,
     }
+    if mdp.stages is not None:
+        sizes["stage_classes"] = mdp.stages.n_classes
     if mdp.allowed is not None:
         sizes["allowed_pairs"] = mdp.task.n_pairs
     constants: dict[str, dict[str, Any]] = {
@@ -189,6 +191,7 @@ def _bounds(
     n: int, algorithm: MatrixRLLearner, unit: float, optimum: float, dims: dict[str, float] | None
 ) -> dict[str, float | None]:
     k, horizon, explicit = algorithm.confidence.regularity, algorithm.confidence.horizon, algorithm.regret_bound(n)
+    most = n * algorithm.problem.total_weight
     return {
         "n_episodes": n,
         "theorem_1": unit * theorem_1_bound(k, horizon=horizon, n_episodes=n),
@@ -207,8 +210,8 @@ def _bounds(
                 )
             }
         ),
-        "explicit": None if explicit is None else unit * min(explicit, float(n * horizon)),
-        "largest": unit * n * horizon,
+        "explicit": None if explicit is None else unit * min(explicit, most),
+        "largest": unit * most,
         "learning_nothing": n * optimum,
     }
 

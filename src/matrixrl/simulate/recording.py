@@ -45,7 +45,7 @@ def make_rendered(env: str, env_settings: dict[str, Any], *, trust_code: bool = 
         made = make(env, trust_code=trust_code, **options)
         if isinstance(made, MDPEnv) and env.startswith("gym:"):  # a table cannot be rendered: use the original
             horizon = options.pop("horizon", None)
-            for name in ("reward_range", "allowed"):
+            for name in ("reward_range", "allowed", "stage_dependent", "discount", "accuracy"):
                 options.pop(name, None)
             made = gym.make(env.removeprefix("gym:"), max_episode_steps=horizon, **options)
     except (InvalidInput, gym.error.Error) as error:

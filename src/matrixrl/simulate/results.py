@@ -36,14 +36,15 @@ class RunResult:
         agent: Name of the agent.
         settings: All settings of the agent, with their values.
         horizon: Number of steps H of an episode.
-        sizes: n_states, n_actions, d and d_psi of a finite problem, and allowed_pairs if some actions are not allowed;
-            n_coordinates and n_actions if states are vectors.
+        sizes: n_states, n_actions, d and d_psi of a finite problem, stage_classes if laws depend on the stage, and
+            allowed_pairs if some actions are not allowed; n_coordinates and n_actions if states are vectors.
         n_features: Number of features of a pair (of a state, if states are vectors), for each seed.
         seeds: The K seeds.
         optimal_value: Optimal value V*(s0), or None if P is not known or regret is not measured.
         earns_from_zero: Whether rewards are never negative, so that N·V*(s0) is the regret of a total reward of 0.
         regret: (K, N) Exact regret of each episode; NaN if it was not measured.
-        returns: (K, N) Sum of the rewards of each episode; NaN for an episode that was not played.
+        returns: (K, N) Sum of the rewards of each episode, discounted by the problem's factor; NaN for an episode that
+            was not played.
         lengths: (K, N) Number of steps of each episode.
         upper: (K, N) Optimistic value of the start in the plan of each episode.
         alarms: (K, N) Whether the misspecification alarm was raised.
@@ -57,6 +58,7 @@ class RunResult:
             refute given ones.
         regret_every: Number k of episodes from one whose regret is measured to the next.
         first_episode: Number of the first of the N episodes, counted from 0; episodes 0, k, 2k, … are measured.
+        discount: Factor γ of each step.
     """
 
     env: str
@@ -83,6 +85,7 @@ class RunResult:
     withdrawn: str | None = None
     regret_every: int = 1
     first_episode: int = 0
+    discount: float = 1.0
 
     @property
     def n_episodes(self) -> int:
@@ -222,6 +225,7 @@ class RunResult:
             **self.sizes,
             "n_episodes": n,
             "horizon": self.horizon,
+            "discount": self.discount,
             "seeds": self.seeds,
             "optimal_value": self.optimal_value,
             "regret_every": self.regret_every,

@@ -98,8 +98,8 @@ class Simulation:
         measure_regret: Whether to measure exact regret where P is known. A number k measures the episodes 1, k + 1,
             2k + 1, … and leaves the others out (NaN); False measures none, and V* is not computed.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside and allowed, as in
-            `matrixrl.problems.read_problem`.
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside, allowed, stage_dependent, discount
+            and accuracy, as in `matrixrl.problems.read_problem`.
     """
 
     def __init__(
@@ -407,12 +407,14 @@ class Simulation:
             interrupted=n < len(self.window),
             regret_every=max(self.regret_every, 1),
             first_episode=self.window.start,
+            discount=problem.discount,
         )
 
     def sizes(self) -> dict[str, int]:
         """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.
 
-        If some actions are not allowed, `allowed_pairs` counts the pairs of a state and an action that are.
+        If laws depend on the stage, `stage_classes` is the number of classes of stages. If some actions are not
+        allowed, `allowed_pairs` counts the pairs of a state and an action that are.
         """
         task = self.problem.task
         if self.problem.kind == "continuous":

@@ -145,13 +145,13 @@ def _bounds(simulation: Simulation) -> dict[str, Any] | None:
     if not isinstance(algorithm, MatrixRLLearner) or algorithm.settings.columns is not None:
         return None
     task = simulation.problem.finite_task
-    k, horizon, unit = algorithm.confidence.regularity, task.horizon, task.unit
+    k, horizon, unit, most = algorithm.confidence.regularity, task.horizon, task.unit, task.total_weight
     grid = np.unique(np.geomspace(1, simulation.total, min(simulation.total, _BOUND_POINTS)).astype(int)).tolist()
-    explicit = [min(value, n * horizon) for n in grid if (value := algorithm.regret_bound(n)) is not None]
+    explicit = [min(value, n * most) for n in grid if (value := algorithm.regret_bound(n)) is not None]
     return {
         "episode": [float(n) for n in grid],
         "theorem_2": [unit * theorem_2_bound(k, horizon=horizon, n_episodes=n) for n in grid],
         "explicit": None if len(explicit) < len(grid) else [unit * value for value in explicit],
-        "largest": [unit * n * horizon for n in grid],
-        "informative_from": first_informative(algorithm.regret_bound, horizon),
+        "largest": [unit * n * most for n in grid],
+        "informative_from": first_informative(algorithm.regret_bound, most),
     }

@@ -15,7 +15,13 @@ from matrixrl.lab.store import Store
 
 __all__ = ["agent_settings", "environment_section", "failures", "how_to_repeat", "size_text", "state_text"]
 
-_SIZES = {"n_states": "states", "n_actions": "actions", "d": "d", "d_psi": "d of ψ"}
+_SIZES = {
+    "n_states": "states",
+    "n_actions": "actions",
+    "d": "d",
+    "d_psi": "d of ψ",
+    "stage_classes": "classes of stages",
+}
 _BAND = "Shaded: the 95 % bootstrap band of the mean over seeds."
 _CHART_TEXTS = {
     "regret": ("Cumulative regret", _BAND),

@@ -12,7 +12,7 @@ from matrixrl import make
 from matrixrl.agents import AGENTS
 from matrixrl.problems import FiniteMDP, MDPEnv, low_rank
 from matrixrl.seeding import stream_seed
-from small_worlds import masked_mdp
+from small_worlds import calendar, masked_mdp, random_mask
 
 SEED = 11
 
@@ -30,12 +30,33 @@ def masked(horizon=6):
     return MDPEnv(masked_mdp(n_states=5, n_actions=3, horizon=horizon, seed=2, start=np.full(5, 0.2)))
 
 
+def staged(**options):
+    """Return an environment whose laws, rewards and masks differ between three classes of six stages, with an end."""
+    rng = np.random.default_rng(1)
+    mask = np.stack([random_mask(rng, 5, 3, share=0.7) for _ in range(3)])
+    mdp = calendar(
+        n_states=5, horizon=6, classes=[0, 0, 1, 2, 1, 0], allowed=mask, end_state=4, noisy_rewards=True, **options
+    )
+    return MDPEnv(mdp)
+
+
+def endless():
+    """Return an environment that goes on for ever, discounted, with rewards below 0."""
+    mdp = calendar(n_states=4, horizon=1, seed=3)
+    return MDPEnv(
+        FiniteMDP(mdp.transitions, mdp.task.reward - 0.5, reward_range=(-0.5, 1.0), discount=0.6, accuracy=0.1)
+    )
+
+
 WORLDS = {
     "river-swim": lambda: make("river-swim", n_states=4, horizon=6),
     "frozen-lake": lambda: make("gym:FrozenLake-v1", horizon=8),
     "one step": one_step,
     "masked": masked,
     "one masked step": lambda: masked(horizon=1),
+    "stages": staged,
+    "discounted stages": lambda: staged(discount=0.8),
+    "endless": endless,
     "mountain-car": lambda: make("mountain-car", sparse=True, horizon=25),
     "cart-pole": lambda: make("cart-pole", horizon=15),
     "functions": line,
@@ -86,6 +107,10 @@ CASES = [
     *(Case(name, "masked") for name in ("matrix-rl", "epsilon-greedy", "q-learning", "random", "ucrl2", "ucrl-vtr")),
     *(Case("matrix-rl", "masked", {**more, "known_reward": False, "switch_growth": 0.5}) for more in (BALL, {})),
     *(Case(name, "one masked step") for name in BANDITS),
+    *(Case(name, "discounted stages") for name in AGENTS if name not in (*BANDITS, "kernel-matrix-rl")),
+    *(Case("matrix-rl", "stages", {**more, "known_reward": False, "switch_growth": 0.5}) for more in (BALL, {})),
+    *(Case(name, "endless") for name in ("matrix-rl", "q-learning", "psrl")),
+    Case("matrix-rl", "endless", {**BALL, "known_reward": False}),
 ]
 
 

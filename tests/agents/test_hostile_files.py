@@ -19,6 +19,9 @@ CASES = [
     Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
     Case("q-learning", "frozen-lake"),
     Case("rlsvi", "river-swim"),
+    Case("matrix-rl", "discounted stages", {"switch_growth": 0.5, "known_reward": False}),
+    Case("ucrl2", "discounted stages"),
+    Case("matrix-rl", "endless"),
 ]
 
 

@@ -159,7 +159,7 @@ def test_a_plan_is_made_again_when_a_mask_is_told(settings, times):
         assert mask[algorithm.plan().policy[0, :, s]].all()
         assert mask[algorithm.make_plan().policy[0, :, s]].all()
     assert algorithm.confidence.blocks.count == algorithm.n_pairs == 6
-    assert (algorithm.allowed_at(0) == algorithm.allowed[:, 0]).all()
+    assert (algorithm.allowed_at(0, 1) == algorithm.allowed[:, 0]).all()
 
 
 def test_the_plan_that_ucrl2_keeps_is_made_again_when_a_mask_is_told():

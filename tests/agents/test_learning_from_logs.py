@@ -429,7 +429,7 @@ def test_many_played_episodes_are_kept_in_the_order_of_play():
     steps, logged = agent._seen.all()
     assert steps.n_episodes == 1030
     assert not logged.any()
-    np.testing.assert_allclose(steps.returns, agent.history.returns)
+    np.testing.assert_allclose(steps.returns(), agent.history.returns)
     assert isinstance(steps, StepLog)
     assert steps.states.dtype == steps.actions.dtype == np.uint8
     counts = np.zeros((2, 3, 3))

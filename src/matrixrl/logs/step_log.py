@@ -39,7 +39,7 @@ class StepLog:
 
     >>> one, two = np.array([0, 1, 0]), np.array([1, 0, 1])
     >>> log = StepLog(one, one, np.ones(3), two, np.zeros(3, dtype=bool), np.array([0, 2]), np.array([2, 1]))
-    >>> log.stages, log.returns
+    >>> log.stages, log.returns()
     (array([0, 1, 2]), array([2., 1.]))
     """
 

@@ -110,6 +110,16 @@ def test_certificates_hold_for_infinitely_many_steps(low):
     np.testing.assert_allclose(first.upper, result.upper[:, :150], atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["tightest", "normalised"])
+def test_compiled_episodes_are_those_of_numpy(name):
+    table, reward = law(5)
+    mdp = FiniteMDP(table, reward, 6, discount=0.6)
+    one, other = (run_seeds(mdp, n_episodes=60, seeds=2, set=name, compiled=compiled) for compiled in (True, False))
+    np.testing.assert_allclose(one.returns, other.returns, rtol=1e-12)
+    np.testing.assert_allclose(one.regret, other.regret, atol=1e-10)
+    assert one.returns.max() <= total_weight(0.6, 6)
+
+
 def test_regret_is_that_of_playing_on_with_the_smallest_rewards():
     """V*(∞) − V^π(H steps) − γ^H/(1 − γ) times the smallest reward, from its definition."""
     table, reward = law(1)

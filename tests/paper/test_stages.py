@@ -224,3 +224,23 @@ def test_q_of_every_stage_has_the_actions_of_the_user():
     values = by_hand(table, reward)
     for h, q in enumerate(optimal_q(mdp)):
         np.testing.assert_allclose(q, reward[h] + table[h] @ values[h + 1], **EXACT)
+
+
+def test_features_of_pairs_are_used_once_for_each_class():
+    """P_c = φᵀM_c with one φ and a core for each class: exact with e_c ⊗ φ, refuted with φ alone."""
+    rng = np.random.default_rng(0)
+    phi, cores = rng.dirichlet(np.ones(2), size=(3, 2)), rng.dirichlet(np.ones(3), size=(2, 2))
+    table = np.einsum("sad,cdt->csat", phi, cores)
+    mdp = FiniteMDP(list(table), laws(2)[1], 4, stage_dependent=[0, 1, 0, 1])
+    agent = MatrixRL(mdp, phi=phi, set="normalised", seed=0)
+    assert agent.problem.features.phi.d == 4
+    rows = agent.problem.features.phi.table
+    np.testing.assert_array_equal(rows[:, :2, :2], phi)
+    np.testing.assert_array_equal(rows[:, 2:, 2:], phi)
+    assert not rows[:, :2, 2:].any()
+    assert agent.guarantee is True
+    agent.learn(100)
+    certified = agent.certificate()
+    assert certified.lower <= solve(mdp).start_value <= certified.upper
+    alone = MatrixRL(mdp, phi=np.tile(phi, (1, 2, 1)), set="normalised", seed=0)
+    assert alone.guarantee is not True

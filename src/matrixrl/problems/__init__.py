@@ -1,6 +1,7 @@
 """Problems: finite MDPs and tasks, functional tasks, vectors; exact solving; reading a user's environment."""
 
 from matrixrl.problems.continuous import ContinuousTask, read_continuous
+from matrixrl.problems.discounting import effective_horizon
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.fingerprint import (
@@ -16,7 +17,8 @@ from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.problem import Problem
 from matrixrl.problems.reading import read_problem
 from matrixrl.problems.regret import RegretEvaluator
-from matrixrl.problems.solving import Solution, evaluate, evaluate_batch, optimal_q, solve
+from matrixrl.problems.solving import Solution, endless_values, evaluate, evaluate_batch, optimal_q, solve
+from matrixrl.problems.stages import Stages
 from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
 from matrixrl.problems.transitions import Successors, Transitions
 
@@ -32,10 +34,13 @@ __all__ = [
     "RegretEvaluator",
     "Solution",
     "SparseTransitions",
+    "Stages",
     "Successors",
     "Task",
     "Transitions",
     "draw_start",
+    "effective_horizon",
+    "endless_values",
     "evaluate",
     "evaluate_batch",
     "fingerprint",

@@ -3,37 +3,42 @@
 A pair that was never tried is worth the top and its reward, so all such pairs of a state cost as much as one. The
 bound of a pair grows from one stage to the next by no more than the largest growth of any value, because it grows with
 the values and an amount that is added to all of them is added to it. Pairs whose bound cannot reach the largest one of
-their state by this are left out. The plan is that of computing all bounds.
+their state by this are left out. The others begin with the cheap bound at ν = max V, where logarithms are tabulated,
+and end their search as soon as it is below the largest bound of the state. The plan is that of computing all bounds.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.kl_ball import (
-    CODES,
+    AT,
     EPSILON,
-    EXTRAS,
     FIRSTS,
     LASTS,
-    PAID,
-    SHARES,
-    STATES,
+    LISTED,
+    LISTED_WITH,
+    NUMBERS,
+    OF,
+    TO,
     TOP_EPSILON,
+    WITH,
     fill_table,
+    gather,
     largest_mean,
+    log_mean,
 )
 
-__all__ = ["LOOPS_DIGEST", "fill_pruned_plan", "new_table"]
+__all__ = ["LOOPS_DIGEST", "fill_pruned_plan"]
 
-LOOPS_DIGEST = "92f8fea364127234"
+LOOPS_DIGEST = "bb0e2351b4a7cf33"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _SLACK = 1e-10  # relative, of bounds that are compared: larger than their rounding errors
-_SMALL = 1 << 17  # outcomes of a table
 
 
 class Candidates(NamedTuple):
@@ -42,6 +47,7 @@ class Candidates(NamedTuple):
     Attributes:
         firsts: (S + 1,) Position of the first tried pair of each state.
         actions: (n,) Action of each of them.
+        groups: (n,) Group of each of them.
         limits: (n,) Upper bound on Q, in excess of the growth of values since the last stage.
         of_law: (n,) Place of the search of the bound on next values, of the last stage that computed it.
         of_joint: (n,) The same for the joint law.
@@ -53,6 +59,7 @@ class Candidates(NamedTuple):
 
     firsts: Any
     actions: Any
+    groups: Any
     limits: Any
     of_law: Any
     of_joint: Any
@@ -62,7 +69,7 @@ class Candidates(NamedTuple):
     longest: Any
 
 
-(FIRST, ACTION, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, LONGEST) = range(9)
+(FIRST, ACTION, GROUP, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, LONGEST) = range(10)
 
 
 @compiled
@@ -87,28 +94,65 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
     for s in range(n_states):
         firsts[s + 1] += firsts[s]
     actions, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1])
+    chosen = np.empty(firsts[-1], dtype=np.int64)
     place = firsts[:-1].copy()
     for a in range(len(ties)):
         for s in range(n_states):
             p = a * n_states + s
             if of_law[groups[p]] > 0:
-                actions[place[s]], limits[place[s]] = a, reward[r, p]
+                actions[place[s]], limits[place[s]], chosen[place[s]] = a, reward[r, p], groups[p]
                 place[s] += 1
     nothing = np.zeros(len(actions))
-    return firsts, actions, limits, nothing, nothing.copy(), most, fresh, fresh_action, np.array([longest])
+    return firsts, actions, chosen, limits, nothing, nothing.copy(), most, fresh, fresh_action, np.array([longest])
 
 
 @compiled
-def new_table(law: Any, r: int, n_states: int) -> Any:
-    """Return room for the table of a law, (n outcomes, 3); (0, 3) if fewer outcomes were seen than it has."""
-    if law[FIRSTS].shape[1] == 0:
-        return np.empty((0, 3))
-    n_codes, used, seen = n_states * law[PAID].shape[1], 0, 0
-    for level in range(law[PAID].shape[1]):
-        used += law[PAID][r, level] >= 0.0
-    for g in range(law[FIRSTS].shape[1]):
-        seen += law[LASTS][r, g] - law[FIRSTS][r, g]
-    return np.empty((n_codes if n_codes <= _SMALL and 2 * used * n_states <= seen else 0, 3))
+def _largest(
+    law: Any,
+    seen: Any,
+    r: int,
+    g: int,
+    i: int,
+    following: Any,
+    table: Any,
+    top: float,
+    enough: float,
+    x: Any,
+    gaps: Any,
+) -> tuple[float, float]:
+    """Return the largest mean of candidate i, and without the radius at the top; its place x of the search is changed.
+
+    Args:
+        law: Laws, for their radii.
+        seen: Outcomes of the candidates.
+        r: Replica.
+        g: Group of the candidate.
+        i: Candidate.
+        following: (S,) Values of next states.
+        table: Table of the different outcomes; (3, 0) for none.
+        top: Largest value of an outcome.
+        enough: A bound below this number may be any valid one.
+        x: (n,) Places of the search.
+        gaps: Room for the outcomes of a candidate.
+    """
+    bound, wider, x[i] = largest_mean(
+        seen[AT][i],
+        seen[AT][i + 1],
+        seen[OF],
+        seen[TO],
+        seen[WITH],
+        seen[NUMBERS],
+        following,
+        table,
+        1.0,
+        top,
+        law[EPSILON][r, g],
+        law[TOP_EPSILON][r, g],
+        x[i],
+        enough,
+        gaps,
+    )
+    return bound, wider
 
 
 @compiled
@@ -144,17 +188,20 @@ def fill_pruned_plan(
     has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
     tried = _candidates(law, joint, groups, reward, r, ties, n_states)
     firsts, actions, limits, most, fresh = tried[FIRST], tried[ACTION], tried[LIMIT], tried[MOST], tried[FRESH]
-    table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
+    nobody = tried[GROUP][:0]
+    of_law = gather(law, r, tried[GROUP] if uses_law else nobody, n_states)
+    of_joint = gather(joint, r, tried[GROUP] if has_joint else nobody, n_states)
+    table, joint_table = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
+    first_law, first_seen = (joint, of_joint) if has_joint else (law, of_law)
+    first_table, is_tested = joint_table if has_joint else table, len(first_seen[LISTED]) > 0
     gaps, lead, grown = np.empty(tried[LONGEST][0]), np.full(n_states, -1, dtype=np.int64), 0.0
-    paid = joint[PAID][r] if has_joint else law[PAID][r]
     for h in range(horizon - 1, -1, -1):
         following, growth = values[h + 1], -np.inf
         top = following.max()
-        slack = _SLACK * (1.0 + abs(top)) + ties.max()
-        if len(table) > 0 and uses_law:
-            fill_table(law[PAID][r], following, 1.0, top, table)
-        if len(joint_table) > 0:
-            fill_table(paid, following, 1.0, top + 1.0, joint_table)
+        slack, first_top = _SLACK * (1.0 + abs(top)) + ties.max(), top + 1.0 if has_joint else top
+        barrier, barrier_of = 0.0, np.inf
+        fill_table(of_law[LISTED], of_law[LISTED_WITH], following, 1.0, top, table)
+        fill_table(of_joint[LISTED], of_joint[LISTED_WITH], following, 1.0, top + 1.0, joint_table)
         for s in range(n_states):
             best, score, chosen, leader = -np.inf, -np.inf, 0, -1
             if fresh[s] > -np.inf:
@@ -165,47 +212,31 @@ def fill_pruned_plan(
                     i = lead[s] if k < firsts[s] else k
                     if i < 0 or (k >= firsts[s] and k == lead[s]):
                         continue
-                    a = actions[i]
-                    p = a * n_states + s
-                    if reward[r, p] == -np.inf or min(limits[i] + grown, reward[r, p] + top) + slack < best:
+                    a, g = actions[i], tried[GROUP][i]
+                    paid, enough = reward[r, a * n_states + s], best - slack
+                    if paid == -np.inf or min(limits[i] + grown, paid + top) < enough:
                         continue
-                    g, q, limit = groups[p], reward[r, p], reward[r, p]
-                    if uses_law and h < horizon - 1:
-                        bound, wider, tried[OF_LAW][i] = largest_mean(
-                            law[FIRSTS][r, g],
-                            law[LASTS][r, g],
-                            law[SHARES],
-                            law[STATES],
-                            law[EXTRAS],
-                            law[CODES],
-                            following,
-                            table,
-                            1.0,
-                            top,
-                            law[EPSILON][r, g],
-                            law[TOP_EPSILON][r, g],
-                            tried[OF_LAW][i],
-                            gaps,
+                    if is_tested and enough > -np.inf:
+                        needed = enough if has_joint else enough - paid
+                        if needed != barrier_of:
+                            barrier, barrier_of = math.log(first_top - needed), needed
+                        logs = log_mean(
+                            first_seen[AT][i], first_seen[AT][i + 1], first_seen[OF], first_seen[NUMBERS], first_table
                         )
-                        q, limit = bound + q, wider + limit
+                        if logs > first_law[EPSILON][r, g] + barrier:
+                            continue
+                    q, limit = np.inf, np.inf
                     if has_joint:
-                        bound, wider, tried[OF_JOINT][i] = largest_mean(
-                            joint[FIRSTS][r, g],
-                            joint[LASTS][r, g],
-                            joint[SHARES],
-                            joint[STATES],
-                            joint[EXTRAS],
-                            joint[CODES],
-                            following,
-                            joint_table,
-                            1.0,
-                            top + 1.0,
-                            joint[EPSILON][r, g],
-                            joint[TOP_EPSILON][r, g],
-                            tried[OF_JOINT][i],
-                            gaps,
+                        q, limit = _largest(
+                            joint, of_joint, r, g, i, following, joint_table, top + 1.0, enough, tried[OF_JOINT], gaps
                         )
-                        q, limit = (min(q, bound), min(limit, wider)) if uses_law else (bound, wider)
+                    if uses_law and q >= enough:
+                        bound, wider = 0.0, 0.0
+                        if h < horizon - 1:
+                            bound, wider = _largest(
+                                law, of_law, r, g, i, following, table, top, enough - paid, tried[OF_LAW], gaps
+                            )
+                        q, limit = min(q, bound + paid), min(limit, wider + paid)
                     limits[i], best = limit - grown, max(best, q)
                     if q + ties[a] > score or (q + ties[a] == score and a < chosen):
                         score, chosen, leader = q + ties[a], a, i

@@ -15,7 +15,7 @@ from matrixrl.simulate.compiled.outcome_lists import FIRSTS, LASTS, SHARES, TIME
 
 __all__ = ["LOOPS_DIGEST", "Known", "levels_of", "refresh_all", "refresh_changed"]
 
-LOOPS_DIGEST = "33dce462b268abf1"
+LOOPS_DIGEST = "f936c480884841c8"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -101,12 +101,13 @@ def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) 
         gaps[:0],
         states,
         np.array([0.0, 1.0]),
-        np.empty((0, 3)),
+        np.empty((3, 0)),
         sign,
         1.0 if sign > 0.0 else 0.0,
         epsilon,
         top_epsilon,
         0.0,
+        -np.inf,
         gaps,
     )
     return float(sign * bound)

@@ -149,10 +149,35 @@ def test_every_page_is_in_a_table_of_contents():
     assert listed == {page for page in PAGES if page != DOCS / "index.md"}
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda e: e.name)
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "case_study.py")
+CASES = [path for path in EXAMPLES if "from case_study import" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e not in CASES], ids=lambda e: e.name)
 def test_examples_run(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda e: e.name)
+def test_cases_run_in_small_and_have_a_page(case, capsys, monkeypatch, tmp_path):
+    """Three episodes of two seeds: the tables have every policy and the verdict, and the picture is drawn."""
+    monkeypatch.setattr("sys.argv", [str(case), "--episodes", "3", "--seeds", "2", "--out", str(tmp_path)])
+    names = runpy.run_path(str(case), run_name="__main__")
+    said = capsys.readouterr().out
+    given, name = names["CASE"], case.stem.replace("_", "-")
+    assert given.env == name
+    usual = given.usual(matrixrl.make(given.env))
+    rows = ["best possible, V*", *(f"usual: {label}" for label in usual), *given.learners, "recommended", "greedy"]
+    assert [row for row in rows if f"| {row} " not in said] == []
+    assert "more data are needed" in said
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert case.name in (DOCS / "cases" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_every_case_is_tested():
+    assert {path.stem for path in CASES} == {page.stem.replace("-", "_") for page in (DOCS / "cases").glob("*-*.md")}
 
 
 @pytest.mark.parametrize("page", ["paper-map.md", "proofs.md"])

@@ -9,8 +9,14 @@ from gymnasium.utils.env_checker import check_env
 
 import matrixrl
 from matrixrl import InvalidInput, make, solve
-from matrixrl.envs import ENVIRONMENTS
+from matrixrl.envs import ENVIRONMENTS, policy_value
 from matrixrl.errors import ProtocolError, UnknownName
+
+
+def allowed_or_first(env, action):
+    """Return the action, or the first allowed one if it is not allowed in the current state."""
+    masks = env.unwrapped.action_masks()
+    return action if masks[action] else int(np.argmax(masks))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -19,10 +25,12 @@ class TestEveryEnvironment:
 
     def test_the_gymnasium_checker_passes(self, name):
         entry = ENVIRONMENTS[name]
-        env = gym.make(entry.id, render_mode="ansi")
+        env = gym.make(entry.id, render_mode="ansi").unwrapped
+        step = env.step
+        env.step = lambda action: step(allowed_or_first(env, action))  # the checker does not know masks
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            check_env(env.unwrapped)
+            check_env(env)
 
     def test_seeds_repeat_and_differ(self, name):
         def rollout(seed):
@@ -31,7 +39,8 @@ class TestEveryEnvironment:
             path = [int(obs)]
             actions = np.random.default_rng(0)
             for _ in range(env.unwrapped.horizon):
-                obs, reward, terminated, truncated, _ = env.step(int(actions.integers(env.action_space.n)))
+                action = allowed_or_first(env, int(actions.integers(env.action_space.n)))
+                obs, reward, terminated, truncated, _ = env.step(action)
                 path.append((int(obs), reward))
                 if terminated or truncated:
                     break
@@ -45,13 +54,15 @@ class TestEveryEnvironment:
         if stochastic:
             assert any(rollout(1)[0] != rollout(s)[0] for s in range(2, 6))
 
-    def test_the_episode_ends_at_the_horizon(self, name):
+    def test_the_episode_ends_at_the_horizon_or_in_the_end_state(self, name):
         env = make(name)
         env.reset(seed=0)
         for step in range(env.unwrapped.horizon):
-            _, _, terminated, truncated, _ = env.step(0)
-            assert not terminated
-            assert truncated == (step == env.unwrapped.horizon - 1)
+            state, _, terminated, truncated, _ = env.step(allowed_or_first(env, 0))
+            assert terminated == (state == env.unwrapped.mdp.task.end_state)
+            assert truncated == (not terminated and step == env.unwrapped.horizon - 1)
+            if terminated:
+                break
         with pytest.raises(ProtocolError, match="call reset"):
             env.unwrapped.step(0)
 
@@ -59,7 +70,7 @@ class TestEveryEnvironment:
         env = gym.make(ENVIRONMENTS[name].id, render_mode="ansi")
         env.reset(seed=0)
         before = env.render()
-        env.step(0)
+        env.step(allowed_or_first(env, 0))
         assert isinstance(before, str)
         assert before.endswith("\n")
         assert "reward" in env.render()
@@ -76,8 +87,11 @@ class TestEveryEnvironment:
         with pytest.raises(InvalidInput, match="render_mode"):
             ENVIRONMENTS[name].env_class(render_mode="human")
 
-    def test_the_optimum_is_known_and_positive(self, name):
-        assert solve(make(name).unwrapped.mdp).start_value > 0
+    def test_the_optimum_is_known_and_above_random_play(self, name):
+        mdp = make(name).unwrapped.mdp
+        allowed = np.ones((mdp.n_states, mdp.n_actions)) if mdp.allowed is None else mdp.allowed
+        random = policy_value(mdp, allowed / allowed.sum(axis=1, keepdims=True))
+        assert solve(mdp).start_value > random + 1e-3
 
 
 def test_gym_make_works_after_importing_the_library():

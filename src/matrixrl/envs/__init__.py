@@ -25,15 +25,21 @@ if TYPE_CHECKING:
     from matrixrl.envs.double_integrator import DoubleIntegrator
     from matrixrl.envs.four_rooms import FourRooms
     from matrixrl.envs.grid_world import GridWorld
+    from matrixrl.envs.icu_sepsis import ICUSepsis
     from matrixrl.envs.linear_mdp import LinearMDP
+    from matrixrl.envs.lost_sales import LostSales
+    from matrixrl.envs.perishable_stock import PerishableStock
     from matrixrl.envs.point_observations import PointObservations
+    from matrixrl.envs.queue_admission import QueueAdmission
     from matrixrl.envs.river_swim import RiverSwim
     from matrixrl.envs.soft_grid import SoftGrid
+    from matrixrl.envs.usual_policies import best_of, policy_value
 
 _MODULES = {
     **{entry.class_name: entry.module for entry in ENVIRONMENTS.values()},
     **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "SparseReward", "make_control"), "control"),
     "PointObservations": "point_observations",
+    **dict.fromkeys(("best_of", "policy_value"), "usual_policies"),
 }
 
 __all__ = [
@@ -46,16 +52,22 @@ __all__ = [
     "FourRooms",
     "GridActions",
     "GridWorld",
+    "ICUSepsis",
     "LinearMDP",
+    "LostSales",
     "NoisyActions",
+    "PerishableStock",
     "PointObservations",
+    "QueueAdmission",
     "RiverSwim",
     "SoftGrid",
     "SparseReward",
+    "best_of",
     "checked_settings",
     "make",
     "make_control",
     "open_problem",
+    "policy_value",
     "refuse_env_settings",
     "register_all",
 ]

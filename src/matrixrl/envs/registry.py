@@ -71,7 +71,9 @@ class EnvEntry:
 
     def defaults(self) -> dict[str, Any]:
         """The settings with the values that they have when nothing is given."""
-        made = self.env_class()
+        if self.parameters["horizon"] is not None:
+            return self.parameters
+        made = self.env_class()  # the number of steps depends on the other settings
         return {k: made.horizon if k == "horizon" else v for k, v in self.parameters.items()}
 
 
@@ -86,6 +88,10 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("soft-grid", "SoftGrid"),
         ("grid-world", "GridWorld"),
         ("double-integrator", "DoubleIntegrator"),
+        ("lost-sales", "LostSales"),
+        ("queue-admission", "QueueAdmission"),
+        ("perishable-stock", "PerishableStock"),
+        ("icu-sepsis", "ICUSepsis"),
     )
 }
 """Our environments by short name."""

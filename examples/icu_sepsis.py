@@ -1,0 +1,35 @@
+"""ICU-Sepsis: learn to treat simulated sepsis patients, starting from what clinicians did. Not for medical practice.
+
+python examples/icu_sepsis.py --episodes 10000 --seeds 4 --out out/cases
+
+Needs the extra `cases` (pip install 'matrixrl[cases]'). The problem is a benchmark of algorithms; as its authors
+(Choudhary et al. 2024) stress, it should not be used to draw conclusions that guide medical practice. The usual policy
+is that of the clinicians in the records. The agent whose policy is certified learns from 10,000 simulated episodes of
+that policy before it plays; the learners of the table start from nothing.
+"""
+
+from case_study import MATRIX_RL, Case, main
+from matrixrl import Agent
+from matrixrl.envs.icu_sepsis import clinicians_log, clinicians_policy
+
+N_LOGGED = 10_000
+
+
+def learn_from_clinicians(agent: Agent, seed: int) -> None:
+    """Let an agent learn from simulated episodes of the clinicians' policy."""
+    agent.learn_from(clinicians_log(N_LOGGED, seed), verbose=False)
+
+
+CASE = Case(
+    env="icu-sepsis",
+    title="ICU-Sepsis (a benchmark, not for medical practice)",
+    unit="probability of survival",
+    usual=lambda _: {"clinicians": clinicians_policy()},
+    learners=MATRIX_RL | {"Q-learning, tuned": {"agent": "q-learning", "preset": "tuned"}},
+    episodes=10_000,
+    prepare=learn_from_clinicians,
+    digits=3,
+)
+
+if __name__ == "__main__":
+    main(CASE)

@@ -1,0 +1,22 @@
+"""Lost-sales inventory: order well without knowing the demand, and prove how well.
+
+python examples/lost_sales.py --episodes 2000 --seeds 8 --out out/cases
+
+A shop orders every day; demand that it cannot meet is lost. The usual policy orders up to a base-stock level. Here it
+gets the best level for the true demand, while the learners know neither the demand nor the costs.
+docs/cases/lost-sales.md explains the table and the picture.
+"""
+
+from case_study import Case, main
+from matrixrl.envs.lost_sales import best_base_stock
+
+CASE = Case(
+    env="lost-sales",
+    title="Lost-sales inventory, lead time one day",
+    unit="minus the cost of 30 days",
+    usual=lambda env: {"base stock": best_base_stock(env)},
+    settings={"known_reward": False},
+)
+
+if __name__ == "__main__":
+    main(CASE)

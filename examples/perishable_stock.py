@@ -1,0 +1,26 @@
+"""Perishable stock: how many platelets to order when they expire after two days.
+
+python examples/perishable_stock.py --episodes 3000 --seeds 8 --out out/cases
+
+The problem is experiment 1 with a shelf life of two days of De Moor et al. (2022). The usual policies order up to a
+base-stock level, without and with the waste that is to be expected. They get the best level for the true demand, while
+the learners know neither the demand nor the costs. docs/cases/perishable-stock.md explains the table and the picture.
+"""
+
+from case_study import Case, main
+from matrixrl.envs.perishable_stock import best_base_stock, best_base_stock_with_waste
+
+CASE = Case(
+    env="perishable-stock",
+    title="Perishable stock with a shelf life of two days",
+    unit="minus the cost of 30 days",
+    usual=lambda env: {
+        "base stock": best_base_stock(env),
+        "base stock with waste": best_base_stock_with_waste(env),
+    },
+    settings={"known_reward": False},
+    episodes=3000,
+)
+
+if __name__ == "__main__":
+    main(CASE)

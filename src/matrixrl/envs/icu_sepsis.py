@@ -1,0 +1,165 @@
+"""ICU-Sepsis: treatment of sepsis patients, from the tables of the package icu-sepsis. Not for medical practice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from matrixrl.checks import fits_memory, integer
+from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["ICUSepsis", "clinicians_log", "clinicians_policy"]
+
+_DEATH, _SURVIVAL, _END = 713, 714, 715
+_LEVELS = 5  # doses of fluids and of vasopressors; there is one action for each pair of them
+
+
+class ICUSepsis(MDPEnv):
+    """Treatment of sepsis in intensive care (extra: cases); an action is a dose of fluids and one of vasopressors.
+
+    The MDP of Choudhary, Gupta and Thomas (2024, ICU-Sepsis: A Benchmark MDP Built from Real Medical Data,
+    Reinforcement Learning Journal 4), which was estimated from the records of MIMIC-III. Its tables are read from the
+    package icu-sepsis. **It is a benchmark of algorithms: as its authors stress, it should not be used to draw
+    conclusions that guide medical practice.**
+
+    States 0 … 712 are those of patients under treatment, 713 is death and 714 is survival; one step leads from both to
+    715, the end of the episode. That step earns 1 from survival and nothing else earns anything, so that the value of a
+    policy is the probability of survival within `horizon` − 1 treatments. (The package pays on the step to survival,
+    where the reward depends on the next state. A reward of a state and an action is the same one step later.) Action
+    5·i + j is the dose i of fluids and j of vasopressors, from 0 to 4. The allowed actions are those that the package
+    calls admissible: clinicians took them often enough to estimate what follows. Death and survival allow action 0.
+
+    Args:
+        horizon: Steps in an episode: the treatments, and one step for what they led to.
+        render_mode: "ansi" for text pictures, or None.
+
+    Raises:
+        MissingExtra: The package icu-sepsis is not installed.
+
+    >>> import matrixrl
+    >>> mdp = matrixrl.make("icu-sepsis").unwrapped.mdp
+    >>> round(matrixrl.solve(mdp).start_value, 3)
+    0.842
+    """
+
+    def __init__(self, horizon: int = 31, *, render_mode: str | None = None) -> None:
+        tables = _read_tables()
+        reward = np.zeros(tables.allowed.shape)
+        reward[_SURVIVAL] = 1.0
+        mdp = FiniteMDP(
+            tables.transitions, reward, horizon, start=tables.start, end_state=_END, allowed=tables.allowed.copy()
+        )
+        super().__init__(mdp, render_mode=render_mode)
+
+    def picture(self, state: int) -> str:
+        """Return the state as text, and how many treatments are admissible in it."""
+        if state >= _DEATH:
+            return {_DEATH: "died", _SURVIVAL: "survived", _END: "end"}[state]
+        assert self.mdp.allowed is not None
+        return f"patient in state {state}, {self.mdp.allowed[state].sum()} admissible treatments"
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What the package ships.
+
+    Attributes:
+        transitions: (S·A, S) P as a sparse matrix; rows of actions that are not allowed are empty.
+        start: (S,) Distribution of the first state.
+        clinicians: (S, A) Share of each action among what clinicians did.
+        allowed: (S, A) Admissible actions.
+    """
+
+    transitions: Any
+    start: FloatArray
+    clinicians: FloatArray
+    allowed: BoolArray
+
+
+@cache
+def _read_tables() -> _Tables:
+    """Read the tables from the files of the package, which is not imported."""
+    found = find_spec("icu_sepsis")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("icu-sepsis needs the package icu-sepsis; pip install 'matrixrl[cases]'")
+    folder = Path(found.submodule_search_locations[0]) / "envs" / "assets"
+    try:
+        with np.load(folder / "dynamics.npz", allow_pickle=False) as stored:
+            dense, start, clinicians = (stored[name] for name in ("tx_mat", "d_0", "expert_policy"))
+        lines = (folder / "admissible_actions.txt").read_text(encoding="utf-8").splitlines()
+    except (OSError, KeyError, ValueError) as error:
+        raise MatrixRLError(f"the tables of icu-sepsis cannot be read ({error}); version 2.0.1 has them") from error
+    n_states, n_actions = _END + 1, _LEVELS**2
+    if dense.shape != (n_states, n_actions, n_states) or len(lines) != n_states + 1:
+        raise MatrixRLError(f"icu-sepsis has tables of shape {dense.shape}; version 2.0.1 has (716, 25, 716)")
+    allowed = np.zeros((n_states, n_actions), dtype=np.bool_)
+    for state, line in enumerate(lines[1 : _DEATH + 1]):
+        allowed[state, [int(word) for word in line.split()]] = True
+    allowed[[_DEATH, _SURVIVAL], 0] = True
+    allowed[_END] = True
+    rows = np.where(allowed[:, :, None], dense, 0.0).reshape(-1, n_states)
+    return _Tables(sparse.csr_array(rows), start, clinicians, allowed)
+
+
+def clinicians_policy() -> FloatArray:
+    """Return the probabilities (S, A) with which clinicians chose the admissible actions.
+
+    They are the shares of the actions in the records, as the package gives them. Clinicians also took actions that are
+    not admissible, about one in six; these are left out and the others divided by their sum.
+
+    >>> policy = clinicians_policy()
+    >>> policy.shape, bool(np.allclose(policy.sum(axis=1), 1.0))
+    ((716, 25), True)
+    """
+    tables = _read_tables()
+    policy: FloatArray = np.where(tables.allowed, tables.clinicians, 0.0)
+    policy[_DEATH:, 0] = 1.0
+    policy /= policy.sum(axis=1, keepdims=True)
+    return policy
+
+
+def clinicians_log(n_episodes: int, seed: int, *, horizon: int = 31) -> dict[str, Any]:
+    """Return simulated episodes of the clinicians' policy as a log that `Agent.learn_from` reads.
+
+    Args:
+        n_episodes: Number of episodes.
+        seed: Seed of all random numbers.
+        horizon: Steps in an episode, as in `ICUSepsis`.
+
+    Returns:
+        The columns episode, step, state, action, reward, next_state and terminated, one row for each step.
+
+    >>> log = clinicians_log(3, seed=0)
+    >>> sorted(log), set(log["episode"].tolist())
+    (['action', 'episode', 'next_state', 'reward', 'state', 'step', 'terminated'], {0, 1, 2})
+    """
+    count = integer("n_episodes", n_episodes, low=1, remedy="Give at least one episode.")
+    random = np.random.default_rng(integer("seed", seed, low=0, remedy="Such as 0."))
+    mdp = ICUSepsis(horizon).mdp
+    fits_memory("n_episodes", 10.0 * count * mdp.horizon, f"{count:,}", remedy="Simulate fewer at a time.")
+    cumulated = np.cumsum(clinicians_policy(), axis=1)
+    cumulated /= cumulated[:, -1:]  # exactly 1 from the last action on that is ever taken
+
+    def act(_: int, states: IntArray) -> IntArray:
+        chosen: IntArray = (cumulated[states] <= random.random((len(states), 1))).sum(axis=1)
+        return chosen
+
+    steps = mdp.rollout(random.random((count, mdp.draws_per_episode)), act)
+    episodes, stages = np.nonzero(steps.taken)
+    return {
+        "episode": episodes,
+        "step": stages,
+        "state": steps.states[steps.taken],
+        "action": steps.actions[steps.taken],
+        "reward": steps.rewards[steps.taken],
+        "next_state": steps.next_states[steps.taken],
+        "terminated": steps.ended[steps.taken],
+    }

@@ -1,0 +1,190 @@
+"""PerishableStock: how much to order of a product that expires, such as blood platelets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import gamma
+
+from matrixrl.checks import choice, fits_memory, integer, number
+from matrixrl.envs.outcomes import Outcome, range_of, table_of
+from matrixrl.envs.usual_policies import best_of, order_up_to
+from matrixrl.policies import Policy
+from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = ["PerishableStock", "best_base_stock", "best_base_stock_with_waste"]
+
+_LARGEST_DEMAND = 100
+_COSTS = {"order_cost": 3.0, "shortage_cost": 5.0, "waste_cost": 7.0, "holding_cost": 1.0}
+
+
+class PerishableStock(MDPEnv):
+    """Stock of a product that expires after a few days; the action is the size of the order.
+
+    Each day an order is placed, demand is met from stock, what has reached its age is thrown away, and the order that
+    was placed `lead_time` − 1 days ago arrives overnight. The reward is minus the expected cost of the pieces that are
+    ordered, missing, wasted and held overnight. Demand follows a gamma law that is rounded to whole pieces. The state
+    is the number of pieces on their way and of each age; nothing is forbidden up to the largest order.
+
+    The defaults are experiment 1 with a shelf life of two days of De Moor, Gijsbrechts and Boute (2022, Reward Shaping
+    to Improve the Performance of Deep Reinforcement Learning in Perishable Inventory Management, European Journal of
+    Operational Research 301(2)): customers take the freshest piece first, which is the hard case. Their experiment 2
+    has `issuing` "fifo". The same numbers are in the public scenario definitions of Farrington et al. (2023, Going
+    Faster to See Further, the package viso_jax).
+
+    Args:
+        shelf_life: Days after which a piece expires, at least 1; the number of states is (max_order + 1) to the power
+            shelf_life + lead_time − 1.
+        lead_time: Days from an order to its arrival, at least 1.
+        horizon: Days in an episode.
+        max_order: Largest order.
+        issuing: "lifo" if customers take the freshest piece, "fifo" if they take the oldest one.
+        mean_demand: Mean of the demand of a day.
+        variation: Coefficient of variation of the demand: its standard deviation divided by its mean.
+        order_cost: Cost of a piece that is ordered.
+        shortage_cost: Cost of a piece that is missing.
+        waste_cost: Cost of a piece that expires.
+        holding_cost: Cost of a piece that is held overnight.
+        noisy_rewards: Whether rewards are drawn from the ends of their range, with the given means.
+        render_mode: "ansi" for text pictures, or None.
+
+    Attributes:
+        pieces: (S, lead_time − 1 + shelf_life) Pieces on their way, the latest order first, and then pieces in stock,
+            the freshest first.
+        demand: Probabilities of the demands 0, 1, …, 100.
+
+    >>> import matrixrl
+    >>> matrixrl.make("perishable-stock").unwrapped.mdp.n_states
+    121
+    """
+
+    def __init__(
+        self,
+        shelf_life: int = 2,
+        lead_time: int = 1,
+        horizon: int = 30,
+        *,
+        max_order: int = 10,
+        issuing: str = "lifo",
+        mean_demand: float = 4.0,
+        variation: float = 0.5,
+        order_cost: float = _COSTS["order_cost"],
+        shortage_cost: float = _COSTS["shortage_cost"],
+        waste_cost: float = _COSTS["waste_cost"],
+        holding_cost: float = _COSTS["holding_cost"],
+        noisy_rewards: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self.shelf_life = integer("shelf_life", shelf_life, low=1, high=50, remedy="Give days, such as 2.")
+        self.lead_time = integer("lead_time", lead_time, low=1, high=50, remedy="Give days, such as 1.")
+        self.max_order = most = integer("max_order", max_order, low=1, remedy="Try 10.")
+        self.issuing = choice("issuing", issuing, ("lifo", "fifo"))
+        given = (order_cost, shortage_cost, waste_cost, holding_cost)
+        costs = np.array(
+            [
+                number(name, value, low=0.0, high=1e9, remedy="Give a cost of at least 0.")
+                for name, value in zip(_COSTS, given, strict=True)
+            ]
+        )
+        self.demand = _gamma_demand(mean_demand, variation)
+        parts = self.lead_time - 1 + self.shelf_life
+        n_pairs = (most + 1.0) ** (parts + 1)
+        fits_memory("max_order", 3.0 * n_pairs * len(self.demand), f"{most:,}", remedy="Make it smaller.")
+        self._sizes = (most + 1,) * parts
+        self.pieces: IntArray = np.stack(np.unravel_index(np.arange((most + 1) ** parts), self._sizes), axis=1)
+        outcomes = (self._outcome(d, chance, costs) for d, chance in enumerate(self.demand) if chance > 0.0)
+        table, reward = table_of(outcomes)
+        mdp = FiniteMDP(table, reward, horizon, reward_range=range_of(reward), noisy_rewards=noisy_rewards)
+        super().__init__(mdp, render_mode=render_mode)
+
+    def _outcome(self, demand: int, chance: float, costs: FloatArray) -> Outcome:
+        """Return what a demand leads to and costs at every pair."""
+        n_states, orders = len(self.pieces), np.arange(self.max_order + 1)
+        kept, missing, wasted = self.after_demand(self.pieces, demand)
+        n_coming = self.lead_time - 1
+        moved = np.concatenate([self.pieces[:, :n_coming], kept], axis=1)  # one place to the right, behind the order
+        following = np.stack(
+            [np.ravel_multi_index((np.full(n_states, q), *moved.T), self._sizes) for q in orders], axis=1
+        )
+        daily = costs[1] * missing + costs[2] * wasted + costs[3] * kept.sum(axis=1)
+        return chance, following, -(costs[0] * orders[None, :] + daily[:, None])
+
+    def after_demand(self, pieces: IntArray, demand: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Return what a demand leaves of pieces (S, …): those kept (S, shelf_life − 1), those missing and wasted (S,).
+
+        Args:
+            pieces: Pieces on their way and of each age, as in the attribute `pieces`.
+            demand: Demand of the day.
+        """
+        left = pieces[:, self.lead_time - 1 :].copy()
+        wanted = np.full(len(pieces), demand)
+        ages = range(self.shelf_life)
+        for age in ages if self.issuing == "lifo" else reversed(ages):
+            taken = np.minimum(left[:, age], wanted)
+            left[:, age] -= taken
+            wanted -= taken
+        return left[:, :-1], wanted, left[:, -1]
+
+    def picture(self, state: int) -> str:
+        """Return the pieces on their way and of each age as text."""
+        numbers = self.pieces[state].tolist()
+        coming, stock = numbers[: self.lead_time - 1], numbers[self.lead_time - 1 :]
+        return f"{f'on their way {coming}, ' if coming else ''}stock by age {stock}"
+
+
+def _gamma_demand(mean_demand: float, variation: float) -> FloatArray:
+    """Return the probabilities of a gamma law rounded to 0, 1, …, 100; what is above counts as 100."""
+    mean = number("mean_demand", mean_demand, low=1e-3, high=_LARGEST_DEMAND / 2, remedy="Such as 4.")
+    spread = number("variation", variation, low=1e-2, high=10.0, remedy="Such as 0.5.")
+    edges = np.append(np.arange(_LARGEST_DEMAND) + 0.5, np.inf)
+    below = gamma.cdf(edges, spread**-2.0, scale=mean * spread**2)
+    chances: FloatArray = np.diff(below, prepend=0.0)
+    return chances
+
+
+def best_base_stock(env: Any) -> Policy:
+    """Return the base-stock policy with the largest value: order up to one level of stock and orders on their way.
+
+    Args:
+        env: A `PerishableStock` environment, wrapped or not.
+
+    >>> import matrixrl
+    >>> best_base_stock(matrixrl.make("perishable-stock")).description
+    'base stock 5'
+    """
+    return _best_level(env.unwrapped, 0, "base stock")
+
+
+def best_base_stock_with_waste(env: Any) -> Policy:
+    """Return the best base-stock policy that adds the waste to be expected until the order arrives to each order.
+
+    The waste is that of days whose demand is the mean, rounded (the idea of Broekmeulen and van Donselaar 2009, A
+    Heuristic to Manage Perishable Inventory with Batch Ordering, Positive Lead-Times, and Time-Varying Demand,
+    Computers & Operations Research 36(11)).
+
+    Args:
+        env: A `PerishableStock` environment, wrapped or not.
+
+    >>> import matrixrl
+    >>> best_base_stock_with_waste(matrixrl.make("perishable-stock")).description
+    'base stock 5, expected waste added'
+    """
+    shop = env.unwrapped
+    typical = round(float(shop.demand @ np.arange(len(shop.demand))))
+    pieces, wasted = shop.pieces, np.zeros(len(shop.pieces), dtype=np.int64)
+    for _ in range(shop.lead_time):
+        kept, _, expired = shop.after_demand(pieces, typical)
+        wasted += expired
+        nothing = np.zeros((len(pieces), 1), dtype=np.int64)
+        pieces = np.concatenate([nothing, pieces[:, : shop.lead_time - 1], kept], axis=1)
+    return _best_level(shop, wasted, "base stock", ", expected waste added")
+
+
+def _best_level(shop: PerishableStock, extra: IntArray | int, before: str, after: str = "") -> Policy:
+    """Return the best policy that orders up to a level of stock, orders on their way and `extra` (S,) pieces less."""
+    position = shop.pieces.sum(axis=1) - extra
+    levels = range(int(shop.pieces.sum(axis=1).max()) + 1)
+    family = [(f"{before} {n}{after}", order_up_to(n, position, shop.max_order)) for n in levels]
+    return best_of(shop.mdp, family)

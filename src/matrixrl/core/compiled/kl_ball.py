@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled, summed
+from matrixrl.compiling.jit import compiled, lean, summed
 
 __all__ = ["fill_table", "gather", "largest_mean", "log_mean"]
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON, CODES, PAID = range(9)
 # Positions in the tuple of `gather`, and rows of a table.
-AT, OF, TO, WITH, NUMBERS, LISTED, LISTED_WITH = range(7)
+AT, OF, TO, WITH, NUMBERS, LISTED, LISTED_WITH, RADII, TOP_RADII = range(9)
 GAP, LOG_GAP, INVERSE_GAP = range(3)
 
 _STEPS = 60
@@ -44,11 +44,14 @@ def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
     Returns:
         Positions (n + 1,) of the first outcome of each group; the shares, next states, rewards and numbers of the
         outcomes, each (E,), where a number is that among the different outcomes; next states and rewards of the
-        different outcomes, each (U,), which are not listed if they are not much fewer, or if there could be too many.
+        different outcomes, each (U,), which are not listed if they are not much fewer, or if there could be too many;
+        the radius of each group and its radius at the top, each (n,).
     """
     firsts, n_levels = np.zeros(len(groups) + 1, dtype=np.int64), law[PAID].shape[1]
+    radii, top_radii = np.empty(len(groups)), np.empty(len(groups))
     for i in range(len(groups)):
         firsts[i + 1] = firsts[i] + law[LASTS][r, groups[i]] - law[FIRSTS][r, groups[i]]
+        radii[i], top_radii[i] = law[EPSILON][r, groups[i]], law[TOP_EPSILON][r, groups[i]]
     n_entries, n_codes = firsts[-1], n_states * n_levels
     shares, states = np.empty(n_entries), np.empty(n_entries, dtype=np.uint32)
     extras = np.empty(n_entries if len(law[EXTRAS]) > 0 else 0)
@@ -75,10 +78,10 @@ def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
         listed_states[u] = states[different[u]]
         if len(extras) > 0:
             listed_extras[u] = extras[different[u]]
-    return firsts, shares, states, extras, numbers, listed_states, listed_extras
+    return firsts, shares, states, extras, numbers, listed_states, listed_extras, radii, top_radii
 
 
-@compiled
+@lean
 def fill_table(states: Any, extras: Any, values: Any, sign: float, top: float, table: Any) -> None:
     """Fill in the distance of outcomes from the top, its logarithm and its inverse: (3, U).
 
@@ -106,7 +109,7 @@ def log_mean(first: int, last: int, shares: Any, numbers: Any, table: Any) -> fl
     return total
 
 
-@compiled
+@lean
 def _at_top(count: int, shares: Any, first: int, gaps: Any) -> tuple[float, float]:
     """Return Σ p̂ ln(ν − V) and Σ p̂/(ν − V) at ν = top, where the top was not seen."""
     logs, inverse = 0.0, 0.0
@@ -116,7 +119,7 @@ def _at_top(count: int, shares: Any, first: int, gaps: Any) -> tuple[float, floa
     return logs, inverse
 
 
-@compiled
+@lean
 def _excess(count: int, shares: Any, first: int, gaps: Any, gap: float, x: float) -> Any:
     """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0."""
     y = x + gap
@@ -130,7 +133,7 @@ def _excess(count: int, shares: Any, first: int, gaps: Any, gap: float, x: float
     return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
 
 
-@compiled
+@lean
 def largest_mean(
     first: int,
     last: int,

@@ -23,10 +23,12 @@ from matrixrl.core.compiled.kl_ball import (
     LISTED_WITH,
     NUMBERS,
     OF,
+    RADII,
     SHARES,
     STATES,
     TO,
     TOP_EPSILON,
+    TOP_RADII,
     WITH,
     fill_table,
     gather,
@@ -36,7 +38,7 @@ from matrixrl.core.compiled.pruning import fill_pruned_plan
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "039bb9f2dafec9ea"
+LOOPS_DIGEST = "8d8ac0583aa4da63"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -52,10 +54,8 @@ def _longest(law: Any, r: int) -> int:
 
 
 @compiled
-def _fill_bounds(
-    law: Any, seen: Any, r: int, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any
-) -> None:
-    """Fill in the largest mean of sign·V of every group of replica r: (K,); places of the search (K,) are changed."""
+def _fill_bounds(seen: Any, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any) -> None:
+    """Fill in the largest mean of sign·V of every group: (K,); places of the search (K,) are changed."""
     fill_table(seen[LISTED], seen[LISTED_WITH], values, sign, top, table)
     for g in range(len(out)):
         out[g] = top
@@ -71,8 +71,8 @@ def _fill_bounds(
                 table,
                 sign,
                 top,
-                law[EPSILON][r, g],
-                law[TOP_EPSILON][r, g],
+                seen[RADII][g],
+                seen[TOP_RADII][g],
                 guess[g],
                 -np.inf,
                 gaps,
@@ -141,9 +141,9 @@ def fill_plan(
             top = following.max() if sign > 0.0 else -following.min()
             bounds[:] = 0.0
             if uses_law and h < horizon - 1:
-                _fill_bounds(law, of_law, r, following, sign, top, table, at_law, gaps, bounds)
+                _fill_bounds(of_law, following, sign, top, table, at_law, gaps, bounds)
             if has_joint:
-                _fill_bounds(joint, of_joint, r, following, 1.0, top + 1.0, joint_table, at_joint, gaps, both)
+                _fill_bounds(of_joint, following, 1.0, top + 1.0, joint_table, at_joint, gaps, both)
             best[:] = -np.inf
             score[:] = -np.inf
             for a in range(n_actions):

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined, lean
 from matrixrl.core.compiled.kl_ball import (
     AT,
-    EPSILON,
     FIRSTS,
     LASTS,
     LISTED,
     LISTED_WITH,
     NUMBERS,
     OF,
+    RADII,
     TO,
-    TOP_EPSILON,
+    TOP_RADII,
     WITH,
     fill_table,
     gather,
@@ -35,7 +35,7 @@ from matrixrl.core.compiled.kl_ball import (
 
 __all__ = ["LOOPS_DIGEST", "fill_pruned_plan"]
 
-LOOPS_DIGEST = "bb0e2351b4a7cf33"
+LOOPS_DIGEST = "e9aa33485026aa3e"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _SLACK = 1e-10  # relative, of bounds that are compared: larger than their rounding errors
@@ -48,28 +48,33 @@ class Candidates(NamedTuple):
         firsts: (S + 1,) Position of the first tried pair of each state.
         actions: (n,) Action of each of them.
         groups: (n,) Group of each of them.
+        paid: (n,) Largest reward of each of them.
         limits: (n,) Upper bound on Q, in excess of the growth of values since the last stage.
         of_law: (n,) Place of the search of the bound on next values, of the last stage that computed it.
         of_joint: (n,) The same for the joint law.
         most: (S,) Largest reward of a tried pair.
         fresh: (S,) Largest reward of an untried one; -∞ if there is none.
         fresh_action: (S,) Untried action that is chosen among them.
+        fresh_reward: (S,) Its reward.
         longest: (1,) Largest number of outcomes of a pair.
     """
 
     firsts: Any
     actions: Any
     groups: Any
+    paid: Any
     limits: Any
     of_law: Any
     of_joint: Any
     most: Any
     fresh: Any
     fresh_action: Any
+    fresh_reward: Any
     longest: Any
 
 
-(FIRST, ACTION, GROUP, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, LONGEST) = range(10)
+(FIRST, ACTION, GROUP, PAID, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, FRESH_REWARD) = range(11)
+LONGEST = 11
 
 
 @compiled
@@ -77,10 +82,13 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
     """Return the candidates of every state of replica r."""
     firsts, fresh, most = np.zeros(n_states + 1, dtype=np.int64), np.full(n_states, -np.inf), np.full(n_states, -np.inf)
     fresh_action, score, longest = np.zeros(n_states, dtype=np.int64), np.full(n_states, -np.inf), 0
+    fresh_reward = np.full(n_states, -np.inf)
     of_law, has_joint = law[LASTS][r] - law[FIRSTS][r], joint[FIRSTS].shape[1] > 0
     for a in range(len(ties)):
         for s in range(n_states):
             p = a * n_states + s
+            if reward[r, p] == -np.inf:  # the pair is excluded
+                continue
             if of_law[groups[p]] > 0:
                 firsts[s + 1] += 1
                 longest = max(longest, of_law[groups[p]])
@@ -90,7 +98,7 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
             else:
                 fresh[s] = max(fresh[s], reward[r, p])
                 if reward[r, p] + ties[a] > score[s]:
-                    fresh_action[s], score[s] = a, reward[r, p] + ties[a]
+                    fresh_action[s], fresh_reward[s], score[s] = a, reward[r, p], reward[r, p] + ties[a]
     for s in range(n_states):
         firsts[s + 1] += firsts[s]
     actions, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1])
@@ -99,34 +107,22 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
     for a in range(len(ties)):
         for s in range(n_states):
             p = a * n_states + s
-            if of_law[groups[p]] > 0:
+            if of_law[groups[p]] > 0 and reward[r, p] > -np.inf:
                 actions[place[s]], limits[place[s]], chosen[place[s]] = a, reward[r, p], groups[p]
                 place[s] += 1
     nothing = np.zeros(len(actions))
-    return firsts, actions, chosen, limits, nothing, nothing.copy(), most, fresh, fresh_action, np.array([longest])
+    of_pairs = firsts, actions, chosen, limits, limits.copy(), nothing, nothing.copy()
+    return *of_pairs, most, fresh, fresh_action, fresh_reward, np.array([longest])
 
 
-@compiled
+@inlined
 def _largest(
-    law: Any,
-    seen: Any,
-    r: int,
-    g: int,
-    i: int,
-    following: Any,
-    table: Any,
-    top: float,
-    enough: float,
-    x: Any,
-    gaps: Any,
+    seen: Any, i: int, following: Any, table: Any, top: float, enough: float, x: Any, gaps: Any
 ) -> tuple[float, float]:
     """Return the largest mean of candidate i, and without the radius at the top; its place x of the search is changed.
 
     Args:
-        law: Laws, for their radii.
         seen: Outcomes of the candidates.
-        r: Replica.
-        g: Group of the candidate.
         i: Candidate.
         following: (S,) Values of next states.
         table: Table of the different outcomes; (3, 0) for none.
@@ -146,13 +142,119 @@ def _largest(
         table,
         1.0,
         top,
-        law[EPSILON][r, g],
-        law[TOP_EPSILON][r, g],
+        seen[RADII][i],
+        seen[TOP_RADII][i],
         x[i],
         enough,
         gaps,
     )
     return bound, wider
+
+
+@inlined
+def _is_below(seen: Any, i: int, table: Any, barrier: float) -> bool:
+    """Return whether the bound of candidate i at ν = top is below top − exp(barrier); False without a table."""
+    if table.shape[1] == 0:
+        return False
+    return bool(log_mean(seen[AT][i], seen[AT][i + 1], seen[OF], seen[NUMBERS], table) > seen[RADII][i] + barrier)
+
+
+@inlined
+def _best_pair(
+    tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, s: int, stage: Any, following: Any, ties: Any
+) -> tuple[float, int, int]:
+    """Return the largest bound on Q of a state, the action with it, and its candidate; -1 if it was never tried.
+
+    Args:
+        tried: Candidates.
+        of_law: Outcomes of their laws.
+        of_joint: Outcomes of their joint laws.
+        rooms: Table of the law, that of the joint law, candidates that were the best at the last stage (S,), and room
+            for the outcomes of a candidate.
+        uses: Whether the law is used, and the joint law.
+        s: State.
+        stage: Largest value of a next state, slack of comparisons, and growth of values since the first stage.
+        following: (S,) Values of next states.
+        ties: (A,) Numbers that break ties.
+    """
+    table, joint_table, lead, gaps = rooms
+    uses_law, has_joint = uses
+    top, slack, grown = stage
+    firsts, limits, fresh = tried[FIRST], tried[LIMIT], tried[FRESH][s]
+    best, score, chosen, leader = -np.inf, -np.inf, 0, -1
+    if fresh > -np.inf:
+        chosen = tried[FRESH_ACTION][s]
+        best, score = top + fresh, (top + tried[FRESH_REWARD][s]) + ties[chosen]
+    if tried[MOST][s] + top + slack < best:
+        return best, chosen, leader
+    barrier, barrier_of = 0.0, np.inf
+    for k in range(firsts[s] - 1, firsts[s + 1]):  # the best one of the last stage, then the others
+        i = lead[s] if k < firsts[s] else k
+        if i < 0 or (k >= firsts[s] and k == lead[s]):
+            continue
+        paid, enough = tried[PAID][i], best - slack
+        if min(limits[i] + grown, paid + top) < enough:
+            continue
+        if enough > -np.inf:  # the cheap bound at ν = max V
+            needed = enough if has_joint else enough - paid
+            if needed != barrier_of:
+                barrier, barrier_of = math.log((top + 1.0 if has_joint else top) - needed), needed
+            if has_joint:
+                if _is_below(of_joint, i, joint_table, barrier):
+                    continue
+            elif _is_below(of_law, i, table, barrier):
+                continue
+        q, limit = np.inf, np.inf
+        if has_joint:
+            q, limit = _largest(of_joint, i, following, joint_table, top + 1.0, enough, tried[OF_JOINT], gaps)
+        if uses_law and q >= enough:
+            bound, wider = _largest(of_law, i, following, table, top, enough - paid, tried[OF_LAW], gaps)
+            q, limit = min(q, bound + paid), min(limit, wider + paid)
+        a = tried[ACTION][i]
+        limits[i], best = limit - grown, max(best, q)
+        if q + ties[a] > score or (q + ties[a] == score and a < chosen):
+            score, chosen, leader = q + ties[a], a, i
+    return best, chosen, leader
+
+
+@lean
+def _maximum(numbers: Any) -> float:
+    """Return the largest of some numbers; the method of arrays counts references."""
+    largest = -np.inf
+    for i in range(len(numbers)):
+        largest = max(largest, numbers[i])
+    return largest
+
+
+@lean
+def _fill_stages(
+    tried: Any,
+    of_law: Any,
+    of_joint: Any,
+    rooms: Any,
+    uses: Any,
+    ties: Any,
+    end_state: int,
+    end_reward: float,
+    values: Any,
+    policy: Any,
+) -> None:
+    """Fill in values and policy, from the last stage to the first."""
+    horizon, n_states = policy.shape
+    grown, most = 0.0, _maximum(ties)
+    for h in range(horizon - 1, -1, -1):
+        following, growth = values[h + 1], -np.inf
+        top = _maximum(following)
+        stage = top, _SLACK * (1.0 + abs(top)) + most, grown
+        fill_table(of_law[LISTED], of_law[LISTED_WITH], following, 1.0, top, rooms[0])
+        fill_table(of_joint[LISTED], of_joint[LISTED_WITH], following, 1.0, top + 1.0, rooms[1])
+        for s in range(n_states):
+            best, chosen, leader = _best_pair(tried, of_law, of_joint, rooms, uses, s, stage, following, ties)
+            values[h, s], policy[h, s], rooms[2][s] = best, chosen, leader
+            if s == end_state:
+                values[h, s] = (horizon - h) * end_reward
+            growth = max(growth, values[h, s] - following[s])
+        grown += growth
 
 
 @compiled
@@ -184,64 +286,12 @@ def fill_pruned_plan(
         values: Filled in; values[H] must be 0.
         policy: Filled in.
     """
-    horizon, n_states = policy.shape
-    has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
+    n_states, has_joint, uses_law = policy.shape[1], joint[FIRSTS].shape[1] > 0, not joint_is_less
     tried = _candidates(law, joint, groups, reward, r, ties, n_states)
-    firsts, actions, limits, most, fresh = tried[FIRST], tried[ACTION], tried[LIMIT], tried[MOST], tried[FRESH]
     nobody = tried[GROUP][:0]
     of_law = gather(law, r, tried[GROUP] if uses_law else nobody, n_states)
     of_joint = gather(joint, r, tried[GROUP] if has_joint else nobody, n_states)
-    table, joint_table = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
-    first_law, first_seen = (joint, of_joint) if has_joint else (law, of_law)
-    first_table, is_tested = joint_table if has_joint else table, len(first_seen[LISTED]) > 0
-    gaps, lead, grown = np.empty(tried[LONGEST][0]), np.full(n_states, -1, dtype=np.int64), 0.0
-    for h in range(horizon - 1, -1, -1):
-        following, growth = values[h + 1], -np.inf
-        top = following.max()
-        slack, first_top = _SLACK * (1.0 + abs(top)) + ties.max(), top + 1.0 if has_joint else top
-        barrier, barrier_of = 0.0, np.inf
-        fill_table(of_law[LISTED], of_law[LISTED_WITH], following, 1.0, top, table)
-        fill_table(of_joint[LISTED], of_joint[LISTED_WITH], following, 1.0, top + 1.0, joint_table)
-        for s in range(n_states):
-            best, score, chosen, leader = -np.inf, -np.inf, 0, -1
-            if fresh[s] > -np.inf:
-                chosen = tried[FRESH_ACTION][s]
-                best, score = top + fresh[s], (top + reward[r, chosen * n_states + s]) + ties[chosen]
-            if most[s] + top + slack >= best:
-                for k in range(firsts[s] - 1, firsts[s + 1]):  # the best one of the last stage, then the others
-                    i = lead[s] if k < firsts[s] else k
-                    if i < 0 or (k >= firsts[s] and k == lead[s]):
-                        continue
-                    a, g = actions[i], tried[GROUP][i]
-                    paid, enough = reward[r, a * n_states + s], best - slack
-                    if paid == -np.inf or min(limits[i] + grown, paid + top) < enough:
-                        continue
-                    if is_tested and enough > -np.inf:
-                        needed = enough if has_joint else enough - paid
-                        if needed != barrier_of:
-                            barrier, barrier_of = math.log(first_top - needed), needed
-                        logs = log_mean(
-                            first_seen[AT][i], first_seen[AT][i + 1], first_seen[OF], first_seen[NUMBERS], first_table
-                        )
-                        if logs > first_law[EPSILON][r, g] + barrier:
-                            continue
-                    q, limit = np.inf, np.inf
-                    if has_joint:
-                        q, limit = _largest(
-                            joint, of_joint, r, g, i, following, joint_table, top + 1.0, enough, tried[OF_JOINT], gaps
-                        )
-                    if uses_law and q >= enough:
-                        bound, wider = 0.0, 0.0
-                        if h < horizon - 1:
-                            bound, wider = _largest(
-                                law, of_law, r, g, i, following, table, top, enough - paid, tried[OF_LAW], gaps
-                            )
-                        q, limit = min(q, bound + paid), min(limit, wider + paid)
-                    limits[i], best = limit - grown, max(best, q)
-                    if q + ties[a] > score or (q + ties[a] == score and a < chosen):
-                        score, chosen, leader = q + ties[a], a, i
-            values[h, s], policy[h, s], lead[s] = best, chosen, leader
-            if s == end_state:
-                values[h, s] = (horizon - h) * end_reward
-            growth = max(growth, values[h, s] - following[s])
-        grown += growth
+    tables = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
+    rooms = (*tables, np.full(n_states, -1, dtype=np.int64), np.empty(tried[LONGEST][0]))
+    uses = uses_law, has_joint
+    _fill_stages(tried, of_law, of_joint, rooms, uses, ties, end_state, end_reward, values, policy)

@@ -38,7 +38,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "f44427701caf8b73"
+LOOPS_DIGEST = "947b772137e233ab"
 """Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
 others; a test compares it."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined
 from matrixrl.core.compiled.kl_ball import largest_mean
 from matrixrl.core.compiled.likelihood import dirichlet_excess
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
@@ -15,7 +15,7 @@ from matrixrl.simulate.compiled.outcome_lists import FIRSTS, LASTS, SHARES, TIME
 
 __all__ = ["LOOPS_DIGEST", "Known", "levels_of", "refresh_all", "refresh_changed"]
 
-LOOPS_DIGEST = "f936c480884841c8"
+LOOPS_DIGEST = "735f72d8e15587f9"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -178,7 +178,7 @@ def refresh_changed(known: Any, law: Any, joint: Any, b: int, n_states: int) -> 
     known[N_CHANGED][b] = 0
 
 
-@compiled
+@inlined
 def levels_of(known: Any, b: int, reward: float) -> tuple[int, int, float]:
     """Return the levels below and above a reward, and the share of the one above, as `linalg.RewardLevels` does.
 

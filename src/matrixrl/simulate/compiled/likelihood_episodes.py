@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined
 from matrixrl.core.compiled.likelihood import fill_plan, pessimistic_values
 from matrixrl.simulate.compiled.likelihood_bounds import (
     CHANGED,
@@ -66,7 +66,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "play_episodes"]
 
-LOOPS_DIGEST = "03c9ef2f7112f6ff"
+LOOPS_DIGEST = "38bdb4a8d2c19366"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 
@@ -99,7 +99,7 @@ class Kept(NamedTuple):
 (POLICY, VALUES, KEPT_VISITS, DUE, KEPT_UPPER, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(9)
 
 
-@compiled
+@inlined
 def _count_step(
     world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, pair: int, following: int, paid: float
 ) -> None:
@@ -123,7 +123,7 @@ def _count_step(
         kept[DUE][b] = True
 
 
-@compiled
+@inlined
 def _learn(
     world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, states: Any, actions: Any, coins: Any
 ) -> Any:

@@ -14,7 +14,6 @@ from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.backup import choose
 from matrixrl.core.compiled.kl_ball import (
     AT,
-    CODES,
     EPSILON,
     EXTRAS,
     FIRSTS,
@@ -203,7 +202,7 @@ def pessimistic_values(
                     law[SHARES],
                     law[STATES],
                     law[EXTRAS],
-                    law[CODES],
+                    law[STATES],
                     following,
                     no_table,
                     -1.0,

@@ -15,7 +15,7 @@ from matrixrl.simulate.compiled.outcome_lists import FIRSTS, LASTS, SHARES, TIME
 
 __all__ = ["LOOPS_DIGEST", "Known", "levels_of", "refresh_all", "refresh_changed"]
 
-LOOPS_DIGEST = "735f72d8e15587f9"
+LOOPS_DIGEST = "ae4fa9215f9276bb"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -92,10 +92,10 @@ def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) 
         end = 1.0 if sign > 0.0 else 0.0
         certain = 0.0 if mean <= 0.0 else 1.0
         return end if end == certain else end - math.exp(-min(epsilon, top_epsilon)) * (end - certain)
-    shares, states, gaps = np.array([1.0 - mean, mean]), np.array([0, 1]), np.empty(2)
+    shares, states, gaps = np.array([1.0 - mean, mean]), np.array([0, 1], dtype=np.uint32), np.empty(2)
     bound, _, _ = largest_mean(
-        0,
-        2,
+        np.int64(0),  # not literals, for which numba would compile the function again
+        np.int64(2),
         shares,
         states,
         gaps[:0],

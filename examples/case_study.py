@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import matrixrl
-from matrixrl.envs import policy_value
+from matrixrl.envs import policy_log, policy_value
 from matrixrl.lab.palette import REFERENCE, look
 from matrixrl.lab.plots import add_grid, draw_curve, require_matplotlib
 
@@ -42,9 +42,10 @@ class Case:
         usual: Function of the environment that returns the usual policies by name; the first one is the incumbent.
         learners: Arguments of `run_seeds` for each learner, by name.
         settings: Settings of all learners.
+        certified: Settings of the agent whose policy is certified, besides those.
+        n_logged: Number of simulated episodes of the incumbent that this agent learns from before it plays, as from the
+            records of those who use it; 0 for none.
         episodes: Default number of episodes.
-        prepare: Function of the agent whose policy is certified and of its seed, called before it plays; None for
-            nothing.
         digits: Digits after the decimal point.
     """
 
@@ -54,8 +55,9 @@ class Case:
     usual: Callable[[Any], Mapping[str, Any]]
     learners: Mapping[str, dict[str, Any]] = field(default_factory=lambda: MATRIX_RL | BASELINES)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    certified: Mapping[str, Any] = field(default_factory=lambda: MATRIX_RL["practical"])
+    n_logged: int = 0
     episodes: int = 2000
-    prepare: Callable[[matrixrl.Agent, int], None] | None = None
     digits: int = 1
 
 
@@ -90,9 +92,9 @@ def main(case: Case) -> None:
         name: matrixrl.run_seeds(case.env, n_episodes=given.episodes, seeds=seeds, **case.settings, **arguments)
         for name, arguments in case.learners.items()
     }
-    certified = certify(case, seeds[0], given.episodes)
+    certified = certify(case, env, next(iter(usual.values())), seeds[0], given.episodes)
     console = Console()
-    console.width = max(console.width, 130)
+    console.width = max(console.width, 160)
     console.print(values_table(case, env, usual, results, optimum))
     console.print(certificate_table(case, env, usual, certified))
     given.out.mkdir(parents=True, exist_ok=True)
@@ -101,11 +103,11 @@ def main(case: Case) -> None:
     console.print(f"picture: {path}")
 
 
-def certify(case: Case, seed: int, n_episodes: int) -> Certified:
-    """Play one tuned agent, and take a certificate of its recommended policy now and then."""
-    agent = matrixrl.MatrixRL(case.env, preset="practical", seed=seed, n_episodes=n_episodes, **case.settings)
-    if case.prepare is not None:
-        case.prepare(agent, seed)
+def certify(case: Case, env: Any, incumbent: Any, seed: int, n_episodes: int) -> Certified:
+    """Play one agent, after the records of the incumbent, and take a certificate of its policy now and then."""
+    agent = matrixrl.MatrixRL(case.env, seed=seed, n_episodes=n_episodes, **case.settings, **case.certified)
+    if case.n_logged:
+        agent.learn_from(policy_log(env.unwrapped.mdp, incumbent, case.n_logged, seed), verbose=False)
     episodes = np.unique(np.geomspace(1, n_episodes, 25).round().astype(int))
     bounds = []
     for n in episodes:
@@ -168,7 +170,7 @@ def certificate_table(case: Case, env: Any, usual: Mapping[str, Any], certified:
     d, mdp, agent = case.digits, env.unwrapped.mdp, certified.agent
     name, incumbent = next(iter(usual.items()))
     logged = f" and {agent.n_logged_episodes:,} logged ones" if agent.n_logged_episodes else ""
-    title = f"practical, seed {agent.seed}, after {agent.n_episodes:,} episodes{logged}: what is proven (δ = 0.05)"
+    title = f"seed {agent.seed}, after {agent.n_episodes:,} episodes{logged}: what is proven (δ = 0.05)"
     table = Table(title=title, box=box.MARKDOWN)
     for column in ("policy", "value", "certified value", "V* at most", f"more than {name}", "verdict"):
         table.add_column(column, justify="left" if column in ("policy", "verdict") else "right")
@@ -198,25 +200,26 @@ def draw(
     mdp = env.unwrapped.mdp
     optimum = matrixrl.solve(mdp).start_value
     name, incumbent = next(iter(usual.items()))
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     axes = figure.subplots()
     edges = (certified.lower, certified.upper)
-    axes.fill_between(certified.episodes, *edges, color=REFERENCE, alpha=0.18, linewidth=0, label="certified")
-    worst = optimum
+    axes.fill_between(certified.episodes, *edges, color=REFERENCE, alpha=0.18, linewidth=0, label="certificate")
+    lowest = policy_value(mdp, incumbent)
     for i, (label, result) in enumerate(results.items()):
         values, n = optimum - result.regret, result.n_episodes
-        ends = np.unique(np.geomspace(1, n, 60).round().astype(int))
+        ends = np.unique(np.geomspace(1, n, 40).round().astype(int))
         starts = np.append(0, ends[:-1])
         means = np.add.reduceat(values, starts, axis=1) / np.diff(np.append(starts, n))
-        mean, worst = means.mean(axis=0), min(worst, float(means.min()))
+        mean = means.mean(axis=0)
+        lowest = min(lowest, float(np.quantile(mean, 0.25)))  # the first episodes may be far below
         draw_curve(axes, ends, mean, (means.min(axis=0), means.max(axis=0)), look(i), label=label, line_width=1.5)
     axes.axhline(optimum, color="black", linewidth=1.0, label="V*")
     axes.axhline(policy_value(mdp, incumbent), color="black", linewidth=1.0, linestyle=":", label=name)
     axes.set_xscale("log")
-    axes.set_ylim(worst - 0.05 * (optimum - worst), optimum + 0.35 * (optimum - worst))
+    axes.set_ylim(lowest - 0.1 * (optimum - lowest), optimum + 0.4 * (optimum - lowest))
     axes.set_xlabel("episode")
     axes.set_ylabel(case.unit)
     axes.set_title(case.title, fontsize=11)
     add_grid(axes)
-    axes.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    figure.legend(fontsize=8, loc="outside right upper", frameon=False)
     figure.savefig(path, dpi=110, format="png")

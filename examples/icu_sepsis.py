@@ -9,16 +9,7 @@ that policy before it plays; the learners of the table start from nothing.
 """
 
 from case_study import MATRIX_RL, Case, main
-from matrixrl import Agent
-from matrixrl.envs.icu_sepsis import clinicians_log, clinicians_policy
-
-N_LOGGED = 10_000
-
-
-def learn_from_clinicians(agent: Agent, seed: int) -> None:
-    """Let an agent learn from simulated episodes of the clinicians' policy."""
-    agent.learn_from(clinicians_log(N_LOGGED, seed), verbose=False)
-
+from matrixrl.envs.icu_sepsis import clinicians_policy
 
 CASE = Case(
     env="icu-sepsis",
@@ -26,8 +17,8 @@ CASE = Case(
     unit="probability of survival",
     usual=lambda _: {"clinicians": clinicians_policy()},
     learners=MATRIX_RL | {"Q-learning, tuned": {"agent": "q-learning", "preset": "tuned"}},
+    n_logged=10_000,
     episodes=10_000,
-    prepare=learn_from_clinicians,
     digits=3,
 )
 

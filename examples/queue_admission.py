@@ -20,6 +20,7 @@ CASE = Case(
     learners=MATRIX_RL
     | {f"{name}, post-decision states": arguments | AFTER for name, arguments in MATRIX_RL.items()}
     | BASELINES,
+    certified=MATRIX_RL["practical"] | AFTER,
 )
 
 if __name__ == "__main__":

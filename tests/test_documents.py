@@ -163,6 +163,7 @@ def test_examples_run(example, capsys):
 @pytest.mark.parametrize("case", CASES, ids=lambda e: e.name)
 def test_cases_run_in_small_and_have_a_page(case, capsys, monkeypatch, tmp_path):
     """Three episodes of two seeds: the tables have every policy and the verdict, and the picture is drawn."""
+    monkeypatch.syspath_prepend(str(case.parent))
     monkeypatch.setattr("sys.argv", [str(case), "--episodes", "3", "--seeds", "2", "--out", str(tmp_path)])
     names = runpy.run_path(str(case), run_name="__main__")
     said = capsys.readouterr().out

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, files
 
 import numpy as np
 import pytest
@@ -213,8 +211,8 @@ class TestICUSepsis:
     @pytest.fixture
     def shipped(self):
         """The tables of the package, as it stores them."""
-        (folder,) = find_spec("icu_sepsis").submodule_search_locations
-        with np.load(Path(folder) / "envs" / "assets" / "dynamics.npz", allow_pickle=False) as stored:
+        (path,) = (file.locate() for file in files("icu-sepsis") if file.name == "dynamics.npz")
+        with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in ("tx_mat", "r_mat", "d_0", "expert_policy")}
 
     def survival(self, shipped, choose):
@@ -277,8 +275,11 @@ class TestICUSepsis:
         assert policy_value(agent.problem.mdp, agent.greedy()) > 0.5
 
     def test_a_missing_package_is_named_with_what_to_install(self, monkeypatch):
+        def missing(name):
+            raise PackageNotFoundError(name)
+
         icu_sepsis._read_tables.cache_clear()
-        monkeypatch.setitem(sys.modules, "icu_sepsis", None)
+        monkeypatch.setattr(icu_sepsis, "distribution", missing)
         with pytest.raises(MissingExtra, match=r"pip install 'matrixrl\[cases\]'"):
             make("icu-sepsis")
         assert ENVIRONMENTS["icu-sepsis"].defaults()["horizon"] == 31

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from matrixrl.envs.queue_admission import QueueAdmission
     from matrixrl.envs.river_swim import RiverSwim
     from matrixrl.envs.soft_grid import SoftGrid
-    from matrixrl.envs.usual_policies import best_of, policy_value
+    from matrixrl.envs.usual_policies import best_of, policy_log, policy_value
 
 _MODULES = {
     **{entry.class_name: entry.module for entry in ENVIRONMENTS.values()},
     **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "SparseReward", "make_control"), "control"),
     "PointObservations": "point_observations",
-    **dict.fromkeys(("best_of", "policy_value"), "usual_policies"),
+    **dict.fromkeys(("best_of", "policy_log", "policy_value"), "usual_policies"),
 }
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "make",
     "make_control",
     "open_problem",
+    "policy_log",
     "policy_value",
     "refuse_env_settings",
     "register_all",

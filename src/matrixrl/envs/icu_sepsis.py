@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import fits_memory, integer
+from matrixrl.envs.usual_policies import policy_log
 from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.problems import FiniteMDP, MDPEnv
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["ICUSepsis", "clinicians_log", "clinicians_policy"]
 
@@ -87,10 +87,11 @@ class _Tables:
 @cache
 def _read_tables() -> _Tables:
     """Read the tables from the files of the package, which is not imported."""
-    found = find_spec("icu_sepsis")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("icu-sepsis needs the package icu-sepsis; pip install 'matrixrl[cases]'")
-    folder = Path(found.submodule_search_locations[0]) / "envs" / "assets"
+    try:
+        folder = Path(str(distribution("icu-sepsis").locate_file("icu_sepsis/envs/assets")))
+    except PackageNotFoundError as error:
+        words = "the environment icu-sepsis needs the package icu-sepsis, which is not installed"
+        raise MissingExtra(f"{words}; pip install 'matrixrl[cases]'") from error
     try:
         with np.load(folder / "dynamics.npz", allow_pickle=False) as stored:
             dense, start, clinicians = (stored[name] for name in ("tx_mat", "d_0", "expert_policy"))
@@ -141,25 +142,4 @@ def clinicians_log(n_episodes: int, seed: int, *, horizon: int = 31) -> dict[str
     >>> sorted(log), set(log["episode"].tolist())
     (['action', 'episode', 'next_state', 'reward', 'state', 'step', 'terminated'], {0, 1, 2})
     """
-    count = integer("n_episodes", n_episodes, low=1, remedy="Give at least one episode.")
-    random = np.random.default_rng(integer("seed", seed, low=0, remedy="Such as 0."))
-    mdp = ICUSepsis(horizon).mdp
-    fits_memory("n_episodes", 10.0 * count * mdp.horizon, f"{count:,}", remedy="Simulate fewer at a time.")
-    cumulated = np.cumsum(clinicians_policy(), axis=1)
-    cumulated /= cumulated[:, -1:]  # exactly 1 from the last action on that is ever taken
-
-    def act(_: int, states: IntArray) -> IntArray:
-        chosen: IntArray = (cumulated[states] <= random.random((len(states), 1))).sum(axis=1)
-        return chosen
-
-    steps = mdp.rollout(random.random((count, mdp.draws_per_episode)), act)
-    episodes, stages = np.nonzero(steps.taken)
-    return {
-        "episode": episodes,
-        "step": stages,
-        "state": steps.states[steps.taken],
-        "action": steps.actions[steps.taken],
-        "reward": steps.rewards[steps.taken],
-        "next_state": steps.next_states[steps.taken],
-        "terminated": steps.ended[steps.taken],
-    }
+    return policy_log(ICUSepsis(horizon).mdp, clinicians_policy(), n_episodes, seed)

@@ -10,7 +10,7 @@ from scipy.stats import poisson
 
 from matrixrl.checks import fits_memory, integer, number
 from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_of, order_up_to
+from matrixrl.envs.usual_policies import best_level
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -24,11 +24,11 @@ class LostSales(MDPEnv):
     r"""Stock of one product with Poisson demand, lost sales and a lead time; the action is the size of the order.
 
     Each day an order is placed, demand D is met from stock as far as it lasts, and the rest is lost. An order arrives
-    before the demand of the same day (`lead_time` 0), of the next day (1) or of the day after that (2). With :math:`y`
-    pieces available on a day the reward is minus the expected cost
-    :math:`h\,E(y - D)^+ + p\,E(D - y)^+` of holding and of lost sales. Cost of ordering is left out, as usual: a cost
-    per piece changes h and p only. An order may not exceed what the store can hold besides the stock and the orders on
-    their way, so that large orders are not allowed in most states.
+    before the demand of the same day (`lead_time` 0), of the next day (1) or of the day after that (2). With y pieces
+    available on a day the reward is minus the expected cost \(h\,E(y - D)^+ + p\,E(D - y)^+\) of holding and of lost
+    sales. The price of a piece is left out, as usual: in the long run it only makes p smaller. An order may not exceed
+    what the store can hold besides the stock and the orders on their way, so that large orders are not allowed in most
+    states.
 
     The state is the stock on hand, which includes the orders that have arrived, and, with lead time 2, the order that
     arrives tomorrow. Lead times are counted as by Zipkin (2008, Old and New Methods for Lost-Sales Inventory Systems,
@@ -133,6 +133,4 @@ def best_base_stock(env: Any) -> Policy:
     """
     shop = env.unwrapped
     position = shop.stock + shop.on_order
-    levels = range(shop.capacity + 1)
-    family = [(f"base stock {n}", order_up_to(n, position, shop.capacity - position)) for n in levels]
-    return best_of(shop.mdp, family)
+    return best_level(shop.mdp, position, shop.capacity - position)

@@ -20,9 +20,9 @@ Outcome = tuple[ArrayLike, IntArray, ArrayLike]
 def table_of(outcomes: Iterable[Outcome]) -> tuple[Any, FloatArray]:
     r"""Return P as a sparse matrix (S·A, S) and the expected rewards (S, A) of a problem given by its outcomes.
 
-    An outcome, such as a demand, happens with probability :math:`p_i(s,a)`, leads to :math:`f_i(s,a)` and earns
-    :math:`r_i(s,a)`. Then :math:`P(s'|s,a) = \sum_i p_i(s,a)\,1\{f_i(s,a) = s'\}` and
-    :math:`R(s,a) = \sum_i p_i(s,a)\,r_i(s,a)`.
+    An outcome, such as a demand, happens with probability \(p_i(s,a)\), leads to \(f_i(s,a)\) and earns
+    \(r_i(s,a)\). Then \(P(s'|s,a) = \sum_i p_i(s,a)\,1\{f_i(s,a) = s'\}\) and
+    \(R(s,a) = \sum_i p_i(s,a)\,r_i(s,a)\).
 
     Args:
         outcomes: All outcomes; their probabilities add up to 1 at every pair.

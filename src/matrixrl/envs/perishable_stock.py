@@ -9,7 +9,7 @@ from scipy.stats import gamma
 
 from matrixrl.checks import choice, fits_memory, integer, number
 from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_of, order_up_to
+from matrixrl.envs.usual_policies import best_level
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
@@ -154,7 +154,8 @@ def best_base_stock(env: Any) -> Policy:
     >>> best_base_stock(matrixrl.make("perishable-stock")).description
     'base stock 5'
     """
-    return _best_level(env.unwrapped, 0, "base stock")
+    shop = env.unwrapped
+    return best_level(shop.mdp, shop.pieces.sum(axis=1), shop.max_order)
 
 
 def best_base_stock_with_waste(env: Any) -> Policy:
@@ -179,12 +180,5 @@ def best_base_stock_with_waste(env: Any) -> Policy:
         wasted += expired
         nothing = np.zeros((len(pieces), 1), dtype=np.int64)
         pieces = np.concatenate([nothing, pieces[:, : shop.lead_time - 1], kept], axis=1)
-    return _best_level(shop, wasted, "base stock", ", expected waste added")
-
-
-def _best_level(shop: PerishableStock, extra: IntArray | int, before: str, after: str = "") -> Policy:
-    """Return the best policy that orders up to a level of stock, orders on their way and `extra` (S,) pieces less."""
-    position = shop.pieces.sum(axis=1) - extra
-    levels = range(int(shop.pieces.sum(axis=1).max()) + 1)
-    family = [(f"{before} {n}{after}", order_up_to(n, position, shop.max_order)) for n in levels]
-    return best_of(shop.mdp, family)
+    position = shop.pieces.sum(axis=1) - wasted
+    return best_level(shop.mdp, position, shop.max_order, suffix=", expected waste added")

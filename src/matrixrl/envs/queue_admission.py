@@ -26,12 +26,12 @@ _MOST_POLICIES = 200_000
 class QueueAdmission(MDPEnv):
     r"""Queue M/M/c/K with classes of customers; action 1 admits the customer who arrives, action 0 turns them away.
 
-    Customers of class j arrive at rate :math:`\lambda_j` and pay :math:`r_j` when they are admitted. Each of c servers
+    Customers of class j arrive at rate \(\lambda_j\) and pay \(r_j\) when they are admitted. Each of c servers
     finishes at rate μ, and every customer who waits costs w per unit of time. The chain is uniformised with
-    :math:`\Lambda = \sum_j \lambda_j + c\mu`: with y customers in the system after the decision, the next event is an
-    arrival of class j with probability :math:`\lambda_j/\Lambda`, a departure with probability
-    :math:`\min(y, c)\,\mu/\Lambda`, and nothing otherwise. A step earns the payment of an admitted customer less
-    :math:`w\,(y - c)^+/\Lambda`, the expected cost of waiting until the next event.
+    \(\Lambda = \sum_j \lambda_j + c\mu\): with y customers in the system after the decision, the next event is an
+    arrival of class j with probability \(\lambda_j/\Lambda\), a departure with probability
+    \(\min(y, c)\,\mu/\Lambda\), and nothing otherwise. A step earns the payment of an admitted customer less
+    \(w\,(y - c)^+/\Lambda\), the expected cost of waiting until the next event.
 
     The state is the number n of customers in the system and the class that arrives (0 if nobody does), with the number
     n·(J + 1) + class. Admitting is allowed if somebody arrives and the system is not full. With equal service rates and

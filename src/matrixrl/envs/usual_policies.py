@@ -1,4 +1,4 @@
-"""Policies that practitioners use: the best one of a family, and exact values of given policies."""
+"""Policies that practitioners use: the best one of a family, exact values, and simulated logs of given policies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.checks import distributions, fail, shaped
+from matrixrl.checks import distributions, fail, fits_memory, integer, shaped
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, evaluate, evaluate_batch
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["best_of", "order_up_to", "policy_value"]
+__all__ = ["best_level", "best_of", "policy_log", "policy_value"]
 
 _MOST_VALUES = 1 << 22  # numbers of values that are computed together
 
@@ -42,16 +42,20 @@ def best_of(mdp: FiniteMDP, family: Iterable[tuple[str, IntArray]]) -> Policy:
     return Policy(np.tile(tables[best], (mdp.horizon, 1)), n_actions=mdp.n_actions, description=names[best])
 
 
-def order_up_to(level: int, position: IntArray, most: IntArray | int) -> IntArray:
-    """Return the orders (S,) that raise the inventory position to a level, as far as the largest orders allow.
+def best_level(mdp: FiniteMDP, position: IntArray, most: IntArray | int, *, suffix: str = "") -> Policy:
+    """Return the base-stock policy with the largest value: order up to one level, as far as the largest orders allow.
 
     Args:
-        level: Base-stock level.
-        position: (S,) Stock on hand and on order.
+        mdp: Known MDP whose actions are the sizes of orders.
+        position: (S,) Stock on hand and on order, which the order raises to the level.
         most: Largest order, for each state or for all.
+        suffix: End of the description of the policy, which begins with "base stock" and the level.
     """
-    orders: IntArray = np.clip(level - position, 0, most).astype(np.int64)
-    return orders
+    family = [
+        (f"base stock {level}{suffix}", np.clip(level - position, 0, most).astype(np.int64))
+        for level in range(int(position.max()) + 1)
+    ]
+    return best_of(mdp, family)
 
 
 def policy_value(mdp: FiniteMDP, policy: Any) -> float:
@@ -66,14 +70,68 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
     >>> round(policy_value(mdp, np.full((6, 2), 0.5)), 3)
     0.047
     """
-    if np.issubdtype(np.asarray(policy).dtype, np.integer):
+    if _is_table(policy):
         return float(mdp.task.start @ evaluate(mdp, np.asarray(policy))[0])
+    chances = _probabilities(mdp, policy)
+    values: FloatArray = np.zeros(mdp.n_states)
+    for _ in range(mdp.horizon):
+        values = (chances * (mdp.task.reward + mdp.transitions.expect(values[None])[0].T)).sum(axis=1)
+    return float(mdp.task.start @ values)
+
+
+def policy_log(mdp: FiniteMDP, policy: Any, n_episodes: int, seed: int) -> dict[str, Any]:
+    """Return simulated episodes of a policy as a log that `Agent.learn_from` reads.
+
+    Args:
+        mdp: Known MDP.
+        policy: A `Policy`, its table (H, S), or the probabilities (S, A) of a random policy.
+        n_episodes: Number of episodes.
+        seed: Seed of all random numbers.
+
+    Returns:
+        The columns episode, step, state, action, reward, next_state and terminated, one row for each step.
+
+    >>> import matrixrl
+    >>> mdp = matrixrl.make("river-swim").unwrapped.mdp
+    >>> log = policy_log(mdp, np.full((6, 2), 0.5), n_episodes=3, seed=0)
+    >>> matrixrl.MatrixRL("river-swim", seed=0).plan_log(log).n_steps
+    72
+    """
+    count = integer("n_episodes", n_episodes, low=1, remedy="Give at least one episode.")
+    random = np.random.default_rng(integer("seed", seed, low=0, remedy="Such as 0."))
+    fits_memory("n_episodes", 10.0 * count * mdp.horizon, f"{count:,}", remedy="Simulate fewer at a time.")
+    chances = np.eye(mdp.n_actions)[np.asarray(policy)] if _is_table(policy) else _probabilities(mdp, policy)[None]
+    cumulated = np.cumsum(chances, axis=-1)
+    cumulated /= cumulated[..., -1:]  # exactly 1 from the last action on that is ever taken
+
+    def act(stage: int, states: IntArray) -> IntArray:
+        rows = cumulated[stage % len(cumulated), states]
+        chosen: IntArray = (rows <= random.random((len(states), 1))).sum(axis=1)
+        return chosen
+
+    steps = mdp.rollout(random.random((count, mdp.draws_per_episode)), act)
+    episodes, stages = np.nonzero(steps.taken)
+    return {
+        "episode": episodes,
+        "step": stages,
+        "state": steps.states[steps.taken],
+        "action": steps.actions[steps.taken],
+        "reward": steps.rewards[steps.taken],
+        "next_state": steps.next_states[steps.taken],
+        "terminated": steps.ended[steps.taken],
+    }
+
+
+def _is_table(policy: Any) -> bool:
+    """Return whether a policy is given by whole numbers, its actions."""
+    return bool(np.issubdtype(np.asarray(policy).dtype, np.integer))
+
+
+def _probabilities(mdp: FiniteMDP, policy: Any) -> FloatArray:
+    """Return the probabilities (S, A) of a random policy, checked."""
     size = (mdp.n_states, mdp.n_actions)
     given = shaped("policy", policy, size, remedy="Give the probability of each action in each state.")
     chances = distributions("policy", given)
     if mdp.allowed is not None and (chances[~mdp.allowed] > 0.0).any():
         fail("policy", "must take allowed actions only", "another action", "Set its probability to 0.")
-    values: FloatArray = np.zeros(mdp.n_states)
-    for _ in range(mdp.horizon):
-        values = (chances * (mdp.task.reward + mdp.transitions.expect(values[None])[0].T)).sum(axis=1)
-    return float(mdp.task.start @ values)
+    return chances

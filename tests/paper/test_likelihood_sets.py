@@ -237,13 +237,12 @@ class TestTheLargestMean:
         end = values.max() if sign > 0 else values.min()
         ends = np.append(seen.firsts, len(seen.times))
         lists = (seen.shares, seen.outcomes, np.zeros(0), seen.outcomes, values)
-        table = np.empty((6, 3))
-        fill_table(np.zeros(1), values, sign, sign * end, table)
+        table = np.empty((3, 6))
+        fill_table(np.arange(6), np.zeros(6), values, sign, sign * end, table)
         for top, tabulated, guess in itertools.product((np.inf, 0.7 * epsilon), (False, True), (0.0, 1e-9, 3.0, 1e6)):
+            radii = sign, sign * end, epsilon, top
             compiled = [
-                largest_mean(
-                    i, j, *lists, table if tabulated else table[:0], sign, sign * end, epsilon, top, guess, np.empty(6)
-                )
+                largest_mean(i, j, *lists, table[:, : 6 * tabulated], *radii, guess, -np.inf, np.empty(6))
                 for i, j in itertools.pairwise(ends)
             ]
             ours = extreme_means(
@@ -255,8 +254,8 @@ class TestTheLargestMean:
             np.testing.assert_allclose(sign * without_top, wider, rtol=1e-12)
 
     def test_no_data_and_certain_data(self):
-        lists = np.ones(1), np.array([2]), np.zeros(0), np.array([2]), np.array([0.0, 3.0, 2.0]), np.empty((0, 3))
-        radii = 1.0, 3.0, 0.1, np.inf, 0.0, np.empty(1)
+        lists = np.ones(1), np.array([2]), np.zeros(0), np.array([2]), np.array([0.0, 3.0, 2.0]), np.empty((3, 0))
+        radii = 1.0, 3.0, 0.1, np.inf, 0.0, -np.inf, np.empty(1)
         assert largest_mean(0, 0, *lists, *radii)[0] == 3.0
         # one state seen: U = M − e^{−ε}(M − V)
         expected = 3.0 - math.exp(-0.1)

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from algorithms.playing import started
-from matrixrl.algorithms.baselines.psrl import draw_distributions
+from matrixrl.algorithms.baselines.posterior import draw_distributions
 from matrixrl.algorithms.baselines.ucrl2 import Favourable
 from matrixrl.problems import FiniteMDP, solve
 from small_worlds import WORLDS, random_batch

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from matrixrl.algorithms.baselines.base import POSITIVE, BaselineSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
-from matrixrl.records import FloatArray, Plan
+from matrixrl.algorithms.baselines.posterior import draw_distributions, draw_expectation
+from matrixrl.algorithms.baselines.tabular_model import TabularBaseline, TabularModel
+from matrixrl.records import FloatArray, IntArray, Plan
 from matrixrl.settings import setting
 
-__all__ = ["PSRL", "PSRLSettings", "draw_distributions"]
+__all__ = ["PSRL", "PSRLSettings"]
 
 
 @dataclass(frozen=True)
@@ -63,48 +64,46 @@ class PSRL(TabularBaseline):
         return "the paper bounds the regret averaged over problems drawn from the prior, not that of one problem"
 
     def draw_transitions(self) -> FloatArray:
-        """Draw P from its posterior: (B, P, S)."""
+        """Draw P from its posterior as a table: (B, P, S)."""
+        assert isinstance(self.model, TabularModel)
         weights = self.model.transitions + self.settings.prior / self.task.n_states
         return draw_distributions(weights, self.streams["agent"])
 
+    def draw_expectation(self) -> Callable[[FloatArray], FloatArray]:
+        """Draw P from its posterior and return the product with it, (B, S) → (B, A, S); 0 where it is not needed."""
+        model, shape = self.model, self.model.shape
+        if isinstance(model, TabularModel):
+            table = self.draw_transitions()
+            return lambda values: np.matmul(table, values[:, :, None]).reshape(shape)
+        pairs = self._drawn_pairs()
+        alpha = self.settings.prior / self.task.n_states
+        product = draw_expectation(model.transitions, alpha, pairs, self.streams["agent"])
+
+        def expect(values: FloatArray) -> FloatArray:
+            expected = np.zeros(model.counts.shape)
+            expected[:, pairs] = product(values)
+            return expected.reshape(shape)
+
+        return expect
+
     def draw_rewards(self) -> FloatArray:
-        """Draw expected rewards from their posterior: (B, A, S)."""
-        model, prior = self.model, self.settings.reward_prior
-        successes = prior + model.reward_sums
-        failures = prior + np.maximum(model.counts - model.reward_sums, 0.0)
-        draws = [rng.beta(a, b) for a, b, rng in zip(successes, failures, self.streams["agent"], strict=True)]
-        return np.stack(draws).reshape(model.shape)
+        """Draw expected rewards from their posterior: (B, A, S); 0 where they are not needed."""
+        model, prior, pairs = self.model, self.settings.reward_prior, self._drawn_pairs()
+        successes = prior + model.reward_sums[:, pairs]
+        failures = prior + np.maximum(model.counts[:, pairs] - model.reward_sums[:, pairs], 0.0)
+        draws = np.zeros(model.counts.shape)
+        for b, rng in enumerate(self.streams["agent"]):
+            draws[b, pairs] = rng.beta(successes[b], failures[b])
+        return draws.reshape(model.shape)
+
+    def _drawn_pairs(self) -> IntArray:
+        """Return the pairs whose rewards and, where next states are lists, laws are drawn."""
+        if self.allowed is None or isinstance(self.model, TabularModel):
+            return np.arange(self.model.counts.shape[1])
+        return np.flatnonzero(self.allowed)
 
     def make_plan(self) -> Plan:
         """Draw a model and return its best plan (Algorithm 1, lines 3 and 4)."""
-        transitions, shape = self.draw_transitions(), self.model.shape
+        expect = self.draw_expectation()
         reward = self.unit_reward if self.settings.known_reward else self.draw_rewards()
-        return self.induct(lambda _, values: np.matmul(transitions, values[:, :, None]).reshape(shape) + reward)
-
-
-def draw_distributions(weights: FloatArray, rngs: Sequence[np.random.Generator]) -> FloatArray:
-    """Draw one distribution from the Dirichlet law of each row of weights: (B, n, S).
-
-    Args:
-        weights: (B, n, S) parameters, all positive.
-        rngs: One generator for each replica.
-
-    >>> draw_distributions(np.array([[[1e9, 1e9]]]), [np.random.default_rng(0)]).round(3)
-    array([[[0.5, 0.5]]])
-    """
-    draws = np.empty(weights.shape)
-    for b, rng in enumerate(rngs):
-        rng.standard_gamma(weights[b], out=draws[b])
-    total = draws.sum(axis=2, keepdims=True)
-    lost = total[:, :, 0] < np.finfo(np.float64).tiny
-    for b in np.flatnonzero(lost.any(axis=1)).tolist():
-        # All of a row underflowed, so every weight is tiny; such a Dirichlet law puts all on one state, which is
-        # state i with probability proportional to weight i.
-        rows = np.flatnonzero(lost[b])
-        chances = np.cumsum(weights[b, rows], axis=1)
-        level = rngs[b].random((rows.size, 1)) * chances[:, -1:]
-        draws[b, rows] = 0.0
-        draws[b, rows, np.minimum((chances <= level).sum(axis=1), weights.shape[2] - 1)] = 1.0
-        total[b, rows] = 1.0
-    draws /= total
-    return draws
+        return self.induct(lambda _, values: expect(values) + reward)

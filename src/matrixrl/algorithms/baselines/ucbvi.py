@@ -131,7 +131,7 @@ class UCBVI(OptimisticQ, TabularBaseline):
         most = 100.0**2 * h**3 * task.n_states**2 * task.n_actions * self.log**2
         inner = np.minimum(most / np.maximum(model.stage_visits[:, 1:], 1.0), h**2)
         inner[model.stage_visits[:, 1:] == 0.0] = h**2
-        mean = np.matmul(model.transition_mean, inner.transpose(0, 2, 1))
+        mean = model.next_values(inner.transpose(0, 2, 1))
         terms = np.moveaxis(mean, 2, 0).reshape(-1, *model.shape)
         return np.asarray(self.settings.scale * np.sqrt(8.0 * terms / n))
 

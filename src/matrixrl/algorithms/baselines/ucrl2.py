@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import NON_NEGATIVE, PROBABILITY, BaselineSettings, Presets
-from matrixrl.algorithms.baselines.tabular_model import TabularBaseline
+from matrixrl.algorithms.baselines.tabular_model import TabularBaseline, TabularModel
 from matrixrl.algorithms.possible import Shapes, check_range, check_whole, impossible, plan_shapes
 from matrixrl.core.greedy import random_rankings
 from matrixrl.problems import Problem
@@ -54,6 +54,8 @@ class UCRL2(TabularBaseline):
     """
 
     name = "ucrl2"
+    largest_table = None  # balls around P̂ are not lists
+    model: TabularModel
     settings_class = UCRL2Settings
     settings: UCRL2Settings
     learned_names = ("kept_policy", "kept_values", "kept_counts")

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, lean, summed
 
-__all__ = ["fill_table", "largest_mean"]
+__all__ = ["fill_table", "gather", "largest_mean", "log_mean"]
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON, CODES, PAID = range(9)
+# Positions in the tuple of `gather`, and rows of a table.
+AT, OF, TO, WITH, NUMBERS, LISTED, LISTED_WITH, RADII, TOP_RADII = range(9)
 GAP, LOG_GAP, INVERSE_GAP = range(3)
 
 _STEPS = 60
@@ -26,31 +28,88 @@ _SMALLEST, _LARGEST = 1e-60, 1e60
 _LONGEST = 7.0
 _NARROWEST = 1e-30
 _ROUNDING = 1e-14
+_SMALL = 1 << 17  # possible outcomes of which different ones are listed
 
 
 @compiled
-def fill_table(paid: Any, values: Any, sign: float, top: float, table: Any) -> None:
-    """Fill in the distance of every outcome from the top, its logarithm and its inverse: (n outcomes, 3).
+def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
+    """Return the outcomes of some groups of replica r, one group after the other, and the different ones among them.
 
     Args:
-        paid: (L,) Reward of each level; negative where unused. An outcome is state times L plus level.
+        law: Laws of all groups.
+        r: Replica.
+        groups: (n,) The groups.
+        n_states: Number of next states S.
+
+    Returns:
+        Positions (n + 1,) of the first outcome of each group; the shares, next states, rewards and numbers of the
+        outcomes, each (E,), where a number is that among the different outcomes; next states and rewards of the
+        different outcomes, each (U,), which are not listed if they are not much fewer, or if there could be too many;
+        the radius of each group and its radius at the top, each (n,).
+    """
+    firsts, n_levels = np.zeros(len(groups) + 1, dtype=np.int64), law[PAID].shape[1]
+    radii, top_radii = np.empty(len(groups)), np.empty(len(groups))
+    for i in range(len(groups)):
+        firsts[i + 1] = firsts[i] + law[LASTS][r, groups[i]] - law[FIRSTS][r, groups[i]]
+        radii[i], top_radii[i] = law[EPSILON][r, groups[i]], law[TOP_EPSILON][r, groups[i]]
+    n_entries, n_codes = firsts[-1], n_states * n_levels
+    shares, states = np.empty(n_entries), np.empty(n_entries, dtype=np.uint32)
+    extras = np.empty(n_entries if len(law[EXTRAS]) > 0 else 0)
+    numbers, n_different = np.zeros(n_entries, dtype=np.uint32), 0
+    lists = n_codes <= _SMALL
+    number_of = np.full(n_codes if lists else 0, -1, dtype=np.int32)
+    different = np.empty(min(n_entries, n_codes) if lists else 0, dtype=np.int64)
+    e = 0
+    for i in range(len(groups)):
+        for k in range(law[FIRSTS][r, groups[i]], law[LASTS][r, groups[i]]):
+            shares[e], states[e] = law[SHARES][k], law[STATES][k]
+            if len(extras) > 0:
+                extras[e] = law[EXTRAS][k]
+            if lists:
+                code = law[CODES][k]
+                if number_of[code] < 0:
+                    number_of[code], different[n_different] = n_different, e
+                    n_different += 1
+                numbers[e] = number_of[code]
+            e += 1
+    n_listed = n_different if 2 * n_different <= n_entries else 0
+    listed_states, listed_extras = np.empty(n_listed, dtype=np.uint32), np.zeros(n_listed)
+    for u in range(n_listed):
+        listed_states[u] = states[different[u]]
+        if len(extras) > 0:
+            listed_extras[u] = extras[different[u]]
+    return firsts, shares, states, extras, numbers, listed_states, listed_extras, radii, top_radii
+
+
+@lean
+def fill_table(states: Any, extras: Any, values: Any, sign: float, top: float, table: Any) -> None:
+    """Fill in the distance of outcomes from the top, its logarithm and its inverse: (3, U).
+
+    Args:
+        states: (U,) Next state of each outcome.
+        extras: (U,) Reward of each outcome.
         values: (S,) Value of each next state.
         sign: 1 or -1.
         top: Largest sign·(V + reward) of any outcome.
         table: Filled in.
     """
-    n_levels = len(paid)
-    for level in range(n_levels):
-        if paid[level] < 0.0:
-            continue
-        for s in range(len(values)):
-            row = table[s * n_levels + level]
-            row[GAP] = top - sign * (values[s] + paid[level])
-            row[LOG_GAP] = math.log(row[GAP]) if row[GAP] > 0.0 else -np.inf
-            row[INVERSE_GAP] = 1.0 / row[GAP] if row[GAP] > 0.0 else np.inf
+    for u in range(len(states)):
+        gap = top - sign * (values[states[u]] + extras[u])
+        table[GAP, u] = gap
+        table[LOG_GAP, u] = math.log(gap) if gap > 0.0 else -np.inf
+        table[INVERSE_GAP, u] = 1.0 / gap if gap > 0.0 else np.inf
 
 
-@compiled
+@summed
+def log_mean(first: int, last: int, shares: Any, numbers: Any, table: Any) -> float:
+    """Return Σ p̂ ln(top − V) of one group, which exceeds ε + ln(top − b) only if its largest mean is below b."""
+    total = 0.0
+    for e in range(first, last):
+        total += shares[e] * table[LOG_GAP, numbers[e]]
+    return total
+
+
+@lean
 def _at_top(count: int, shares: Any, first: int, gaps: Any) -> tuple[float, float]:
     """Return Σ p̂ ln(ν − V) and Σ p̂/(ν − V) at ν = top, where the top was not seen."""
     logs, inverse = 0.0, 0.0
@@ -60,7 +119,7 @@ def _at_top(count: int, shares: Any, first: int, gaps: Any) -> tuple[float, floa
     return logs, inverse
 
 
-@compiled
+@lean
 def _excess(count: int, shares: Any, first: int, gaps: Any, gap: float, x: float) -> Any:
     """Return F(ν), its derivative by ln x, and Σ p̂ ln((ν − V)/y), at ν = top + x; x > 0."""
     y = x + gap
@@ -74,14 +133,14 @@ def _excess(count: int, shares: Any, first: int, gaps: Any, gap: float, x: float
     return logs + math.log1p(squares), -(x / y) * (variance - squares * squares) / (1.0 + squares), logs
 
 
-@compiled
+@lean
 def largest_mean(
     first: int,
     last: int,
     shares: Any,
     states: Any,
     extras: Any,
-    codes: Any,
+    numbers: Any,
     values: Any,
     table: Any,
     sign: float,
@@ -89,6 +148,7 @@ def largest_mean(
     epsilon: float,
     top_epsilon: float,
     guess: float,
+    enough: float,
     gaps: Any,
 ) -> tuple[float, float, float]:
     """Return the largest mean of sign·V over {q : KL(p̂‖q) <= ε}, as `core.likelihood.KLBall` does for all rows.
@@ -99,14 +159,15 @@ def largest_mean(
         shares: Shares p̂ of all entries.
         states: Next states of all entries.
         extras: Rewards of all entries, which are added to the values of next states; empty for none.
-        codes: Outcomes of all entries, as rows of the table.
+        numbers: Columns of the table of all entries.
         values: (S,) Value of each next state.
-        table: What `fill_table` made of them; (0, 3) if it was not called.
+        table: What `fill_table` made of them; (3, 0) if it was not called.
         sign: 1 or -1.
         top: Largest sign·V of any outcome, seen or not.
         epsilon: Radius ε of the group.
         top_epsilon: Smaller radius that holds at ν = top alone; infinite if there is none.
         guess: The third number that was returned for other values, where the search begins; 0 for none.
+        enough: The search ends at a bound below this number, which need not be the smallest one.
         gaps: (n,) Room for the entries of a group, overwritten.
 
     Returns:
@@ -115,15 +176,15 @@ def largest_mean(
     if first == last:
         return top, top, 0.0
     count = last - first
-    tabulated = len(table) > 0
+    tabulated = table.shape[1] > 0
     gap, nearest, farthest, logs, inverse = 0.0, np.inf, 0.0, 0.0, 0.0  # gap: distance of the mean from the top
     if tabulated:
         for e in range(count):
-            share, code = shares[first + e], codes[first + e]
-            gaps[e] = table[code, GAP]
+            share, number = shares[first + e], numbers[first + e]
+            gaps[e] = table[GAP, number]
             gap += share * gaps[e]
-            logs += share * table[code, LOG_GAP]
-            inverse += share * table[code, INVERSE_GAP]
+            logs += share * table[LOG_GAP, number]
+            inverse += share * table[INVERSE_GAP, number]
             nearest, farthest = min(nearest, gaps[e]), max(farthest, gaps[e])
     else:
         for e in range(count):
@@ -150,6 +211,8 @@ def largest_mean(
             at_top = max(top - nearest, top - math.exp(logs - top_epsilon))
         if inverse * below <= 1.0:  # F(top) <= ε
             return min(top - below, at_top), top - below, 0.0
+        if min(top - below, at_top) < enough:
+            return min(top - below, at_top), top - below, guess
         is_tested = True
     x = guess
     if guess <= 0.0:
@@ -162,6 +225,10 @@ def largest_mean(
         excess, slope, logs = _excess(count, shares, first, gaps, gap, x)
         if abs(excess - epsilon) <= _CLOSE * epsilon or x <= _SMALLEST * gap:
             break
+        if enough > -np.inf:
+            bound = mean - (x + gap) * math.expm1(logs - epsilon)
+            if bound < enough:
+                return min(bound, at_top), bound, x
         if excess > epsilon:
             low = x
         else:

@@ -13,63 +13,69 @@ import numpy as np
 from matrixrl.compiling.jit import compiled
 from matrixrl.core.compiled.backup import choose
 from matrixrl.core.compiled.kl_ball import (
-    CODES,
+    AT,
     EPSILON,
     EXTRAS,
     FIRSTS,
     LASTS,
-    PAID,
+    LISTED,
+    LISTED_WITH,
+    NUMBERS,
+    OF,
+    RADII,
     SHARES,
     STATES,
+    TO,
     TOP_EPSILON,
+    TOP_RADII,
+    WITH,
     fill_table,
+    gather,
     largest_mean,
 )
-from matrixrl.core.compiled.pruning import fill_pruned_plan, new_table
+from matrixrl.core.compiled.pruning import fill_pruned_plan
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "8a8c2c0d10ef8a2e"
+LOOPS_DIGEST = "29122ae92be9628b"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
 @compiled
-def _longest(law: Any) -> int:
-    """Return the largest number of entries of a group."""
+def _longest(law: Any, r: int) -> int:
+    """Return the largest number of entries of a group of replica r."""
     longest = 0
-    for b in range(law[FIRSTS].shape[0]):
-        for g in range(law[FIRSTS].shape[1]):
-            longest = max(longest, law[LASTS][b, g] - law[FIRSTS][b, g])
+    for g in range(law[FIRSTS].shape[1]):
+        longest = max(longest, law[LASTS][r, g] - law[FIRSTS][r, g])
     return longest
 
 
 @compiled
 def _fill_bounds(
-    law: Any, r: int, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, out: Any
+    seen: Any, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any
 ) -> None:
-    """Fill in the largest mean of sign·V of the needed groups (K,) of replica r; places of the search are changed."""
-    if len(table) > 0:
-        fill_table(law[PAID][r], values, sign, top, table)
-    gaps = np.empty(_longest(law))
+    """Fill in the largest mean of sign·V of the needed groups (K,); places of the search (K,) are changed."""
+    fill_table(seen[LISTED], seen[LISTED_WITH], values, sign, top, table)
     for g in range(len(out)):
         out[g] = top
-        if needed[g] and law[FIRSTS][r, g] < law[LASTS][r, g]:
+        if needed[g] and seen[AT][g] < seen[AT][g + 1]:
             out[g], _, guess[g] = largest_mean(
-                law[FIRSTS][r, g],
-                law[LASTS][r, g],
-                law[SHARES],
-                law[STATES],
-                law[EXTRAS],
-                law[CODES],
+                seen[AT][g],
+                seen[AT][g + 1],
+                seen[OF],
+                seen[TO],
+                seen[WITH],
+                seen[NUMBERS],
                 values,
                 table,
                 sign,
                 top,
-                law[EPSILON][r, g],
-                law[TOP_EPSILON][r, g],
+                seen[RADII][g],
+                seen[TOP_RADII][g],
                 guess[g],
+                -np.inf,
                 gaps,
             )
 
@@ -138,13 +144,16 @@ def fill_plan(
             )
         return
     has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
-    bounds, both = np.zeros(n_groups), np.zeros(n_groups)
+    bounds, both, all_groups = np.zeros(n_groups), np.zeros(n_groups), np.arange(n_groups)
     q, best, score, chosen = np.empty(n_states), np.empty(n_states), np.empty(n_states), np.empty(n_states)
     needed = np.empty(n_groups, dtype=np.bool_)
     for b in range(n_replicas):
         r = first_replica + b
-        table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
-        of_law, of_joint = np.zeros(n_groups), np.zeros(n_groups)
+        of_law = gather(law, r, all_groups if uses_law else all_groups[:0], n_states)
+        of_joint = gather(joint, r, all_groups if has_joint else all_groups[:0], n_states)
+        table, joint_table = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
+        at_law, at_joint = np.zeros(n_groups), np.zeros(n_groups)
+        gaps = np.empty(max(_longest(law, r), _longest(joint, r)))
         for h in range(horizon - 1, -1, -1):
             following = discount * values[b, h + 1]
             top = following.max() if sign > 0.0 else -following.min()
@@ -153,9 +162,9 @@ def fill_plan(
             for p in range(choices[h, 0] * n_states, choices[h, 1] * n_states):
                 needed[groups[p]] = True
             if uses_law and h < horizon - 1:
-                _fill_bounds(law, r, needed, following, sign, top, table, of_law, bounds)
+                _fill_bounds(of_law, needed, following, sign, top, table, at_law, gaps, bounds)
             if has_joint:
-                _fill_bounds(joint, r, needed, following, 1.0, top + 1.0, joint_table, of_joint, both)
+                _fill_bounds(of_joint, needed, following, 1.0, top + 1.0, joint_table, at_joint, gaps, both)
             best[:] = -np.inf
             score[:] = -np.inf
             if len(q_out) > 0:
@@ -211,7 +220,7 @@ def pessimistic_values(
         values: Filled in.
     """
     horizon, n_states = policy.shape
-    gaps, no_table = np.empty(_longest(law)), np.empty((0, 3))
+    gaps, no_table = np.empty(_longest(law, r)), np.empty((3, 0))
     for h in range(horizon - 1, -1, -1):
         following = discount * values[h + 1]
         top = -following.min()
@@ -226,7 +235,7 @@ def pessimistic_values(
                     law[SHARES],
                     law[STATES],
                     law[EXTRAS],
-                    law[CODES],
+                    law[STATES],
                     following,
                     no_table,
                     -1.0,
@@ -234,6 +243,7 @@ def pessimistic_values(
                     law[EPSILON][r, g],
                     law[TOP_EPSILON][r, g],
                     0.0,
+                    -np.inf,
                     gaps,
                 )
                 worth -= bound

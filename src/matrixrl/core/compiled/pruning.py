@@ -3,37 +3,42 @@
 A pair that was never tried is worth the top and its reward, so all such pairs of a state cost as much as one. The
 bound of a pair grows from one stage to the next by no more than the largest growth of any value, because it grows with
 the values and an amount that is added to all of them is added to it. Pairs whose bound cannot reach the largest one of
-their state by this are left out. The plan is that of computing all bounds.
+their state by this are left out. The others begin with the cheap bound at ν = max V, where logarithms are tabulated,
+and end their search as soon as it is below the largest bound of the state. The plan is that of computing all bounds.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined, lean
 from matrixrl.core.compiled.kl_ball import (
-    CODES,
-    EPSILON,
-    EXTRAS,
+    AT,
     FIRSTS,
     LASTS,
-    PAID,
-    SHARES,
-    STATES,
-    TOP_EPSILON,
+    LISTED,
+    LISTED_WITH,
+    NUMBERS,
+    OF,
+    RADII,
+    TO,
+    TOP_RADII,
+    WITH,
     fill_table,
+    gather,
     largest_mean,
+    log_mean,
 )
 
-__all__ = ["LOOPS_DIGEST", "fill_pruned_plan", "new_table"]
+__all__ = ["LOOPS_DIGEST", "fill_pruned_plan"]
 
-LOOPS_DIGEST = "92f8fea364127234"
+LOOPS_DIGEST = "e9aa33485026aa3e"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _SLACK = 1e-10  # relative, of bounds that are compared: larger than their rounding errors
-_SMALL = 1 << 17  # outcomes of a table
 
 
 class Candidates(NamedTuple):
@@ -45,27 +50,34 @@ class Candidates(NamedTuple):
     Attributes:
         firsts: (n cells + 1,) Position of the first tried pair of each cell.
         actions: (n,) Action of each of them.
+        groups: (n,) Group of each of them.
+        paid: (n,) Largest reward of each of them.
         limits: (n,) Upper bound on Q, in excess of the growth of values since the last stage.
         of_law: (n,) Place of the search of the bound on next values, of the last stage that computed it.
         of_joint: (n,) The same for the joint law.
         most: (n cells,) Largest reward of a tried pair.
         fresh: (n cells,) Largest reward of an untried one; -∞ if there is none.
         fresh_action: (n cells,) Untried action that is chosen among them.
+        fresh_reward: (n cells,) Its reward.
         longest: (1,) Largest number of outcomes of a pair.
     """
 
     firsts: Any
     actions: Any
+    groups: Any
+    paid: Any
     limits: Any
     of_law: Any
     of_joint: Any
     most: Any
     fresh: Any
     fresh_action: Any
+    fresh_reward: Any
     longest: Any
 
 
-(FIRST, ACTION, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, LONGEST) = range(9)
+(FIRST, ACTION, GROUP, PAID, LIMIT, OF_LAW, OF_JOINT, MOST, FRESH, FRESH_ACTION, FRESH_REWARD) = range(11)
+LONGEST = 11
 
 
 @compiled
@@ -74,10 +86,13 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
     n_cells = len(ties) // width * n_states
     firsts, fresh, most = np.zeros(n_cells + 1, dtype=np.int64), np.full(n_cells, -np.inf), np.full(n_cells, -np.inf)
     fresh_action, score, longest = np.zeros(n_cells, dtype=np.int64), np.full(n_cells, -np.inf), 0
+    fresh_reward = np.full(n_cells, -np.inf)
     of_law, has_joint = law[LASTS][r] - law[FIRSTS][r], joint[FIRSTS].shape[1] > 0
     for a in range(len(ties)):
         for s in range(n_states):
             p, c = a * n_states + s, a // width * n_states + s
+            if reward[r, p] == -np.inf:  # the pair is excluded
+                continue
             if of_law[groups[p]] > 0:
                 firsts[c + 1] += 1
                 longest = max(longest, of_law[groups[p]])
@@ -87,32 +102,169 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
             else:
                 fresh[c] = max(fresh[c], reward[r, p])
                 if reward[r, p] + ties[a] > score[c]:
-                    fresh_action[c], score[c] = a, reward[r, p] + ties[a]
+                    fresh_action[c], fresh_reward[c], score[c] = a, reward[r, p], reward[r, p] + ties[a]
     for c in range(n_cells):
         firsts[c + 1] += firsts[c]
     actions, limits = np.empty(firsts[-1], dtype=np.int64), np.empty(firsts[-1])
+    chosen = np.empty(firsts[-1], dtype=np.int64)
     place = firsts[:-1].copy()
     for a in range(len(ties)):
         for s in range(n_states):
             p, c = a * n_states + s, a // width * n_states + s
-            if of_law[groups[p]] > 0:
-                actions[place[c]], limits[place[c]] = a, reward[r, p]
+            if of_law[groups[p]] > 0 and reward[r, p] > -np.inf:
+                actions[place[c]], limits[place[c]], chosen[place[c]] = a, reward[r, p], groups[p]
                 place[c] += 1
     nothing = np.zeros(len(actions))
-    return firsts, actions, limits, nothing, nothing.copy(), most, fresh, fresh_action, np.array([longest])
+    of_pairs = firsts, actions, chosen, limits, limits.copy(), nothing, nothing.copy()
+    return *of_pairs, most, fresh, fresh_action, fresh_reward, np.array([longest])
 
 
-@compiled
-def new_table(law: Any, r: int, n_states: int) -> Any:
-    """Return room for the table of a law, (n outcomes, 3); (0, 3) if fewer outcomes were seen than it has."""
-    if law[FIRSTS].shape[1] == 0:
-        return np.empty((0, 3))
-    n_codes, used, seen = n_states * law[PAID].shape[1], 0, 0
-    for level in range(law[PAID].shape[1]):
-        used += law[PAID][r, level] >= 0.0
-    for g in range(law[FIRSTS].shape[1]):
-        seen += law[LASTS][r, g] - law[FIRSTS][r, g]
-    return np.empty((n_codes if n_codes <= _SMALL and 2 * used * n_states <= seen else 0, 3))
+@inlined
+def _largest(
+    seen: Any, i: int, following: Any, table: Any, top: float, enough: float, x: Any, gaps: Any
+) -> tuple[float, float]:
+    """Return the largest mean of candidate i, and without the radius at the top; its place x of the search is changed.
+
+    Args:
+        seen: Outcomes of the candidates.
+        i: Candidate.
+        following: (S,) Values of next states.
+        table: Table of the different outcomes; (3, 0) for none.
+        top: Largest value of an outcome.
+        enough: A bound below this number may be any valid one.
+        x: (n,) Places of the search.
+        gaps: Room for the outcomes of a candidate.
+    """
+    bound, wider, x[i] = largest_mean(
+        seen[AT][i],
+        seen[AT][i + 1],
+        seen[OF],
+        seen[TO],
+        seen[WITH],
+        seen[NUMBERS],
+        following,
+        table,
+        1.0,
+        top,
+        seen[RADII][i],
+        seen[TOP_RADII][i],
+        x[i],
+        enough,
+        gaps,
+    )
+    return bound, wider
+
+
+@inlined
+def _is_below(seen: Any, i: int, table: Any, barrier: float) -> bool:
+    """Return whether the bound of candidate i at ν = top is below top − exp(barrier); False without a table."""
+    if table.shape[1] == 0:
+        return False
+    return bool(log_mean(seen[AT][i], seen[AT][i + 1], seen[OF], seen[NUMBERS], table) > seen[RADII][i] + barrier)
+
+
+@inlined
+def _best_pair(
+    tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, c: int, stage: Any, following: Any, ties: Any
+) -> tuple[float, int, int]:
+    """Return the largest bound on Q of a cell, the action with it, and its candidate; -1 if it was never tried.
+
+    Args:
+        tried: Candidates.
+        of_law: Outcomes of their laws.
+        of_joint: Outcomes of their joint laws.
+        rooms: Table of the law, that of the joint law, candidates that were the best at the last stage (n cells,), room
+            for the outcomes of a candidate, and for values.
+        uses: Whether the law is used, and the joint law.
+        c: Cell.
+        stage: Largest value of a next state, slack of comparisons, and growth of values since the first stage.
+        following: (S,) Discounted values of next states.
+        ties: (A,) Numbers that break ties.
+    """
+    table, joint_table, lead, gaps, _ = rooms
+    uses_law, has_joint = uses
+    top, slack, grown = stage
+    firsts, limits, fresh = tried[FIRST], tried[LIMIT], tried[FRESH][c]
+    best, score, chosen, leader = -np.inf, -np.inf, 0, -1
+    if fresh > -np.inf:
+        chosen = tried[FRESH_ACTION][c]
+        best, score = top + fresh, (top + tried[FRESH_REWARD][c]) + ties[chosen]
+    if tried[MOST][c] + top + slack < best:
+        return best, chosen, leader
+    barrier, barrier_of = 0.0, np.inf
+    for k in range(firsts[c] - 1, firsts[c + 1]):  # the best one of the last stage, then the others
+        i = lead[c] if k < firsts[c] else k
+        if i < 0 or (k >= firsts[c] and k == lead[c]):
+            continue
+        paid, enough = tried[PAID][i], best - slack
+        if min(limits[i] + grown, paid + top) < enough:
+            continue
+        if enough > -np.inf:  # the cheap bound at ν = max V
+            needed = enough if has_joint else enough - paid
+            if needed != barrier_of:
+                barrier, barrier_of = math.log((top + 1.0 if has_joint else top) - needed), needed
+            if has_joint:
+                if _is_below(of_joint, i, joint_table, barrier):
+                    continue
+            elif _is_below(of_law, i, table, barrier):
+                continue
+        q, limit = np.inf, np.inf
+        if has_joint:
+            q, limit = _largest(of_joint, i, following, joint_table, top + 1.0, enough, tried[OF_JOINT], gaps)
+        if uses_law and q >= enough:
+            bound, wider = _largest(of_law, i, following, table, top, enough - paid, tried[OF_LAW], gaps)
+            q, limit = min(q, bound + paid), min(limit, wider + paid)
+        a = tried[ACTION][i]
+        limits[i], best = limit - grown, max(best, q)
+        if q + ties[a] > score or (q + ties[a] == score and a < chosen):
+            score, chosen, leader = q + ties[a], a, i
+    return best, chosen, leader
+
+
+@lean
+def _maximum(numbers: Any) -> float:
+    """Return the largest of some numbers; the method of arrays counts references."""
+    largest = -np.inf
+    for i in range(len(numbers)):
+        largest = max(largest, numbers[i])
+    return largest
+
+
+@lean
+def _fill_stages(
+    tried: Any,
+    of_law: Any,
+    of_joint: Any,
+    rooms: Any,
+    uses: Any,
+    ties: Any,
+    end_state: int,
+    end_values: Any,
+    discount: float,
+    choices: Any,
+    values: Any,
+    policy: Any,
+) -> None:
+    """Fill in values and policy, from the last stage to the first."""
+    horizon, n_states = policy.shape
+    grown, most = 0.0, _maximum(ties)
+    for h in range(horizon - 1, -1, -1):
+        following, growth = rooms[4], -np.inf
+        for s in range(n_states):
+            following[s] = discount * values[h + 1, s]
+        first_cell = choices[h, 0] // (choices[h, 1] - choices[h, 0]) * n_states
+        top = _maximum(following)
+        stage = top, _SLACK * (1.0 + abs(top)) + most, grown
+        fill_table(of_law[LISTED], of_law[LISTED_WITH], following, 1.0, top, rooms[0])
+        fill_table(of_joint[LISTED], of_joint[LISTED_WITH], following, 1.0, top + 1.0, rooms[1])
+        for s in range(n_states):
+            c = first_cell + s
+            best, chosen, leader = _best_pair(tried, of_law, of_joint, rooms, uses, c, stage, following, ties)
+            values[h, s], policy[h, s], rooms[2][c] = best, chosen, leader
+            if s == end_state:
+                values[h, s] = end_values[h]
+            growth = max(growth, discount * (values[h, s] - values[h + 1, s]))
+        grown += growth
 
 
 @compiled
@@ -149,79 +301,26 @@ def fill_pruned_plan(
         values: Filled in; values[H] must be 0.
         policy: Filled in.
     """
-    horizon, n_states = policy.shape
-    has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
+    n_states, has_joint, uses_law = policy.shape[1], joint[FIRSTS].shape[1] > 0, not joint_is_less
     width = choices[0, 1] - choices[0, 0]
     tried = _candidates(law, joint, groups, reward, r, ties, n_states, width)
-    firsts, actions, limits, most, fresh = tried[FIRST], tried[ACTION], tried[LIMIT], tried[MOST], tried[FRESH]
-    table, joint_table = new_table(law, r, n_states), new_table(joint, r, n_states)
-    gaps, lead, grown = np.empty(tried[LONGEST][0]), np.full(len(most), -1, dtype=np.int64), 0.0
-    paid = joint[PAID][r] if has_joint else law[PAID][r]
-    for h in range(horizon - 1, -1, -1):
-        following, growth, first_cell = discount * values[h + 1], -np.inf, choices[h, 0] // width * n_states
-        top = following.max()
-        slack = _SLACK * (1.0 + abs(top)) + ties.max()
-        if len(table) > 0 and uses_law:
-            fill_table(law[PAID][r], following, 1.0, top, table)
-        if len(joint_table) > 0:
-            fill_table(paid, following, 1.0, top + 1.0, joint_table)
-        for s in range(n_states):
-            c = first_cell + s
-            best, score, chosen, leader = -np.inf, -np.inf, choices[h, 0], -1
-            if fresh[c] > -np.inf:
-                chosen = tried[FRESH_ACTION][c]
-                best, score = top + fresh[c], (top + reward[r, chosen * n_states + s]) + ties[chosen]
-            if most[c] + top + slack >= best:
-                for k in range(firsts[c] - 1, firsts[c + 1]):  # the best one of the last stage, then the others
-                    i = lead[c] if k < firsts[c] else k
-                    if i < 0 or (k >= firsts[c] and k == lead[c]):
-                        continue
-                    a = actions[i]
-                    p = a * n_states + s
-                    if reward[r, p] == -np.inf or min(limits[i] + grown, reward[r, p] + top) + slack < best:
-                        continue
-                    g, q, limit = groups[p], reward[r, p], reward[r, p]
-                    if uses_law and h < horizon - 1:
-                        bound, wider, tried[OF_LAW][i] = largest_mean(
-                            law[FIRSTS][r, g],
-                            law[LASTS][r, g],
-                            law[SHARES],
-                            law[STATES],
-                            law[EXTRAS],
-                            law[CODES],
-                            following,
-                            table,
-                            1.0,
-                            top,
-                            law[EPSILON][r, g],
-                            law[TOP_EPSILON][r, g],
-                            tried[OF_LAW][i],
-                            gaps,
-                        )
-                        q, limit = bound + q, wider + limit
-                    if has_joint:
-                        bound, wider, tried[OF_JOINT][i] = largest_mean(
-                            joint[FIRSTS][r, g],
-                            joint[LASTS][r, g],
-                            joint[SHARES],
-                            joint[STATES],
-                            joint[EXTRAS],
-                            joint[CODES],
-                            following,
-                            joint_table,
-                            1.0,
-                            top + 1.0,
-                            joint[EPSILON][r, g],
-                            joint[TOP_EPSILON][r, g],
-                            tried[OF_JOINT][i],
-                            gaps,
-                        )
-                        q, limit = (min(q, bound), min(limit, wider)) if uses_law else (bound, wider)
-                    limits[i], best = limit - grown, max(best, q)
-                    if q + ties[a] > score or (q + ties[a] == score and a < chosen):
-                        score, chosen, leader = q + ties[a], a, i
-            values[h, s], policy[h, s], lead[c] = best, chosen, leader
-            if s == end_state:
-                values[h, s] = end_values[h]
-            growth = max(growth, discount * (values[h, s] - values[h + 1, s]))
-        grown += growth
+    nobody = tried[GROUP][:0]
+    of_law = gather(law, r, tried[GROUP] if uses_law else nobody, n_states)
+    of_joint = gather(joint, r, tried[GROUP] if has_joint else nobody, n_states)
+    tables = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
+    lead = np.full(len(tried[MOST]), -1, dtype=np.int64)
+    rooms = (*tables, lead, np.empty(tried[LONGEST][0]), np.empty(n_states))
+    _fill_stages(
+        tried,
+        of_law,
+        of_joint,
+        rooms,
+        (uses_law, has_joint),
+        ties,
+        end_state,
+        end_values,
+        discount,
+        choices,
+        values,
+        policy,
+    )

@@ -196,7 +196,7 @@ class LikelihoodConfidence:
         Args:
             counts: Counts of the next states of each group.
             excess: (B, K) `dirichlet_excess` of each group, read only where there are data; None where `needs_excess`
-                is False, and the radius of lower bounds is then infinite.
+                is False, and the radius of lower bounds is then infinite, or 0 for the estimate.
             reward: (A, S) Unit rewards; used only if rewards are known.
             bound_rewards: Function of ln(number of rows / δ) and of a factor of the radius that returns upper and lower
                 bounds (B, K) on the mean rewards of groups, as `reward_bounds` does; used only if they are not known.
@@ -208,7 +208,7 @@ class LikelihoodConfidence:
         seen, n = counts.seen, counts.seen.totals
         scale = FACTORS[level] ** 2 * (1.0 if level == "proven" else self.exploration**2)
         parts = self.parts
-        lower = np.full(len(n), np.inf)
+        lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
         if excess is not None:
             of_all = self.log_events(parts.all_functions, shares=shares) + excess.ravel()[seen.ids]
             lower = scale * of_all / n

@@ -40,7 +40,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "35873d4c38830d8b"
+LOOPS_DIGEST = "a1e7a1fe66135314"
 """Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
 others; a test compares it."""
 

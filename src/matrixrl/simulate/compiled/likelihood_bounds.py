@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined
 from matrixrl.core.compiled.kl_ball import largest_mean
 from matrixrl.core.compiled.likelihood import dirichlet_excess
 from matrixrl.core.likelihood.radii import NO_BET_SHARE, TOP_SHARE
@@ -15,7 +15,7 @@ from matrixrl.simulate.compiled.outcome_lists import FIRSTS, LASTS, SHARES, TIME
 
 __all__ = ["LOOPS_DIGEST", "Known", "levels_of", "refresh_all", "refresh_changed"]
 
-LOOPS_DIGEST = "cd86b87438c3bc2a"
+LOOPS_DIGEST = "761b3120413e5685"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 AGENT, TIES, PROVEN = range(3)
@@ -92,21 +92,22 @@ def _reward_bound(mean: float, epsilon: float, top_epsilon: float, sign: float) 
         end = 1.0 if sign > 0.0 else 0.0
         certain = 0.0 if mean <= 0.0 else 1.0
         return end if end == certain else end - math.exp(-min(epsilon, top_epsilon)) * (end - certain)
-    shares, states, gaps = np.array([1.0 - mean, mean]), np.array([0, 1]), np.empty(2)
+    shares, states, gaps = np.array([1.0 - mean, mean]), np.array([0, 1], dtype=np.uint32), np.empty(2)
     bound, _, _ = largest_mean(
-        0,
-        2,
+        np.int64(0),  # not literals, for which numba would compile the function again
+        np.int64(2),
         shares,
         states,
         gaps[:0],
         states,
         np.array([0.0, 1.0]),
-        np.empty((0, 3)),
+        np.empty((3, 0)),
         sign,
         1.0 if sign > 0.0 else 0.0,
         epsilon,
         top_epsilon,
         0.0,
+        -np.inf,
         gaps,
     )
     return float(sign * bound)
@@ -177,7 +178,7 @@ def refresh_changed(known: Any, law: Any, joint: Any, b: int, n_states: int) -> 
     known[N_CHANGED][b] = 0
 
 
-@compiled
+@inlined
 def levels_of(known: Any, b: int, reward: float) -> tuple[int, int, float]:
     """Return the levels below and above a reward, and the share of the one above, as `linalg.RewardLevels` does.
 

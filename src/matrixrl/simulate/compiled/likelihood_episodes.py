@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined
 from matrixrl.core.compiled.likelihood import fill_plan, pessimistic_values
 from matrixrl.simulate.compiled.likelihood_bounds import (
     CHANGED,
@@ -68,7 +68,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Kept", "play_episodes"]
 
-LOOPS_DIGEST = "6c2b5bb412ffc7e5"
+LOOPS_DIGEST = "ae1860e6325890a0"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 
@@ -101,7 +101,7 @@ class Kept(NamedTuple):
 (POLICY, VALUES, KEPT_VISITS, DUE, KEPT_UPPER, KEPT_REGRET, MEASURED, N_PLANS, GROWTH) = range(9)
 
 
-@compiled
+@inlined
 def _count_step(
     world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, pair: int, following: int, paid: float
 ) -> None:
@@ -125,7 +125,7 @@ def _count_step(
         kept[DUE][b] = True
 
 
-@compiled
+@inlined
 def _learn(
     world: Any, known: Any, law: Any, joint: Any, kept: Any, b: int, states: Any, actions: Any, coins: Any
 ) -> Any:
@@ -241,7 +241,9 @@ def play_episodes(
     nothing, no_ties, prefers = np.zeros((0, 0, 0)), np.zeros(ties.shape[2]), weight > 0.0
     preference = np.zeros((1, horizon, n_pairs)) if prefers else nothing
     lower = _law(law, known[LOWER_EPSILON], known[NO_TOP], np.zeros((n_replicas, 1)))
-    tied, proven, has_joint = 1, len(known[LEVELS]) - 1, joint[FIRSTS].shape[1] > 0
+    # Not literals, for each of which numba would compile the plan again.
+    agent, tied, proven = np.int64(0), np.int64(1), len(known[LEVELS]) - 1
+    has_joint = joint[FIRSTS].shape[1] > 0
     for b in range(at[0], n_replicas):
         policy, optimistic = kept[POLICY][b : b + 1], kept[VALUES][b : b + 1]
         for i in range(at[1], n_episodes):
@@ -257,7 +259,9 @@ def play_episodes(
                         for p in range(n_pairs):
                             preference[0, h, p] = min(max(preference[0, h, p], 0.0), float(horizon))
                 drawn = ties[b, kept[N_PLANS][b]]
-                _plan(world, known, law, joint, groups, 0, b, drawn, preference, weight, optimistic, policy, nothing)
+                _plan(
+                    world, known, law, joint, groups, agent, b, drawn, preference, weight, optimistic, policy, nothing
+                )
                 kept[KEPT_VISITS][b] = known[VISITS][b]
                 kept[KEPT_UPPER][b] = np.dot(optimistic[0, 0], world[START])
                 kept[MEASURED][b] = False

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.records import FloatArray
 
@@ -49,13 +49,13 @@ class Laws(NamedTuple):
 (FIRSTS, LASTS, ROOMS, OUTCOMES, NEXT, EXTRAS, TIMES, SHARES, SIZES) = range(9)
 
 
-@compiled
+@inlined
 def has_room(law: Any, n_new: int) -> bool:
     """Return whether so many outcomes can be counted: in the worst case each of them moves a list of the longest."""
     return bool(law[SIZES][0] + n_new * (2 * law[SIZES][1] + 2 * _FREE) <= len(law[OUTCOMES]))
 
 
-@compiled
+@inlined
 def count_outcome(law: Any, b: int, pair: int, outcome: int, state: int, extra: float, weight: float) -> None:
     """Count one outcome of a pair so many times."""
     outcomes, times = law[OUTCOMES], law[TIMES]
@@ -87,7 +87,7 @@ def count_outcome(law: Any, b: int, pair: int, outcome: int, state: int, extra: 
     law[SIZES][1] = max(law[SIZES][1], last + 1 - law[FIRSTS][b, pair])
 
 
-@compiled
+@inlined
 def _copy(source: Any, first: int, target: Any, start: int, length: int) -> None:
     """Copy a list to another place."""
     for i in range(length):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compiling.jit import compiled, inlined, lean
 
 __all__ = ["Played", "World", "is_measured", "play_one", "regret_of", "reward_of"]
 
@@ -83,7 +83,7 @@ class Played(NamedTuple):
 (STATES, ACTIONS, REGRET, RETURNS, LENGTHS, UPPER, CERTIFIED) = range(7)
 
 
-@compiled
+@inlined
 def reward_of(world: Any, pair: int, coin: float) -> float:
     """Return what a step pays in the environment's unit; a coin decides where rewards are noisy."""
     paid: float = world[REWARD][pair]
@@ -92,7 +92,7 @@ def reward_of(world: Any, pair: int, coin: float) -> float:
     return paid
 
 
-@compiled
+@lean
 def _invert(cdf: Any, first: int, last: int, uniform: float) -> int:
     """Return the first place from `first` to before `last` whose running sum exceeds the uniform; the last sum is 1."""
     low, high = first, last - 1
@@ -105,7 +105,7 @@ def _invert(cdf: Any, first: int, last: int, uniform: float) -> int:
     return low
 
 
-@compiled
+@inlined
 def play_one(world: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
     """Draw one episode: states (H + 1,) and actions (H,)."""
     horizon, n_states = policy.shape
@@ -135,7 +135,7 @@ def regret_of(world: Any, policy: Any, values: Any) -> float:
     return float(max(world[OPTIMAL_VALUE] - np.dot(values[0], world[START]), 0.0))
 
 
-@compiled
+@inlined
 def is_measured(world: Any, episode: int) -> bool:
     """Return whether the regret of an episode, counted from 0, is measured."""
     return bool(world[EVERY] > 0 and episode % max(world[EVERY], 1) == 0)

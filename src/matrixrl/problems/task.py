@@ -107,11 +107,11 @@ class Task:
     ) -> None:
         self.reward_range = low, high = checked_range(reward_range)
         self.knows_reward = reward is not None
+        if reward is None:
+            reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
         self.discount = checked_discount(discount)
         self.is_endless = horizon is None and self.discount < 1.0
         self.horizon = chosen_horizon(horizon, self.discount, accuracy)
-        if reward is None:
-            reward = _placeholders(n_states, n_actions, min(max(0.0, low), high))
         self.stages: Stages | None = stage_dependent if isinstance(stage_dependent, Stages) else None
         if self.stages is None:
             self.stages = stages = stages_of(stage_dependent, reward, self.horizon)

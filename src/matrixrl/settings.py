@@ -37,11 +37,11 @@ T = TypeVar("T")
 Check = Callable[[str, Any], Any]
 """(name of the setting, value) → the value to keep; raises `InvalidInput`."""
 
-_NO_DISCOUNT = "Episodes have a fixed number of steps and rewards are not discounted: set horizon=… instead."
+_DISCOUNT = "It belongs to the problem: pass discount=… to the agent, to run_seeds, or to FiniteMDP and Task."
 _ELSEWHERE = {
     "features": "Pass phi=… and psi=…, such as phi=features.phi and psi=features.psi.",
-    "discount": _NO_DISCOUNT,
-    "gamma": _NO_DISCOUNT,
+    "discount": _DISCOUNT,
+    "gamma": _DISCOUNT,
     "algorithm": "Name another algorithm as the second argument of matrixrl.Agent, or as agent=… of run_seeds.",
 }
 """Advice for names that users of other libraries expect."""

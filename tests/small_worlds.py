@@ -96,3 +96,14 @@ def calendar(*, n_states=3, n_actions=3, horizon=4, seed=0, classes=None, **opti
     if options.get("end_state") is not None:
         table[:, options["end_state"]], reward[:, options["end_state"]] = np.eye(n_states)[options["end_state"]], 0.0
     return FiniteMDP(table, reward, horizon, stage_dependent=True if classes is None else classes, **options)
+
+
+def code_lock(code=(1, 0, 1, 0)) -> FiniteMDP:
+    """Return an MDP that pays 1 in the end if every stage had its action of the code; one mistake leads to state 0."""
+    horizon = len(code)
+    table, reward = np.zeros((horizon, 2, 2, 2)), np.zeros((horizon, 2, 2))
+    table[:, :, :, 0] = 1.0
+    for h, action in enumerate(code):
+        table[h, 1, action] = [0.0, 1.0]
+    reward[-1, 1, code[-1]] = 1.0
+    return FiniteMDP(table, reward, horizon, start=1)

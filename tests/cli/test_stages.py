@@ -20,6 +20,18 @@ def test_a_run_of_stages_prints_its_classes(tmp_path):
     assert summary["stage_classes"] == 6
 
 
+def test_an_environment_that_is_registered_with_stages(tmp_path):
+    words = ["dynamic-pricing", "--set", "capacity=3", "--set", "horizon=5", "--agent-set", "known_reward=false"]
+    done = forked("run", *words, "-n", "6", "-k", "2", "--certify", "--out", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert "S=4 A=6 d=120 d_psi=4 classes of stages=5 H=5" in " ".join(done.stdout.split())
+    assert len((tmp_path / "run" / "episodes.csv").read_text().splitlines()) == 13
+    found = json.loads(forked("inspect", *words[:5], "--json").stdout)
+    assert (found["sizes"]["n_actions"], found["sizes"]["stage_classes"]) == (6, 5)
+    listed = forked("list", "envs")
+    assert "dynamic-pricing" in listed.stdout
+
+
 def test_a_discounted_run_prints_its_discount():
     done = forked("run", *ENDLESS, "-n", "6", "-k", "2")
     assert done.returncode == 0, done.stderr

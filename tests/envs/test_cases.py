@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from importlib.metadata import PackageNotFoundError, files
 
 import numpy as np
@@ -10,11 +12,21 @@ from scipy.stats import poisson
 
 from matrixrl import InvalidInput, MatrixRL, evaluate, make, solve
 from matrixrl.core.embedding import embedding
-from matrixrl.envs import ENVIRONMENTS, best_of, icu_sepsis, lost_sales, perishable_stock, policy_value
+from matrixrl.envs import (
+    ENVIRONMENTS,
+    best_of,
+    dynamic_pricing,
+    icu_sepsis,
+    lost_sales,
+    perishable_stock,
+    policy_log,
+    policy_value,
+)
 from matrixrl.envs.icu_sepsis import clinicians_log, clinicians_policy
 from matrixrl.envs.outcomes import table_of
 from matrixrl.envs.queue_admission import best_thresholds
 from matrixrl.errors import MissingExtra
+from small_worlds import calendar
 from tolerances import ALGEBRA
 
 LONG, LONGER = 200, 300
@@ -283,6 +295,120 @@ class TestICUSepsis:
         with pytest.raises(MissingExtra, match=r"pip install 'matrixrl\[cases\]'"):
             make("icu-sepsis")
         assert ENVIRONMENTS["icu-sepsis"].defaults()["horizon"] == 31
+
+
+class TestDynamicPricing:
+    def test_revenue_is_that_of_gallego_and_van_ryzin_1994(self):
+        """Short periods, one willingness to pay w, prices in steps of 1: w ln Σ_{i≤n} (λT/e)^i/i!, their formula."""
+        units, customers, mean = 5, 10.0, 50.0
+        for n_periods, apart in ((50, 2e-3), (200, 5e-4)):
+            per_period = {"customers": customers / n_periods, "early": mean, "late": mean}
+            env = make(
+                "dynamic-pricing", capacity=units, horizon=n_periods, prices=np.arange(20.0, 400.0), **per_period
+            )
+            terms = [(customers / math.e) ** i / math.factorial(i) for i in range(units + 1)]
+            assert solve(env.unwrapped.mdp).start_value == pytest.approx(mean * math.log(sum(terms)), rel=apart)
+
+    def test_a_period_is_what_a_plain_count_of_customers_gives(self):
+        env = make("dynamic-pricing", capacity=4, horizon=3).unwrapped
+        assert env.willingness.tolist() == [50.0, 85.0, 120.0]
+        for stage, (action, price) in itertools.product(range(3), enumerate(env.prices)):
+            mean = 2.0 * np.exp(-price / env.willingness[stage])
+            buyers = np.arange(60)
+            chance = poisson.pmf(buyers, mean)
+            for units in range(1, 5):
+                inner = env.mdp.stages.inner(action, stage)
+                expected = np.bincount(units - np.minimum(buyers, units), weights=chance, minlength=5)
+                row = env.mdp.transitions.rows(np.array([units]), np.array([inner]))[0]
+                np.testing.assert_allclose(row, expected, atol=ALGEBRA)
+                revenue = price * (chance @ np.minimum(buyers, units))
+                assert env.mdp.task.reward[units, inner] == pytest.approx(revenue, abs=1e-9)
+
+    def test_the_optimal_price_falls_with_the_units_left_and_rises_with_the_willingness(self):
+        mdp = make("dynamic-pricing").unwrapped.mdp
+        best = solve(mdp).policy[:, 1:]
+        assert (np.diff(best, axis=1) <= 0).all()
+        same = solve(make("dynamic-pricing", early=80.0, late=80.0).unwrapped.mdp).policy[:, 1:]
+        assert (np.diff(same, axis=0) <= 0).all()  # with one willingness, less time is worth less
+        assert (np.diff(best[:, -1]) >= 0).any() or best[0, -1] >= best[-1, -1]
+        rich = solve(make("dynamic-pricing", early=100.0, late=240.0).unwrapped.mdp).policy[:, 1:]
+        assert (rich >= best).all()
+
+    def test_the_fluid_value_is_an_upper_bound_that_is_sharp_for_many_units(self):
+        """min over v of n·v + Σ_h max_p (p − v) d_h(p) is at least V*; both per unit approach each other."""
+
+        def ratio(scale):
+            env = make("dynamic-pricing", capacity=10 * scale, customers=2.0 * scale).unwrapped
+            values = np.linspace(0.0, 200.0, 2001)
+            earned = [10 * scale * v + ((env.prices - v) * env.demand).max(axis=1).sum() for v in values]
+            bound, optimum = min(earned), solve(env.mdp).start_value
+            fluid = policy_value(env.mdp, dynamic_pricing.fluid_prices(env))
+            assert fluid <= optimum <= bound
+            return optimum / bound, fluid / optimum
+
+        small, large = ratio(1), ratio(8)
+        assert small[0] < large[0] < 1.0
+        assert large[0] > 0.96
+        assert large[1] > 0.99
+
+    def test_the_best_price_is_the_best_of_all(self):
+        env = make("dynamic-pricing")
+        mdp = env.unwrapped.mdp
+        values = [policy_value(mdp, np.full((20, 11), a)) for a in range(6)]
+        best = dynamic_pricing.best_fixed_price(env)
+        assert policy_value(mdp, best) == max(values)
+        assert best.description == f"price {env.unwrapped.prices[int(np.argmax(values))]:g}"
+        assert max(values) < 0.95 * solve(mdp).start_value
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            ({"prices": (40.0, 40.0)}, "prices must increase"),
+            ({"prices": (60.0, 40.0)}, "prices must increase"),
+            ({"prices": (0.0, 40.0)}, "prices must lie in"),
+            ({"prices": ()}, "prices must have shape"),
+            ({"capacity": 0}, "capacity must be at least 1"),
+            ({"customers": 0.0}, "customers must be finite and in"),
+            ({"early": -1.0}, "early must be finite and in"),
+            ({"late": np.inf}, "late must be finite and in"),
+        ],
+    )
+    def test_bad_settings(self, settings, words):
+        with pytest.raises(InvalidInput, match=words):
+            make("dynamic-pricing", **settings)
+
+    def test_one_period_and_one_willingness_are_ordinary_problems(self):
+        assert make("dynamic-pricing", horizon=1).unwrapped.mdp.stages is None
+        assert make("dynamic-pricing", early=80.0, late=80.0).unwrapped.mdp.stages.n_classes == 20
+
+
+class TestPoliciesOfStages:
+    """Values and logs of given policies where laws depend on the stage and rewards are discounted."""
+
+    def test_a_random_policy_is_worth_the_mean_of_its_tables(self):
+        """All deterministic policies of one state with two stages, weighted with their probabilities."""
+        mdp = calendar(n_states=1, n_actions=3, horizon=2, discount=0.7)
+        chances = np.array([[0.2, 0.5, 0.3]])
+        tables = itertools.product(range(3), repeat=2)
+        wanted = sum(
+            chances[0, one] * chances[0, two] * policy_value(mdp, np.array([[one], [two]])) for one, two in tables
+        )
+        assert policy_value(mdp, chances) == pytest.approx(wanted, abs=ALGEBRA)
+
+    def test_a_log_has_the_actions_of_the_user_and_the_mean_return_of_its_policy(self):
+        """4,000 episodes: a mean outside five standard errors would happen once in a million seeds."""
+        mdp = calendar(horizon=4, discount=0.8)
+        policy = solve(mdp).policy
+        log = policy_log(mdp, policy, 4000, seed=1)
+        np.testing.assert_array_equal(log["action"], policy[log["step"], log["state"]])
+        returns = np.bincount(log["episode"], weights=log["reward"] * 0.8 ** log["step"])
+        assert abs(returns.mean() - policy_value(mdp, policy)) < 5.0 * returns.std() / np.sqrt(4000) + 1e-9
+        agent = MatrixRL(mdp, seed=0)
+        agent.learn_from(log, verbose=False)
+        np.testing.assert_allclose(agent.history.logged_returns, returns)
+        fixed = best_of(mdp, [(str(a), np.full(3, a)) for a in range(3)])
+        assert policy_value(mdp, fixed) == max(policy_value(mdp, np.full((4, 3), a)) for a in range(3))
+        assert fixed.n_actions == 3
 
 
 def test_outcomes_that_lead_to_the_same_state_are_added():

@@ -89,7 +89,7 @@ class TestEveryEnvironment:
 
     def test_the_optimum_is_known_and_above_random_play(self, name):
         mdp = make(name).unwrapped.mdp
-        allowed = np.ones((mdp.n_states, mdp.n_actions)) if mdp.allowed is None else mdp.allowed
+        allowed = np.ones((mdp.n_states, mdp.task.n_own_actions)) if mdp.allowed is None else mdp.allowed
         random = policy_value(mdp, allowed / allowed.sum(axis=1, keepdims=True))
         assert solve(mdp).start_value > random + 1e-3
 

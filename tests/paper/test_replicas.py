@@ -22,6 +22,7 @@ SMALL = {
     "lost-sales": {"capacity": 5, "mean_demand": 2.0, "horizon": 6},
     "queue-admission": {"servers": 2, "capacity": 3, "horizon": 10},
     "perishable-stock": {"max_order": 3, "mean_demand": 1.5, "horizon": 6},
+    "dynamic-pricing": {"capacity": 3, "horizon": 4, "prices": (40.0, 80.0, 150.0)},
     "gym:FrozenLake-v1": {"horizon": 15},
 }
 LARGE = {"icu-sepsis"}  # it has one size, which balls take minutes for

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
     from matrixrl.envs.deep_sea import DeepSea
     from matrixrl.envs.double_integrator import DoubleIntegrator
+    from matrixrl.envs.dynamic_pricing import DynamicPricing
     from matrixrl.envs.four_rooms import FourRooms
     from matrixrl.envs.grid_world import GridWorld
     from matrixrl.envs.icu_sepsis import ICUSepsis
@@ -48,6 +49,7 @@ __all__ = [
     "CombinationLock",
     "DeepSea",
     "DoubleIntegrator",
+    "DynamicPricing",
     "EnvEntry",
     "FourRooms",
     "GridActions",

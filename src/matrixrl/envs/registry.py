@@ -92,6 +92,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
         ("queue-admission", "QueueAdmission"),
         ("perishable-stock", "PerishableStock"),
         ("icu-sepsis", "ICUSepsis"),
+        ("dynamic-pricing", "DynamicPricing"),
     )
 }
 """Our environments by short name."""

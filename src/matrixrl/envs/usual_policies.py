@@ -10,6 +10,7 @@ import numpy as np
 from matrixrl.checks import distributions, fail, fits_memory, integer, shaped
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, evaluate, evaluate_batch
+from matrixrl.problems.solving import q_values
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["best_level", "best_of", "policy_log", "policy_value"]
@@ -22,8 +23,8 @@ def best_of(mdp: FiniteMDP, family: Iterable[tuple[str, IntArray]]) -> Policy:
 
     Args:
         mdp: Known MDP.
-        family: Description and actions (S,) of each policy, which are the same at all stages. The first one of several
-            best policies is taken.
+        family: Description and actions (S,) of each policy, counted from 0, which are the same at all stages. The first
+            one of several best policies is taken.
 
     >>> import matrixrl
     >>> mdp = matrixrl.make("river-swim").unwrapped.mdp
@@ -37,9 +38,11 @@ def best_of(mdp: FiniteMDP, family: Iterable[tuple[str, IntArray]]) -> Policy:
     for first in range(0, len(tables), step):
         some = tables[first : first + step]
         policies = np.broadcast_to(some[:, None, :], (len(some), mdp.horizon, mdp.n_states))
+        policies = policies if mdp.stages is None else mdp.stages.inner_table(policies)
         values.append(evaluate_batch(mdp, policies)[:, 0] @ mdp.task.start)
     best = int(np.argmax(np.concatenate(values)))
-    return Policy(np.tile(tables[best], (mdp.horizon, 1)), n_actions=mdp.n_actions, description=names[best])
+    n_actions = mdp.task.n_own_actions
+    return Policy(np.tile(tables[best], (mdp.horizon, 1)), n_actions=n_actions, description=names[best])
 
 
 def best_level(mdp: FiniteMDP, position: IntArray, most: IntArray | int, *, suffix: str = "") -> Policy:
@@ -74,8 +77,9 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
         return float(mdp.task.start @ evaluate(mdp, np.asarray(policy))[0])
     chances = _probabilities(mdp, policy)
     values: FloatArray = np.zeros(mdp.n_states)
-    for _ in range(mdp.horizon):
-        values = (chances * (mdp.task.reward + mdp.transitions.expect(values[None])[0].T)).sum(axis=1)
+    for stage in reversed(range(mdp.horizon)):
+        q = np.where(chances > 0.0, q_values(mdp, values, stage), 0.0)  # −∞ where an action is not allowed
+        values = (chances * q).sum(axis=1)
     return float(mdp.task.start @ values)
 
 
@@ -100,22 +104,25 @@ def policy_log(mdp: FiniteMDP, policy: Any, n_episodes: int, seed: int) -> dict[
     count = integer("n_episodes", n_episodes, low=1, remedy="Give at least one episode.")
     random = np.random.default_rng(integer("seed", seed, low=0, remedy="Such as 0."))
     fits_memory("n_episodes", 10.0 * count * mdp.horizon, f"{count:,}", remedy="Simulate fewer at a time.")
-    chances = np.eye(mdp.n_actions)[np.asarray(policy)] if _is_table(policy) else _probabilities(mdp, policy)[None]
+    chances = (
+        np.eye(mdp.task.n_own_actions)[np.asarray(policy)] if _is_table(policy) else _probabilities(mdp, policy)[None]
+    )
     cumulated = np.cumsum(chances, axis=-1)
     cumulated /= cumulated[..., -1:]  # exactly 1 from the last action on that is ever taken
 
     def act(stage: int, states: IntArray) -> IntArray:
         rows = cumulated[stage % len(cumulated), states]
         chosen: IntArray = (rows <= random.random((len(states), 1))).sum(axis=1)
-        return chosen
+        return chosen if mdp.stages is None else mdp.stages.inner(chosen, np.full(len(chosen), stage))
 
     steps = mdp.rollout(random.random((count, mdp.draws_per_episode)), act)
     episodes, stages = np.nonzero(steps.taken)
+    actions = steps.actions[steps.taken]
     return {
         "episode": episodes,
         "step": stages,
         "state": steps.states[steps.taken],
-        "action": steps.actions[steps.taken],
+        "action": actions if mdp.stages is None else mdp.stages.own(actions),
         "reward": steps.rewards[steps.taken],
         "next_state": steps.next_states[steps.taken],
         "terminated": steps.ended[steps.taken],
@@ -129,9 +136,10 @@ def _is_table(policy: Any) -> bool:
 
 def _probabilities(mdp: FiniteMDP, policy: Any) -> FloatArray:
     """Return the probabilities (S, A) of a random policy, checked."""
-    size = (mdp.n_states, mdp.n_actions)
+    size = (mdp.n_states, mdp.task.n_own_actions)
     given = shaped("policy", policy, size, remedy="Give the probability of each action in each state.")
     chances = distributions("policy", given)
-    if mdp.allowed is not None and (chances[~mdp.allowed] > 0.0).any():
+    everywhere = chances if mdp.stages is None else np.tile(chances, (1, mdp.stages.n_classes))
+    if mdp.allowed is not None and (everywhere[~mdp.allowed] > 0.0).any():
         fail("policy", "must take allowed actions only", "another action", "Set its probability to 0.")
     return chances

@@ -43,9 +43,10 @@ GUARANTEED: dict[str, Any] = {"preset": "guaranteed", **DOUBLED}
 VALUE: dict[str, dict[str, Any]] = {
     "practical": {"settings": PRACTICAL, "episodes": 100_000},
     "guaranteed": {"settings": GUARANTEED, "episodes": 30_000},
-    "PSRL": {"agent": "psrl", "settings": {"preset": "tuned"}, "episodes": 30_000},
-    "UCBVI": {"agent": "ucbvi", "settings": {"preset": "tuned"}, "episodes": 30_000},
-    "Q-learning": {"agent": "q-learning", "settings": {"preset": "tuned"}, "episodes": 30_000},
+    **{
+        name: {"agent": name.lower(), "settings": {"preset": "tuned"}, "episodes": 30_000}
+        for name in ("PSRL", "UCBVI", "Q-learning")
+    },
 }
 WARM: dict[str, dict[str, Any]] = {
     f"practical after {n:,} logged": {"settings": PRACTICAL, "episodes": 30_000, "logged": n} for n in (1_000, 10_000)
@@ -88,11 +89,9 @@ def problem(mask: bool) -> Any:
 
 def run(cell: dict[str, Any]) -> dict[str, Any]:
     """Play one learner with one seed, and return what was measured."""
-    settings = {**cell["settings"], "known_reward": False}
-    if cell.get("logged"):
-        return run_warm(cell, settings)
     from matrixrl.simulate import Simulation
 
+    settings = {**cell["settings"], "known_reward": False}
     mdp, measures = problem(cell.get("mask", True)), cell.get("regret", True)
 
     def make(n_episodes: int) -> Simulation:
@@ -106,6 +105,9 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
     make(total).advance(2)  # compiles and loads outside the clock
     simulation, seconds = make(total), 0.0
     greedy: dict[str, float] = {}
+    if cell.get("logged"):
+        learn_from_clinicians(simulation, cell["logged"], cell["seed"])
+        greedy["0"] = greedy_value(mdp, simulation.algorithm)
     for n in [m for m in MARKS if m < cell["episodes"]] + [cell["episodes"]]:
         began = time.process_time()
         while simulation.played < n:
@@ -121,22 +123,12 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def run_warm(cell: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Learn from simulated episodes of clinicians, then play."""
-    from matrixrl import MatrixRL
+def learn_from_clinicians(simulation: Any, n_episodes: int, seed: int) -> None:
+    """Let a simulation begin with what simulated episodes of clinicians show."""
     from matrixrl.envs.icu_sepsis import clinicians_log
+    from matrixrl.logs import read_log
 
-    agent = MatrixRL("icu-sepsis", seed=cell["seed"], measure_regret=EVERY, keep_log=False, **settings)
-    agent.learn_from(clinicians_log(cell["logged"], cell["seed"]), verbose=False)
-    mdp, algorithm = agent.problem.mdp, agent._algorithm
-    optimum, greedy = float(mdp_value(mdp)), {"0": greedy_value(mdp, algorithm)}
-    began = time.process_time()
-    history = agent.learn(cell["episodes"] + 1)
-    seconds = time.process_time() - began
-    greedy[str(cell["episodes"])] = greedy_value(mdp, algorithm)
-    values = played(optimum, history.regret) | {"0": optimum - float(history.regret[0])}
-    plans = int(algorithm.n_plans[0])
-    return {"seconds": seconds, "plans": plans, "greedy": greedy, "optimum": optimum, "values": values}
+    simulation.algorithm.update_from_log(read_log(clinicians_log(n_episodes, seed), simulation.problem).steps)
 
 
 def mdp_value(mdp: Any) -> float:

@@ -44,8 +44,14 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
         for _ in range(horizon):
             (core @ (values @ psi)[:, :, None])[:, :, 0] @ rows.T
 
-    plan, products = alternate(algorithm.plan, bare, rounds=9)
-    benchmark.pedantic(algorithm.plan, rounds=3)
+    rng = np.random.default_rng(2)
+
+    def learn():  # a plan of unchanged data would be the last one
+        algorithm.update(random_steps(rng, n_states, n_actions, horizon))
+        assert algorithm.design.width_sq.shape == (1, len(rows))  # widths are brought up to date where they are read
+
+    plan, products = alternate(algorithm.plan, bare, rounds=9, before=learn)
+    benchmark.pedantic(algorithm.plan, setup=learn, rounds=3)
     name = f"plan / bare products, S,A,d,H = {n_states},{n_actions},{d},{horizon}"
     report(name, plan / products, f"<= {bound}", plan_ms=round(plan * 1e3, 2), bare_ms=round(products * 1e3, 2))
     assert plan / products <= bound
@@ -59,6 +65,7 @@ def test_widths_by_downdate_against_recomputing(benchmark, report):
 
     def downdate():
         algorithm.design.update(rng.integers(0, len(rows), (1, horizon)), np.ones((1, horizon)))
+        return algorithm.design.width_sq
 
     fast, slow = alternate(downdate, lambda: algorithm.design.design.width_sq(rows), rounds=7)
     benchmark.pedantic(downdate, rounds=3)

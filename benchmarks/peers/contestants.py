@@ -70,6 +70,16 @@ def _baselines() -> list[Contestant]:
 
 MAIN = [
     *_matrix_rl(),
+    *(
+        Contestant(
+            f"matrix-rl {preset}, rewards learned, switch_growth=1",
+            "ours",
+            "matrix-rl",
+            PROOF if preset == "guaranteed" else TUNED,
+            {"preset": preset, "known_reward": False, "switch_growth": 1.0},
+        )
+        for preset in ("guaranteed", "practical")
+    ),
     Contestant(
         "matrix-rl guaranteed, rewards learned, ties by estimate",
         "ours",

@@ -42,7 +42,10 @@ def turns(world: str, chosen: argparse.Namespace) -> Iterator[Turn]:
             ours += [] if task.large else [(EXACT, "check", batch)]
         peers = [c for c in PEERS if (task.on_a_line or not c.on_a_line) and (task.linear or not c.grows)]
         theirs = [(c, "alone", share) for c in peers if not (task.large and c.settings.get("as_shipped"))]
-        for contestant, mode, seeds in alternate(ours, theirs):
+        wanted = [
+            [turn for turn in side if chosen.who is None or turn[0].name in chosen.who] for side in (ours, theirs)
+        ]
+        for contestant, mode, seeds in alternate(*wanted):
             limit = chosen.limit / chosen.rounds if mode == "alone" else chosen.limit
             yield Turn(world, contestant, mode, number, n_episodes, seeds, limit)
 
@@ -72,6 +75,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two MDPs, at most 200 episodes")
     parser.add_argument("--out", type=Path, help="write the tables into this file, as one section")
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), help="only these MDPs")
+    parser.add_argument("--who", nargs="+", help="only these contestants, by their names in the tables")
     parser.add_argument("--limit", type=float, help="processor seconds for a contestant and MDP (10 quick, else 120)")
     parser.add_argument("--rounds", type=int, help="how often each has its turn (once quick, else twice)")
     parser.add_argument("--seeds", type=int, default=8, help="of a peer, as many as fit into its limit")

@@ -15,7 +15,7 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 from scipy.special import betaln, xlogy
 
-from matrixrl.core.compiled.kl_ball import fill_table, largest_mean
+from matrixrl.core.compiled.kl_ball import fill_table, gather, largest_mean
 from matrixrl.core.compiled.likelihood import dirichlet_excess as compiled_excess
 from matrixrl.core.likelihood import (
     KLBall,
@@ -252,6 +252,50 @@ class TestTheLargestMean:
             np.testing.assert_allclose(sign * bounds, ours, rtol=1e-12)
             wider = extreme_means(seen, values[seen.outcomes], np.full(12, end), np.full(12, epsilon), sign)
             np.testing.assert_allclose(sign * without_top, wider, rtol=1e-12)
+
+    @pytest.mark.parametrize("epsilon", [1e-3, 0.1])
+    @pytest.mark.parametrize("tabulated", [False, True])
+    def test_a_search_may_end_at_any_bound_that_is_small_enough(self, rng, epsilon, tabulated):
+        """Below `enough` the bound is a valid one that is below it too; otherwise it is the smallest one."""
+        seen, _, values = self.problem(rng)
+        top, ended, table = values.max() + 0.5, 0, np.empty((3, 6))
+        fill_table(np.arange(6), np.zeros(6), values, 1.0, top, table)
+        lists = (seen.shares, seen.outcomes, np.zeros(0), seen.outcomes, values, table[:, : 6 * tabulated])
+        for i, j in itertools.pairwise(np.append(seen.firsts, len(seen.times))):
+            ball = 1.0, top, epsilon, np.inf
+            smallest, _, x = largest_mean(i, j, *lists, *ball, 0.0, -np.inf, np.empty(6))
+            for enough in smallest + np.array([-0.5, -1e-6, 1e-6, 0.01, 0.5, 3.0]):
+                for guess in (0.0, 0.5 * x, 3.0 * x):
+                    bound, wider, _ = largest_mean(i, j, *lists, *ball, guess, enough, np.empty(6))
+                    assert bound == wider
+                    if enough < smallest:
+                        assert bound == pytest.approx(smallest, rel=1e-12)
+                    else:
+                        assert smallest * (1.0 - 1e-12) <= bound < enough
+                        ended += bound > smallest * (1.0 + 1e-9)
+        assert ended > 0
+
+    def test_gathered_outcomes_are_those_of_the_groups(self, rng):
+        seen, _, _ = self.problem(rng)
+        firsts = seen.firsts[None, :]
+        lasts = firsts + seen.lengths
+        radii = rng.random((2, 1, 12))
+        law = (firsts, lasts, seen.shares, seen.outcomes, np.zeros(0), *radii, seen.outcomes, np.zeros((1, 1)))
+        chosen = np.array([7, 2, 7, 11])
+        places, shares, states, extras, numbers, listed, rewards, epsilon, top_epsilon = gather(law, 0, chosen, 6)
+        assert not extras.size
+        np.testing.assert_array_equal(epsilon, radii[0, 0, chosen])
+        np.testing.assert_array_equal(top_epsilon, radii[1, 0, chosen])
+        for i, g in enumerate(chosen):
+            mine, own = slice(places[i], places[i + 1]), slice(firsts[0, g], lasts[0, g])
+            np.testing.assert_array_equal(shares[mine], seen.shares[own])
+            np.testing.assert_array_equal(states[mine], seen.outcomes[own])
+        if len(listed):  # a state has one number
+            np.testing.assert_array_equal(listed[numbers], states)
+            assert not rewards.any()
+            assert len(set(listed.tolist())) == len(listed)
+        everything = gather(law, 0, np.arange(12), 6)
+        assert len(everything[5]) == 6  # 12 groups of 6 states are listed
 
     def test_no_data_and_certain_data(self):
         lists = np.ones(1), np.array([2]), np.zeros(0), np.array([2]), np.array([0.0, 3.0, 2.0]), np.empty((3, 0))

@@ -13,6 +13,7 @@ from matrixrl.core.sets import SetContext
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, SparsePsi, TablePhi, TablePsi
 from matrixrl.problems import Problem, from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps
+from matrixrl.simulate import Simulation
 from worlds import random_steps
 
 N_STATES, N_ACTIONS, HORIZON = 12, 3, 6
@@ -160,3 +161,21 @@ def test_compiled_is_refused_at_once_where_it_cannot_be():
         MatrixRL(make("linear-mdp"), columns=30, compiled=True)
     with pytest.raises(InvalidInput, match="compiled must be true, false or None"):
         MatrixRL(make("river-swim"), compiled="maybe")
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("preset", ["guaranteed", "practical"])
+def test_pruned_plans_are_those_of_all_pairs(preset, known):
+    """Values and actions with bounds of some pairs left out, against Q of every pair."""
+    mdp = tabular(n_states=30, n_actions=4, horizon=8, n_successors=4, seed=1).mdp
+    settings = {"preset": preset, "known_reward": known}
+    run = Simulation(mdp, n_episodes=400, seeds=[3], settings=settings, compiled=True)
+    for n_episodes in (1, 5, 30, 100, 264):
+        run.advance(n_episodes)
+        algorithm = run.algorithm
+        plan, q = algorithm.advice(), np.empty((1, 8, 4, 30))
+        algorithm.fill_in_q(q)
+        np.testing.assert_allclose(plan.values[:, :-1], q.max(axis=2), rtol=1e-11)
+        chosen = np.take_along_axis(q, plan.policy[:, :, None, :].astype(np.int64), axis=2)[:, :, 0]
+        np.testing.assert_allclose(chosen, q.max(axis=2), atol=1e-7)
+    assert np.count_nonzero(algorithm.counts.totals()) > 50

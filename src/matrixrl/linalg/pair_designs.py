@@ -17,8 +17,10 @@ __all__ = ["DensePairs", "DiagonalPairs", "LearningDesign", "PairDesign", "Queri
 class PairDesign(Protocol):
     """Interface of A_n that planning uses; B replicas, P pairs, d features, K blocks."""
 
-    width_sq: FloatArray
-    """Squared widths φᵀA⁻¹φ, shape (B, P)."""
+    @property
+    def width_sq(self) -> FloatArray:
+        """Squared widths φᵀA⁻¹φ, shape (B, P)."""
+        ...
 
     @property
     def logdet(self) -> FloatArray:
@@ -68,7 +70,6 @@ class _DesignRows:
 
     rows: FloatArray
     design: DesignMatrix
-    width_sq: FloatArray
 
     @property
     def logdet(self) -> FloatArray:
@@ -120,7 +121,8 @@ class DensePairs(_DesignRows):
 
     An update by k visited pairs is a downdate of the squared widths by the Woodbury identity (see `DesignMatrix`), at a
     cost of O(P·d·k) instead of O(P·d²). Rounding errors accumulate, so that the widths are recomputed from a Cholesky
-    factorisation at regular intervals.
+    factorisation at regular intervals. Widths are brought up to date when they are read: with rare switching most
+    episodes do not need them, and k >= d visited pairs replace all earlier updates.
 
     Args:
         rows: Features of all pairs, shape (P, d).
@@ -139,9 +141,21 @@ class DensePairs(_DesignRows):
         self.refresh_every = integer("refresh_every", refresh_every, low=1, remedy="Try 256.")
         self.design = DesignMatrix(rows.shape[1], n_replicas, ridge=ridge)
         norms = np.einsum("pd,pd->p", rows, rows) / ridge
-        self.width_sq = np.tile(norms, (n_replicas, 1))
+        self._width_sq: FloatArray = np.tile(norms, (n_replicas, 1))
+        self._waiting: list[
+            tuple[bool, FloatArray]
+        ] = []  # updates of the widths: whether it is a downdate, and its factor
         self._drift = 0.0
         self._since_refresh = 0
+
+    @property
+    def width_sq(self) -> FloatArray:
+        """Squared widths φᵀA⁻¹φ, shape (B, P)."""
+        for is_downdate, factor in self._waiting:
+            change = squared_row_norms(self.rows, factor)
+            self._width_sq = self._width_sq - change if is_downdate else change
+        self._waiting = []
+        return self._width_sq
 
     @property
     def drift(self) -> float:
@@ -152,9 +166,9 @@ class DensePairs(_DesignRows):
         """Add visited pairs (B, k) with weights (B, k)."""
         is_downdate, factor = self.design.update(self.rows[pairs] * weights[:, :, None])
         if not is_downdate:
-            self.width_sq = squared_row_norms(self.rows, factor)
+            self._waiting = [(False, factor)]
             return
-        self.width_sq -= squared_row_norms(self.rows, factor)
+        self._waiting.append((True, factor))
         self._since_refresh += 1
         if self._since_refresh >= self.refresh_every:
             self.refresh()
@@ -164,7 +178,7 @@ class DensePairs(_DesignRows):
         exact = squared_row_norms(self.rows, self.design.refactor())
         scale = np.maximum(exact, np.finfo(np.float64).tiny)
         self._drift = max(self._drift, float(np.max(np.abs(self.width_sq - exact) / scale)))
-        self.width_sq = exact
+        self._width_sq = exact
         self._since_refresh = 0
 
     def arrays(self) -> dict[str, FloatArray]:
@@ -200,7 +214,7 @@ class DensePairs(_DesignRows):
         self.design.matrix = matrix
         self.design.inverse = arrays["design_inverse"]
         self.design.logdet = arrays["logdet"]
-        self.width_sq = arrays["width_sq"]
+        self._width_sq, self._waiting = arrays["width_sq"], []
         self._since_refresh, self._drift = int(since), drift
 
 

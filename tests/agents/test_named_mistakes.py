@@ -87,7 +87,10 @@ MISTAKES = {
     ),
     "set=3": (lambda: swim(set=3), "set must be one of tightest, normalised, .*; got 3. Or give an object, such as"),
     "features=": (lambda: swim(features=one_hot(6, 2)), "features is not an agent setting; .* Pass phi=… and psi=…"),
-    "discount=": (lambda: swim(discount=0.9), "discount cannot be changed on an environment of matrixrl, .* Build a FiniteMDP with"),
+    "discount=": (
+        lambda: swim(discount=0.9),
+        "discount cannot be changed on an environment of matrixrl, .* Build a FiniteMDP with",
+    ),
     "vectors with phi": (lambda: KernelMatrixRL(Vectors(), phi=PHI), "phi cannot be changed .* Pass kernel=…"),
     "vectors with MatrixRL": (lambda: MatrixRL(Vectors()), "problem must have numbered .* KernelMatrixRL learns from"),
     "load with a seed": (lambda: MatrixRL.load("x", seed=3), "seed must be left out, as it is saved with the agent"),

@@ -186,7 +186,7 @@ def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path
     with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
     with_header(saved, tmp_path / "old", version=2)
-    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 7 that this"):
+    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 8 that this"):
         MatrixRL.load(tmp_path / "old")
 
 

@@ -16,8 +16,9 @@ from matrixrl.records import Steps
 HORIZON, N_STATES, END, LOW, HIGH = 12, 4, 3, -1.0, 2.0
 
 
-def problem():
-    return Problem.of(Task(np.zeros((N_STATES, 3)), HORIZON, reward_range=(LOW, HIGH), end_state=END))
+def problem(discount=1.0):
+    task = Task(np.zeros((N_STATES, 3)), HORIZON, reward_range=(LOW, HIGH), end_state=END, discount=discount)
+    return Problem.of(task)
 
 
 def episodes(count, seed=0):
@@ -37,9 +38,9 @@ def episodes(count, seed=0):
         yield policy, Steps.of(*(part[None] for part in parts)), int(rng.integers(2)), bool(rng.random() < 0.9)
 
 
-def counted_by_hand(seen):
+def counted_by_hand(seen, discount=1.0):
     """Return {frozen policy: {level: number of episodes}} for the last three policies, step by step."""
-    frozen, counts = {}, {}
+    frozen, counts, weights = {}, {}, discount ** np.arange(HORIZON)
     for number, (policy, steps, start, chain) in enumerate(seen, start=1):
         if number & (number - 1) == 0:
             frozen[number.bit_length() - 1] = policy
@@ -55,20 +56,21 @@ def counted_by_hand(seen):
                     break
                 total.append((reward - LOW) / (HIGH - LOW))
                 length += 1
-            earned = np.array(total).sum()
+            earned = np.array(total) @ weights[:length] if discount < 1.0 else np.array(total).sum()
             if length == steps.actions.shape[1] and steps.ended[0, -1]:
-                earned += (HORIZON - length) * (0.0 - LOW) / (HIGH - LOW)
-            level = int(earned / HORIZON * N_LEVELS)
+                earned += weights[length:].sum() * (0.0 - LOW) / (HIGH - LOW)
+            level = int(earned / weights.sum() * N_LEVELS)
             row = counts.setdefault(j, {})
             row[level] = row.get(level, 0) + 1
     return counts
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.7])
 @pytest.mark.parametrize("most", [0, 7, 4096])
-def test_returns_are_those_of_each_episode(most, monkeypatch):
+def test_returns_are_those_of_each_episode(most, discount, monkeypatch):
     """However many are collected before they are counted, and whenever the counts are looked at."""
     monkeypatch.setattr(frozen_returns, "_MOST_UNCOUNTED", most)
-    seen, returns = list(episodes(300)), FrozenReturns(problem(), 0.05)
+    seen, returns = list(episodes(300)), FrozenReturns(problem(discount), 0.05)
     for number, (policy, steps, start, chain) in enumerate(seen, start=1):
         returns.observe(number, policy, steps, start, is_chain=chain)
         if number % 50 == 0:
@@ -76,7 +78,7 @@ def test_returns_are_those_of_each_episode(most, monkeypatch):
     arrays, found = returns.arrays(), {}
     for code, times in zip(arrays["codes"].tolist(), arrays["times"].tolist(), strict=True):
         found.setdefault(code // (N_LEVELS + 1), {})[code % (N_LEVELS + 1)] = int(times)
-    assert found == counted_by_hand(seen)
+    assert found == counted_by_hand(seen, discount)
     assert set(found) == set(range(9))
 
 

@@ -37,7 +37,7 @@ from matrixrl.core.compiled.pruning import fill_pruned_plan
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "8d8ac0583aa4da63"
+LOOPS_DIGEST = "fa854ab71eccdc9c"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)

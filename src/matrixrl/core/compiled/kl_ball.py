@@ -14,7 +14,7 @@ import numpy as np
 
 from matrixrl.compiling.jit import compiled, lean, summed
 
-__all__ = ["fill_table", "gather", "largest_mean", "log_mean"]
+__all__ = ["fill_table", "gather", "largest_mean", "largest_mean_at_top", "log_mean"]
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON, CODES, PAID = range(9)
@@ -107,6 +107,31 @@ def log_mean(first: int, last: int, shares: Any, numbers: Any, table: Any) -> fl
     for e in range(first, last):
         total += shares[e] * table[LOG_GAP, numbers[e]]
     return total
+
+
+@summed
+def _log_and_inverse_means(first: int, last: int, shares: Any, numbers: Any, table: Any) -> tuple[float, float]:
+    """Return Σ p̂ ln(top − V) and Σ p̂/(top − V) of one group."""
+    logs, inverse = 0.0, 0.0
+    for e in range(first, last):
+        logs += shares[e] * table[LOG_GAP, numbers[e]]
+        inverse += shares[e] * table[INVERSE_GAP, numbers[e]]
+    return logs, inverse
+
+
+@lean
+def largest_mean_at_top(
+    first: int, last: int, shares: Any, numbers: Any, table: Any, top: float, epsilon: float
+) -> tuple[bool, float]:
+    """Return whether ν = top is the best one, and `largest_mean` if so; a group with data and no radius at the top.
+
+    Most groups with few data are of this kind, and two sums are all that it takes.
+    """
+    logs, inverse = _log_and_inverse_means(first, last, shares, numbers, table)
+    if logs == -np.inf or epsilon <= _NARROWEST:
+        return False, 0.0
+    below = math.exp(logs - epsilon)
+    return inverse * below <= 1.0, top - below
 
 
 @lean

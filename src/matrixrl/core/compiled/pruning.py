@@ -30,12 +30,13 @@ from matrixrl.core.compiled.kl_ball import (
     fill_table,
     gather,
     largest_mean,
+    largest_mean_at_top,
     log_mean,
 )
 
 __all__ = ["LOOPS_DIGEST", "fill_pruned_plan"]
 
-LOOPS_DIGEST = "e9aa33485026aa3e"
+LOOPS_DIGEST = "a32778fbf0c3cfe2"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _SLACK = 1e-10  # relative, of bounds that are compared: larger than their rounding errors
@@ -135,6 +136,13 @@ def _largest(
         x: (n,) Places of the search.
         gaps: Room for the outcomes of a candidate.
     """
+    if table.shape[1] > 0 and seen[TOP_RADII][i] == np.inf:
+        is_best, bound = largest_mean_at_top(
+            seen[AT][i], seen[AT][i + 1], seen[OF], seen[NUMBERS], table, top, seen[RADII][i]
+        )
+        if is_best:
+            x[i] = 0.0
+            return bound, bound
     bound, wider, x[i] = largest_mean(
         seen[AT][i],
         seen[AT][i + 1],

@@ -174,6 +174,26 @@ class OpenEpisode:
         state = problem.state("obs", obs)
         return problem.own_action(self._answer(state, told.among(state, self.stage, info)))
 
+    def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
+        """Take note of an answer that was given from a copy of the plan, as if `act` had been called here.
+
+        Args:
+            obs: Observation.
+            action: The answer.
+            allowed: As in `act`.
+        """
+        self._check_unfinished("note_answer")
+        problem = self._agent.problem
+        state, chosen = problem.state("obs", obs), problem.action("action", action)
+        check_allowed(self.algorithm, state, self.stage, chosen)
+        among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
+        if among is not None and not among[chosen]:
+            fail("action", "must be one of those that were allowed", action, "Give the action that was answered.")
+        asked = None if among is None else tuple(action_list(among))
+        self._advised = self._planned(state, explore=False)._replace(action=chosen, among=asked)
+        if among is not None:
+            self._agent._note_narrowed()
+
     def observe(
         self,
         obs: Any,

@@ -256,15 +256,20 @@ class OpenEpisode:
         self._agent._note_time_out()
         return self._agent._close(self)
 
-    def abandon(self) -> None:
+    def abandon(self, *, outcome_may_be_known: bool = False) -> None:
         """Forget the episode: nothing is learned from it.
 
         Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
         them (docs/proofs.md, section 3). Nothing happens if the episode was ended or abandoned before.
+
+        Args:
+            outcome_may_be_known: Whether whoever abandons it may know the outcome of a step that was not observed here.
         """
         if not self.is_open:
             return
-        if self.stage > 0:
+        if flag("outcome_may_be_known", outcome_may_be_known) and self.stage == 0:
+            self._agent._note_selection("an episode was abandoned after it was asked for an action")
+        elif self.stage > 0:
             self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
         elif self._advised is not None and self._agent.problem.has_random_start:
             self._agent._note_selection("an episode was abandoned after its random first state was seen")

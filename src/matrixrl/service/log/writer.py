@@ -91,19 +91,22 @@ class Writer:
     Args:
         log: The log.
         clock: Function that returns the time in seconds since 1970.
+        on_commit: Function that is called after every transaction.
     """
 
-    def __init__(self, log: Sink, *, clock: Callable[[], float] = time.time) -> None:
-        self._log, self._clock = log, clock
+    def __init__(
+        self, log: Sink, *, clock: Callable[[], float] = time.time, on_commit: Callable[[], None] | None = None
+    ) -> None:
+        self._log, self._clock, self._on_commit = log, clock, on_commit
         self._seq, self._digest = log.last()
         self._news = threading.Condition()
         self._pending: list[Event] = []
         self._commit = Commit()
         self._closing = False
         self.error: MatrixRLError | None = None
-        self._durable = Commit()
-        self._durable.finish()
-        self._last = self._durable
+        self.n_commits = 0
+        self._last = Commit()  # of what was there before
+        self._last.finish()
         self._thread = threading.Thread(target=self._run, name="matrixrl-log", daemon=True)
         self._thread.start()
 
@@ -161,6 +164,9 @@ class Writer:
                 self._fail(StoreError(f"the log cannot be written: {error}"), commit)
                 return
             commit.finish()
+            self.n_commits += 1
+            if self._on_commit is not None:
+                self._on_commit()
 
     def _fail(self, error: MatrixRLError, commit: Commit) -> None:
         with self._news:

@@ -126,7 +126,7 @@ def test_a_request_may_allow_fewer_actions(service):
         (lambda d, e: d.ask("x", e, state=0, allowed=["no"]), InvalidInput, "allowed[0] must be one of wait, order"),
         (lambda d, e: d.ask("x", e, state=0, step=9), InvalidInput, "step must be at most 2"),
         (lambda d, e: d.ask("x", e, state=0, step=1), Conflict, "cannot be asked before step 0"),
-        (lambda d, e: d.ask("x", "none", state=0), NotFound, "episode 'none' does not exist"),
+        (lambda d, _: d.ask("x", "none", state=0), NotFound, "episode 'none' does not exist"),
         (lambda d, e: d.tell("x", e, reward=0.0, next_state=0), InvalidInput, "state must be given"),
         (lambda d, e: d.tell("x", e, reward=0.0, next_state=0, state=0), InvalidInput, "action must be given"),
         (
@@ -141,7 +141,7 @@ def test_a_request_may_allow_fewer_actions(service):
             "terminated must be true or false",
         ),
         (lambda d, e: d.end("x", e), Conflict, "has no steps; abandon it"),
-        (lambda d, e: d.set_mode("x", "fast"), InvalidInput, "mode must be one of shadow, live, frozen"),
+        (lambda d, _: d.set_mode("x", "fast"), InvalidInput, "mode must be one of shadow, live, frozen"),
     ],
 )
 def test_a_bad_request_is_refused_and_changes_nothing(desk, service, request_, error, words):

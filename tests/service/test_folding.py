@@ -63,7 +63,9 @@ def test_a_restart_without_a_checkpoint_is_the_same_service(tmp_path):
                     file.unlink()
                 service = Service(None, folder, learning=False, clock=Clock())
         service.close()
-    logs = [[(e.kind, e.step, e.body.get("action"), e.body.get("digest")) for e in EventLog(f).read()] for f in (one, other)]
+    logs = [
+        [(e.kind, e.step, e.body.get("action"), e.body.get("digest")) for e in EventLog(f).read()] for f in (one, other)
+    ]
     assert logs[0] == logs[1]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from worlds_of_service import outcome, play, shop
 
-from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.access import create_token, revoke_token
+from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.http import make_app
 from matrixrl.service.http.app import _look
 from matrixrl.service.http.gate import LARGEST_BODY
@@ -134,7 +134,9 @@ def test_reading(web, service):
     assert [entry["plan"] for entry in values] == [1, 2]
     assert values[1]["upper"] == shown["upper"]
     table = web.get("/v1/policy").json()["policy"]
-    assert np.array_equal([[["wait", "order"].index(a) for a in row] for row in table], service.desk.newest.recommended[:, :3])
+    assert np.array_equal(
+        [[["wait", "order"].index(a) for a in row] for row in table], service.desk.newest.recommended[:, :3]
+    )
     assert web.get("/v1/alarm").json() == {"alarm": None, "guarantee": True}
     events = web.get("/v1/events", params={"after": 2, "limit": 3}).json()["events"]
     assert [event["seq"] for event in events] == [3, 4, 5]
@@ -200,7 +202,9 @@ def test_tokens_are_needed_once_one_was_created(service):
         assert send("GET", "/health", "nobody") == 200
         items = [{"do": "open", "episode": "x"}, {"do": "tell", "episode": "x", "reward": 0.0}]
         headers = {"Authorization": f"Bearer {secrets['ask']}"}
-        statuses = [r["status"] for r in web.post("/v1/batch", json={"requests": items}, headers=headers).json()["results"]]
+        statuses = [
+            r["status"] for r in web.post("/v1/batch", json={"requests": items}, headers=headers).json()["results"]
+        ]
         assert statuses == [200, 403]
         revoke_token(service.log, "read")
         _look(service, app.state.access)  # the application takes notice by its own clock; here at once

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -22,7 +21,7 @@ DirArgument = Annotated[Path, typer.Argument(parser=parse_path, metavar="DIR", h
 class _ServeGroup(TyperGroup):
     """A group whose default command serves: ``serve problem.toml`` is ``serve run problem.toml``."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the default command."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = [_RUN, *args]
@@ -49,10 +48,13 @@ def run_command(
     data: Annotated[
         Path | None, typer.Option("--data", parser=parse_path, metavar="DIR", help="Directory of the log.")
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Address; another one than 127.0.0.1 needs tokens.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="Address; another one than 127.0.0.1 needs tokens.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 chooses a free one.")] = 8799,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="Name of this service in requests, such as that of a proxy.")
+        list[str] | None,
+        typer.Option("--allow-host", help="Name of this service in requests, such as that of a proxy."),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Requests a second that each token may send.")] = 10_000.0,
 ) -> None:

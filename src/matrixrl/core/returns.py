@@ -10,7 +10,15 @@ from scipy.special import logsumexp
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray
 
-__all__ = ["MOST_FROZEN", "N_LEVELS", "frozen_policy_bounds", "log_mean_wealth", "mean_lower_bounds", "path_deviation", "return_level"]
+__all__ = [
+    "MOST_FROZEN",
+    "N_LEVELS",
+    "frozen_policy_bounds",
+    "log_mean_wealth",
+    "mean_lower_bounds",
+    "path_deviation",
+    "return_level",
+]
 
 N_LEVELS = 1 << 16
 """Number of levels of a return in [0, 1]; a return counts as the level below it."""

@@ -213,7 +213,7 @@ def _agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
     if given is not None and given.digest != known.digest:
         mine, other = given.model_dump(), known.model_dump()
         keys = ", ".join(key for key in mine if mine[key] != other[key])
-        raise StoreError(f"{log.data} holds the service of another problem, which differs in {keys}; use a new directory")
+        raise StoreError(
+            f"{log.data} holds the service of another problem, which differs in {keys}; use a new directory"
+        )
     return known
-
-

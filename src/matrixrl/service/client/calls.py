@@ -60,7 +60,11 @@ def ask(episode: str, state: Any, allowed: list[Any] | None, step: int | None, k
 def tell(episode: str, reward: float, key: str | None, **rest: Any) -> Call:
     """Return the request that reports an outcome."""
     return Call(
-        "POST", _path(episode, "tell"), {"reward": reward} | _given(**rest), key or _key(), lambda data: Recorded(**data)
+        "POST",
+        _path(episode, "tell"),
+        {"reward": reward} | _given(**rest),
+        key or _key(),
+        lambda data: Recorded(**data),
     )
 
 

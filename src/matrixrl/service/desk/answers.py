@@ -33,7 +33,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class ActionBounds:
-    """What is proven about an action: bounds on what the rest of an episode earns after it, if all that follows is best.
+    """Bounds on what the rest of an episode earns after an action, if the best actions follow.
 
     Attributes:
         action: The action.

@@ -279,9 +279,7 @@ class Desk:
                     drafts.append(Draft(kind, "clock", body, episode.id))
             return self._append(drafts) if drafts else None
 
-    def _close(
-        self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None
-    ) -> Reply:
+    def _close(self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None) -> Reply:
         if episode.closed is not None:
             if episode.closed != kind:
                 raise Conflict(f"episode {episode.id} is over: it was {_words(episode.closed)}")
@@ -384,5 +382,3 @@ def _timed_out(episode: EpisodeState, reason: str) -> tuple[Kind, dict[str, Any]
 
 def _words(kind: str) -> str:
     return kind.replace("_", " ")
-
-

@@ -33,7 +33,7 @@ class Book:
         self.mode: Mode = mode
         self.plan = 0
         self.alarm: str | None = None
-        self.counts = dict.fromkeys(KINDS, 0)
+        self.counts: dict[str, int] = {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
 
     def apply(self, event: Event) -> EpisodeState | None:
         """Take the next event, and return the episode that it closes, if any."""

@@ -26,8 +26,8 @@ logger = logging.getLogger("matrixrl.service")
 _TICK = 1.0  # seconds between two looks at time-outs and tokens
 _DESCRIPTION = (
     "Decisions for sequential problems, durable and with a proven bound on the policy in use. "
-    "Open an episode, ask what to do in each state, and report what came of it. Every request may be sent again with the "
-    "same idempotency key; it is done once. A refusal is `{\"error\": …, \"argument\": …}` and changes nothing."
+    "Open an episode, ask what to do in each state, and report what came of it. Every request may be sent again with "
+    'the same idempotency key; it is done once. A refusal is `{"error": …, "argument": …}` and changes nothing.'
 )
 
 

@@ -35,7 +35,9 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
     async def certificate(request: Request) -> JSONResponse:
         doors.actor(request, "read")
         report = desk.newest.report
-        return JSONResponse({"plan": desk.newest.version, **report["certificate"], "assumptions": report["assumptions"]})
+        return JSONResponse(
+            {"plan": desk.newest.version, **report["certificate"], "assumptions": report["assumptions"]}
+        )
 
     @router.get("/v1/policy", summary="The recommended policy: one action for each stage and state.")
     def policy(request: Request) -> JSONResponse:
@@ -45,7 +47,9 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
         return JSONResponse({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
 
     @router.get("/v1/values", summary="Bounds on values over time, one entry for each plan.")
-    def values(request: Request, after: int = Query(0, ge=0), limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
+    def values(
+        request: Request, after: int = Query(0, ge=0), limit: int = Query(_MOST, ge=1, le=_MOST)
+    ) -> JSONResponse:
         doors.actor(request, "read")
         rows = service.log.page(after, limit=limit, kinds=["planned"])
         found = [{"seq": row.seq, "at": row.at, **_of_plan(row.body)} for row in rows]

@@ -143,7 +143,9 @@ def writing_routes(doors: Doors) -> APIRouter:
             try:
                 command = COMMANDS[item.do]
                 doors.access.actor(_secret(request), [command.scope])
-                own = parsed(command.model, (item.model_extra or {}) | ({"episode": item.episode} if item.do == "open" else {}))
+                own = parsed(
+                    command.model, (item.model_extra or {}) | ({"episode": item.episode} if item.do == "open" else {})
+                )
                 reply = command.run(desk, actor, item.episode, own)
                 commit = reply.commit
                 results.append({"status": 200, "body": plain(reply.answer)})

@@ -54,7 +54,11 @@ class Follower:
         self.n_plans += 1
         self._expected = drafts[1:]
         if canonical(drafts[0].body) != event.text:
-            parts = [name for name, value in drafts[0].body.items() if canonical({"": value}) != canonical({"": body.get(name)})]
+            parts = [
+                name
+                for name, value in drafts[0].body.items()
+                if canonical({"": value}) != canonical({"": body.get(name)})
+            ]
             self._note(f"event {event.seq}, plan {body['plan']}, differs in {', '.join(parts)}")
 
     def _compare_caused(self, event: Event) -> None:

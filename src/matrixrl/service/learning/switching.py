@@ -48,7 +48,9 @@ def comparison(
     }
 
 
-def switch(mode: Mode, alarm: str | None, compared: dict[str, Any] | None, problem: ServedProblem) -> dict[str, Any] | None:
+def switch(
+    mode: Mode, alarm: str | None, compared: dict[str, Any] | None, problem: ServedProblem
+) -> dict[str, Any] | None:
     """Return the body of a mode event that is due after a plan, or None.
 
     Args:

@@ -108,7 +108,7 @@ class EventLog:
 
     def of_episode(self, episode: str) -> list[Event]:
         """Return the events of an episode, in order; the conditions are those of the indices."""
-        found = []
+        found: list[Event] = []
         with failing(self.data), self.engine.connect() as connection:
             for condition in (OPENED, STEPS, CLOSED):
                 query = sa.select(events).where(condition, events.c.episode == episode)
@@ -121,7 +121,7 @@ class EventLog:
         Raises:
             StoreError: An event was changed, removed or added; the message names the first one.
         """
-        before, number, counts = FIRST_DIGEST, 0, dict.fromkeys(KINDS, 0)
+        before, number, counts = FIRST_DIGEST, 0, _no_counts()
         for event in self.read():
             if event.seq != number + 1:
                 raise StoreError(f"the log in {self.data} is damaged: event {number + 1} is missing")
@@ -134,6 +134,10 @@ class EventLog:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def _no_counts() -> dict[str, int]:
+    return {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
 
 
 def _row(event: Event) -> dict[str, Any]:

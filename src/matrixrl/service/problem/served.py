@@ -12,7 +12,7 @@ from matrixrl.features import Features, one_hot
 from matrixrl.problems import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.service.problem.file import ProblemFile
-from matrixrl.service.problem.spaces import Space, read_space
+from matrixrl.service.problem.spaces import read_space
 
 __all__ = ["LOGGED", "ServedProblem"]
 

@@ -85,7 +85,7 @@ def test_a_better_policy_is_promoted_with_its_proof(tmp_path, incumbent, action)
 def test_a_policy_that_is_not_better_is_not_promoted(tmp_path):
     problem = shop(**BANDIT, mode="shadow", incumbent="logged", promote=True)
     with Service(problem, tmp_path, learning=False) as service:
-        bandit_rounds(service, np.random.default_rng(1), 400, action=lambda rng: "order")
+        bandit_rounds(service, np.random.default_rng(1), 400, action=lambda _: "order")
         assert modes_of(service) == []
         compared = service.desk.newest.report["comparison"]
         assert compared["lower"] <= 0.0

@@ -12,10 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 
 from matrixrl import __version__
-from matrixrl.errors import InvalidInput, MatrixRLError, StoreError
+from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.access import Access, RateLimit
-from matrixrl.service.errors import status_of
-from matrixrl.service.http.gate import Gate, error_body
+from matrixrl.service.http.asgi import error_body, refused
+from matrixrl.service.http.gate import Gate
+from matrixrl.service.http.lane import Lane
 from matrixrl.service.http.reading import reading_routes
 from matrixrl.service.http.writing import Doors, writing_routes
 from matrixrl.service.running import Service
@@ -71,6 +72,7 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
     app.add_exception_handler(405, _nothing_here)
+    app.add_middleware(Lane, doors=doors)
     app.add_middleware(Gate, hosts=list(hosts))
     return app
 
@@ -96,10 +98,8 @@ def _look(service: Service, access: Access) -> None:
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, MatrixRLError)
-    argument = error.argument if isinstance(error, InvalidInput) else None
-    status = status_of(error)
-    headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "1"} if status == 429 else None
-    return Response(error_body(str(error), argument), status, headers, "application/json")
+    status, body, headers = refused(error)
+    return Response(body, status, {name.decode(): value.decode() for name, value in headers}, "application/json")
 
 
 async def _malformed(_: Request, error: Exception) -> Response:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matrixrl.pages import host_name
 from matrixrl.pages.hosts import LOOPBACK
+from matrixrl.service.http.asgi import App, Message, Receive, Send, error_body, respond
 
-__all__ = ["Gate", "error_body"]
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+__all__ = ["LARGEST_BODY", "Gate"]
 
 LARGEST_BODY = 1 << 20
 _PATIENCE = 20.0  # seconds in which the whole body must arrive
@@ -88,12 +82,5 @@ async def _read(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-def error_body(text: str, argument: str | None = None) -> bytes:
-    """Return the body of a refusal."""
-    return json.dumps({"error": text, "argument": argument}, ensure_ascii=False).encode()
-
-
 async def _refuse(send: Send, status: int, text: str) -> None:
-    headers = [(b"content-type", b"application/json"), *_HEADERS, (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": error_body(text)})
+    await respond(send, status, error_body(text), [*_HEADERS, (b"connection", b"close")])

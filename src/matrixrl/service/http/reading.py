@@ -33,7 +33,7 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
 
     @router.get("/v1/certificate", summary="What is proven about the recommended policy and the best one.")
     async def certificate(request: Request) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         report = desk.newest.report
         return JSONResponse(
             {"plan": desk.newest.version, **report["certificate"], "assumptions": report["assumptions"]}
@@ -41,7 +41,7 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
 
     @router.get("/v1/policy", summary="The recommended policy: one action for each stage and state.")
     def policy(request: Request) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         newest, decode = desk.newest, problem.actions.decode
         table = [[decode(action) for action in row[: problem.states.size]] for row in newest.recommended.tolist()]
         return JSONResponse({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
@@ -50,36 +50,36 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
     def values(
         request: Request, after: int = Query(0, ge=0), limit: int = Query(_MOST, ge=1, le=_MOST)
     ) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         rows = service.log.page(after, limit=limit, kinds=["planned"])
         found = [{"seq": row.seq, "at": row.at, **_of_plan(row.body)} for row in rows]
         return JSONResponse({"values": found})
 
     @router.get("/v1/alarm", summary="Whether something speaks against the assumptions, in words.")
     async def alarm(request: Request) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         return JSONResponse({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
 
     @router.get("/v1/mode", summary="The mode, and what is proven about the incumbent.")
     async def mode(request: Request) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         found = {"mode": desk.book.mode, "promote": problem.file.promote}
         return JSONResponse({**found, "comparison": desk.newest.report["comparison"]})
 
     @router.get("/v1/problem", summary="The problem file.")
     async def problem_file(request: Request) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         return JSONResponse({"digest": problem.file.digest, "problem": problem.file.model_dump()})
 
     @router.get("/v1/episodes", summary="Open episodes, the oldest first.")
     async def episodes(request: Request, limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         some = list(desk.book.episodes.values())[:limit]
         return JSONResponse({"n_open": len(desk.book.episodes), "episodes": [_short(one) for one in some]})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
     def episode(request: Request, episode: str) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         return JSONResponse(_long(desk.find(episode), service))
 
     @router.get("/v1/events", summary="The log itself; states and actions count from 0.")
@@ -89,14 +89,14 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
         limit: int = Query(100, ge=1, le=_MOST),
         kind: str | None = None,
     ) -> JSONResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         kinds = None if kind is None else [choice("kind", kind, KINDS)]
         rows = service.log.page(after, limit=limit, kinds=kinds)
         return JSONResponse({"events": [row.as_dict() for row in rows]})
 
     @router.get("/v1/export", summary="All finished episodes as a file; format=minari:NAME writes a data set here.")
     def export_file(request: Request, format: str = "csv") -> Response:
-        doors.actor(request, "admin" if format.startswith("minari:") else "read")
+        doors.reader(request, "admin" if format.startswith("minari:") else "read")
         if format.startswith("minari:"):
             return JSONResponse({"steps": export(service.log, problem, format), "dataset": format})
         ending = choice("format", format, _FORMATS, remedy="Or minari: and the name of a new data set.")
@@ -108,7 +108,7 @@ def reading_routes(service: Service, doors: Doors) -> APIRouter:
 
     @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
     async def metrics(request: Request) -> PlainTextResponse:
-        doors.actor(request, "read")
+        doors.reader(request)
         return PlainTextResponse(metrics_text(service), media_type="text/plain; version=0.0.4")
 
     @router.get("/health", summary="Whether the service takes requests, and whether its learner runs; needs no token.")

@@ -18,9 +18,9 @@ from matrixrl.service.desk import Answer, Closed, Desk, Opened, Recorded, Reply
 from matrixrl.service.errors import status_of
 from matrixrl.service.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
 
-__all__ = ["Doors", "plain", "writing_routes"]
+__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "plain", "writing_routes"]
 
-_KEY = "idempotency-key"
+KEY = "idempotency-key"
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,33 @@ class Doors:
     access: Access
     limit: RateLimit
 
-    def actor(self, request: Request, *scopes: str) -> str:
-        """Return who sends a request, or refuse it."""
-        kind, _, secret = request.headers.get("authorization", "").partition(" ")
-        found = self.access.actor(secret.strip() if kind.lower() == "bearer" and secret else None, scopes)
+    def actor(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request with a header, or refuse it."""
+        found = self.allowed(authorization, *scopes)
         self.limit.take(found)
         return found
 
+    def reader(self, request: Request, scope: str = "read") -> str:
+        """Return who sends a request that needs a scope, or refuse it."""
+        return self.actor(authorization_of(request), scope)
+
+    def allowed(self, authorization: str, *scopes: str) -> str:
+        """Return who sends a request, without counting it."""
+        kind, _, secret = authorization.partition(" ")
+        return self.access.actor(secret.strip() if kind.lower() == "bearer" and secret else None, scopes)
+
 
 @dataclass(frozen=True)
-class _Command:
-    """A request that is about one episode."""
+class Command:
+    """A request that is about one episode.
+
+    Attributes:
+        model: Its body.
+        scope: Scope that it needs.
+        run: Function of the desk, the actor, the name of the episode and the body that returns the reply.
+        answer: Record of the answer.
+        words: What it does.
+    """
 
     model: type[BaseModel]
     scope: str
@@ -97,14 +113,14 @@ def _named(name: str | None) -> str:
 
 
 COMMANDS = {
-    "open": _Command(OpenBody, "ask", _open, Opened, "Open an episode, which keeps the present plan until its end."),
-    "ask": _Command(AskBody, "ask", _ask, Answer, "Ask what to do in a state; the same question has the same answer."),
-    "tell": _Command(
+    "open": Command(OpenBody, "ask", _open, Opened, "Open an episode, which keeps the present plan until its end."),
+    "ask": Command(AskBody, "ask", _ask, Answer, "Ask what to do in a state; the same question has the same answer."),
+    "tell": Command(
         TellBody, "tell", _tell, Recorded, "Report the outcome of a step: late, in any order, and twice if in doubt."
     ),
-    "end": _Command(CloseBody, "tell", _end, Closed, "End an episode before its last step."),
-    "abandon": _Command(CloseBody, "tell", _abandon, Closed, "Forget an episode; what is proven may end with it."),
-    "time_out": _Command(
+    "end": Command(CloseBody, "tell", _end, Closed, "End an episode before its last step."),
+    "abandon": Command(CloseBody, "tell", _abandon, Closed, "Forget an episode; what is proven may end with it."),
+    "time_out": Command(
         CloseBody, "tell", _time_out, Closed, "Close an episode whose outcomes do not come, with the default reward."
     ),
 }
@@ -135,14 +151,15 @@ def writing_routes(doors: Doors) -> APIRouter:
         tags=["decisions"],
     )
     async def batch(request: Request) -> Response:
-        actor = doors.actor(request, "ask", "tell")
+        authorization = authorization_of(request)
+        actor = doors.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
         doors.limit.take(actor, len(body.requests))
         results, commit = [], None
         for item in body.requests:
             try:
                 command = COMMANDS[item.do]
-                doors.access.actor(_secret(request), [command.scope])
+                doors.allowed(authorization, command.scope)
                 own = parsed(
                     command.model, (item.model_extra or {}) | ({"episode": item.episode} if item.do == "open" else {})
                 )
@@ -154,7 +171,7 @@ def writing_routes(doors: Doors) -> APIRouter:
                 results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
         if commit is not None:
             await commit.durable()  # the last one: transactions are durable in their order
-        return _json({"results": results})
+        return Response(dumped({"results": results}), media_type="application/json")
 
     @router.post(
         "/v1/mode",
@@ -164,30 +181,51 @@ def writing_routes(doors: Doors) -> APIRouter:
         tags=["administration"],
     )
     async def mode(request: Request) -> Response:
-        actor = doors.actor(request, "admin")
+        actor = doors.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
         await desk.set_mode(actor, body.mode, body.reason).durable()
-        return _json({"mode": desk.book.mode})
+        return Response(dumped({"mode": desk.book.mode}), media_type="application/json")
 
     return router
 
 
-def _handler(doors: Doors, command: _Command) -> Callable[..., Any]:
+async def answered(
+    doors: Doors, command: Command, episode: str | None, authorization: str, key: str | None, data: bytes
+) -> bytes:
+    """Return the answer to a request about an episode as JSON, once it is durable.
+
+    Args:
+        doors: What it needs.
+        command: What is requested.
+        episode: Name of the episode in the path.
+        authorization: Header with the token; may be empty.
+        key: Header with the idempotency key.
+        data: Body.
+
+    Raises:
+        MatrixRLError: The request is refused.
+    """
+    actor = doors.actor(authorization, command.scope)
+    body = parsed(command.model, data)
+    if key is not None:
+        body = parsed(command.model, body.model_dump() | {"key": key})
+    reply = command.run(doors.desk, actor, episode, body)
+    await reply.commit.durable()
+    return dumped(plain(reply.answer))
+
+
+def _handler(doors: Doors, command: Command) -> Callable[..., Any]:
     async def handle(request: Request) -> Response:
-        actor = doors.actor(request, command.scope)
-        body = parsed(command.model, await request.body())
-        key = request.headers.get(_KEY)
-        if key is not None:
-            body = parsed(command.model, body.model_dump() | {"key": key})
-        reply = command.run(doors.desk, actor, request.path_params.get("episode"), body)
-        await reply.commit.durable()
-        return _json(plain(reply.answer))
+        episode, key = request.path_params.get("episode"), request.headers.get(KEY)
+        found = await answered(doors, command, episode, authorization_of(request), key, await request.body())
+        return Response(found, media_type="application/json")
 
     return handle
 
 
-def _secret(request: Request) -> str | None:
-    return request.headers.get("authorization", "").partition(" ")[2].strip() or None
+def authorization_of(request: Request) -> str:
+    """Return the header with the token; empty without one."""
+    return request.headers.get("authorization", "")
 
 
 def plain(answer: Opened | Answer | Recorded | Closed) -> dict[str, Any]:
@@ -198,9 +236,9 @@ def plain(answer: Opened | Answer | Recorded | Closed) -> dict[str, Any]:
     return found
 
 
-def _json(data: dict[str, Any]) -> Response:
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return Response(text, media_type="application/json")
+def dumped(data: dict[str, Any]) -> bytes:
+    """Return plain data as JSON."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
 
 
 def _documented(model: type[BaseModel]) -> dict[str, Any]:

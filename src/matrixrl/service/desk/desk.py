@@ -14,7 +14,7 @@ from matrixrl.checks import choice, fail
 from matrixrl.service.desk.answers import ActionBounds, Answer, Closed, Opened, Recorded, Reply
 from matrixrl.service.desk.checking import check_state, checked_outcome, step_to_ask, step_to_tell
 from matrixrl.service.desk.deciding import decide, followed, narrowed
-from matrixrl.service.desk.recent import Recent
+from matrixrl.service.desk.ledger import Ledger
 from matrixrl.service.errors import Conflict, NotFound
 from matrixrl.service.fold import Asked, Book, EpisodeState, Told
 from matrixrl.service.learning import Publication
@@ -22,8 +22,6 @@ from matrixrl.service.log import Commit, Draft, EventLog, Kind, Writer
 from matrixrl.service.problem import MODES, Mode, ServedProblem
 
 __all__ = ["Desk"]
-
-_REMEMBERED = 20_000  # keys and episodes; a transaction holds fewer, as every request in it waits
 
 
 class Desk:
@@ -51,13 +49,16 @@ class Desk:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.problem, self.book, self.plans = problem, book, plans
-        self._log, self._writer, self._clock = log, writer, clock
+        self.problem, self.plans = problem, plans
+        self._ledger, self._clock = Ledger(book, log, writer), clock
         self._lock = threading.RLock()
-        self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED)
-        self._over: Recent[str, EpisodeState] = Recent(_REMEMBERED)
         self.started = clock()
         self.n_repeated = 0
+
+    @property
+    def book(self) -> Book:
+        """What the log says so far."""
+        return self._ledger.book
 
     @property
     def newest(self) -> Publication:
@@ -79,7 +80,7 @@ class Desk:
             name = episode if episode is not None else secrets.token_hex(8)
             mode = self.book.mode
             body = {"plan": self.newest.version, "mode": mode, "follows": followed(mode, self.problem)}
-            commit = self._append([Draft("opened", actor, body, name, key=key)])
+            commit = self._ledger.append([Draft("opened", actor, body, name, key=key)])
             return Reply(Opened(**self._opened(self.book.episodes[name])), commit)
 
     def _opened(self, episode: EpisodeState) -> dict[str, Any]:
@@ -93,28 +94,20 @@ class Desk:
 
     def _opened_before(self, actor: str, name: str | None, key: str | None) -> EpisodeState | None:
         """Return the episode that the same request opened before; refuse a name or a key that another one used."""
-        used = None if key is None else self._used_key(actor, key)
+        used = None if key is None else self._ledger.opened_with(actor, key)
         if used is not None:
             if name is not None and used != name:
                 raise Conflict(f"the idempotency key was used to open episode {used}")
-            return self._find(used)
+            return self._ledger.find(used)
         if name is None:
             return None
         try:
-            known = self._find(name)
+            known = self._ledger.find(name)
         except NotFound:
             return None
         if key is None and known.actor == actor and not known.steps and known.closed is None:
             return known  # the same request again, before anything came of it
         raise Conflict(f"episode {name} was opened before; choose another name, or leave it out")
-
-    def _used_key(self, actor: str, key: str) -> str | None:
-        """Return the name of the episode that an actor opened with a key."""
-        known = self._by_key.get((actor, key))
-        if known is not None:
-            return known
-        event = self._log.opened_by(actor, key)
-        return None if event is None else event.episode
 
     def ask(
         self,
@@ -137,7 +130,7 @@ class Desk:
             key: Idempotency key.
         """
         with self._lock:
-            episode, problem = self._find(name), self.problem
+            episode, problem = self._ledger.find(name), self.problem
             number = step_to_ask(episode, step, key, problem.horizon)
             at = problem.states.encode("state", state)
             among = narrowed(problem, at, number, allowed)
@@ -157,7 +150,7 @@ class Desk:
             body |= ({} if listed is None else {"allowed": list(listed)}) | (
                 {} if found.advised is None else {"advised": found.advised}
             )
-            commit = self._append([Draft("asked", actor, body, name, number, key)])
+            commit = self._ledger.append([Draft("asked", actor, body, name, number, key)])
             asked = episode.steps[number].asked
             assert asked is not None
             return Reply(self._answer(episode, number, asked), commit)
@@ -217,7 +210,7 @@ class Desk:
             "terminated": terminated,
         }
         with self._lock:
-            episode = self._find(name)
+            episode = self._ledger.find(name)
             number = step_to_tell(episode, step, key, self.problem.horizon)
             known = episode.steps[number].told if number < len(episode.steps) else None
             told = checked_outcome(self.problem, episode, number, given)
@@ -229,7 +222,7 @@ class Desk:
             drafts = [Draft("told", actor, _outcome(told), name, number, key)]
             if self._completes(episode, number, told):
                 drafts.append(Draft("ended", actor, {"reason": "complete"}, name))
-            commit = self._append(drafts)
+            commit = self._ledger.append(drafts)
             return Reply(Recorded(name, number, len(drafts) > 1), commit)
 
     def _completes(self, episode: EpisodeState, number: int, told: Told) -> bool:
@@ -243,7 +236,7 @@ class Desk:
     def end(self, actor: str, name: str, *, key: str | None = None) -> Reply:
         """End an episode before its horizon; all questions must have an outcome."""
         with self._lock:
-            episode = self._find(name)
+            episode = self._ledger.find(name)
             if episode.closed is None:
                 if not episode.steps:
                     raise Conflict(f"episode {name} has no steps; abandon it")
@@ -255,12 +248,12 @@ class Desk:
     def abandon(self, actor: str, name: str, *, key: str | None = None) -> Reply:
         """Forget an episode; what is proven ends if it was asked for an action (docs/proofs.md, section 3)."""
         with self._lock:
-            return self._close(actor, self._find(name), "abandoned", {"reason": "request"}, key)
+            return self._close(actor, self._ledger.find(name), "abandoned", {"reason": "request"}, key)
 
     def time_out(self, actor: str, name: str, *, key: str | None = None) -> Reply:
         """Close an episode whose outcomes do not come; missing ones pay the default reward."""
         with self._lock:
-            episode = self._find(name)
+            episode = self._ledger.find(name)
             if episode.closed is None and self.problem.file.time_out is None:
                 fail("time_out", "must be in the problem file", "nothing", "Add time_out = seconds, or abandon.")
             return self._close(actor, episode, *_timed_out(episode, "request"), key)
@@ -277,14 +270,14 @@ class Desk:
                 if (episode.touched if asked is None else asked) <= oldest:
                     kind, body = _timed_out(episode, "time_out")
                     drafts.append(Draft(kind, "clock", body, episode.id))
-            return self._append(drafts) if drafts else None
+            return self._ledger.append(drafts) if drafts else None
 
     def _close(self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None) -> Reply:
         if episode.closed is not None:
             if episode.closed != kind:
                 raise Conflict(f"episode {episode.id} is over: it was {_words(episode.closed)}")
             return self._repeat(Closed(episode.id, episode.closed, episode.n_told, repeated=True))
-        commit = self._append([Draft(kind, actor, body, episode.id, key=key)])
+        commit = self._ledger.append([Draft(kind, actor, body, episode.id, key=key)])
         return Reply(Closed(episode.id, kind, episode.n_told), commit)
 
     def set_mode(self, actor: str, mode: Any, reason: str = "request") -> Commit:
@@ -292,15 +285,15 @@ class Desk:
         with self._lock:
             wanted: Mode = choice("mode", mode, MODES)  # type: ignore[assignment]
             if wanted == self.book.mode:
-                return self._writer.latest
-            return self._append([Draft("mode", actor, {"from": self.book.mode, "to": wanted, "reason": reason})])
+                return self._ledger.latest
+            return self._ledger.append([Draft("mode", actor, {"from": self.book.mode, "to": wanted, "reason": reason})])
 
     def publish(self, publication: Publication, drafts: Sequence[Draft]) -> Commit:
         """Append the events of a new plan, and answer from it from now on."""
         with self._lock:
             kept = [draft for draft in drafts if draft.kind != "mode" or draft.body["from"] == self.book.mode]
             self.plans[publication.version] = publication
-            commit = self._append(kept)
+            commit = self._ledger.append(kept)
             used = {episode.plan for episode in self.book.episodes.values()} | {self.book.plan}
             for version in set(self.plans) - used:
                 del self.plans[version]
@@ -309,7 +302,7 @@ class Desk:
     def note(self, drafts: Sequence[Draft]) -> Commit:
         """Append events that are about no episode, such as those of tokens."""
         with self._lock:
-            return self._append(drafts)
+            return self._ledger.append(drafts)
 
     def find(self, name: str) -> EpisodeState:
         """Return an episode, open or over.
@@ -318,22 +311,7 @@ class Desk:
             NotFound: There is none.
         """
         with self._lock:
-            return self._find(name)
-
-    def _find(self, name: str) -> EpisodeState:
-        """Return an episode; one that is over for long is folded from its events."""
-        found = self.book.episodes.get(name) or self._over.get(name)
-        if found is not None:
-            return found
-        rows = self._log.of_episode(name)
-        if not rows:
-            raise NotFound(f"episode {name!r} does not exist; open it first")
-        past = Book(self.book.mode)
-        for event in rows:
-            past.seq = event.seq - 1
-            closed = past.apply(event)
-        assert closed is not None
-        return closed
+            return self._ledger.find(name)
 
     def _check_open(self, episode: EpisodeState) -> None:
         if episode.closed is not None:
@@ -342,17 +320,7 @@ class Desk:
     def _repeat(self, answer: Opened | Answer | Recorded | Closed) -> Reply:
         """Return an answer that was given before; what it says may still be on its way to the disk."""
         self.n_repeated += 1
-        return Reply(answer, self._writer.latest)
-
-    def _append(self, drafts: Sequence[Draft]) -> Commit:
-        events, commit = self._writer.append(drafts)
-        for event in events:
-            closed = self.book.apply(event)
-            if closed is not None:
-                self._over.add(closed.id, closed)
-            elif event.kind == "opened" and event.key is not None:
-                self._by_key.add((event.actor, event.key), str(event.episode))
-        return commit
+        return Reply(answer, self._ledger.latest)
 
 
 def _outcome(told: Told) -> dict[str, Any]:

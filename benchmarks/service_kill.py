@@ -18,10 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from service_common import HORIZON, Connection, start, stop, write_problem
-
 from matrixrl.service import replay
 from matrixrl.service.log import EventLog
+from service_common import HORIZON, Connection, start, stop, write_problem
 
 Heard = dict[tuple[str, str, int], object]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -164,6 +165,22 @@ def test_check_finds_what_was_changed(log, change, words):
     with log.engine.begin() as connection:
         connection.execute(change)
     with pytest.raises(StoreError, match=words):
+        log.check()
+
+
+def test_an_event_that_was_written_anew_with_a_digest_of_its_own_is_found(log):
+    """Every digest covers the one before, so the next event betrays the change."""
+    writer = Writer(log)
+    for k in range(4):
+        writer.append([draft(k)])
+    writer.close()
+    first, second, *_ = log.read()
+    forged = replace(second, text='{"state":7}')
+    forged = replace(forged, digest=forged.digest_after(first.digest))
+    with log.engine.begin() as connection:
+        change = events.update().where(events.c.seq == 2).values(body=forged.text, digest=forged.digest)
+        connection.execute(change)
+    with pytest.raises(StoreError, match="event 3 was changed"):
         log.check()
 
 

@@ -91,6 +91,12 @@ def test_a_policy_that_is_not_better_is_not_promoted(tmp_path):
         assert compared["lower"] <= 0.0
         assert compared["incumbent_upper"] >= 0.9
         assert compared["incumbent_episodes"] == 400
+        returns = IncumbentReturns(service.problem)
+        for event in service.log.read():
+            if event.kind == "told":
+                returns.observe([Told(0, 1, event.body["reward"], 0, terminated=False)])
+        assert compared["incumbent_upper"] == returns.upper(0.5 * 0.05)  # half of δ, the other half is the learner's
+        assert compared["delta"] == pytest.approx(0.05)
 
 
 def test_without_promote_the_mode_stays(tmp_path):

@@ -2,9 +2,9 @@
 
     python benchmarks/service_kill.py --kills 50 --connections 8 --out out/service-kill
 
-starts ``matrixrl serve`` on the inventory case, sends requests on several connections, kills the process (SIGKILL) after
-a random time, and starts it again on the same directory. In the end every answer that was heard is compared with the
-log, every digest is verified, and the log is replayed.
+starts ``matrixrl serve`` on the inventory case, sends requests on several connections, kills the process (SIGKILL)
+after a random time, and starts it again on the same directory. In the end every answer that was heard is compared with
+the log, every digest is verified, and the log is replayed.
 """
 
 from __future__ import annotations

@@ -180,6 +180,7 @@ def test_the_learner_of_a_thread_publishes_and_answers_do_not_wait(tmp_path):
         deadline = time.monotonic() + 30
         while service.desk.newest.version < 4 and time.monotonic() < deadline:
             play(service.desk, rng)
+            service.writer.latest.wait()  # as an application does
         assert service.desk.newest.version >= 4
         assert service.failure is None
     assert replay(tmp_path).difference is None

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -70,11 +71,14 @@ class Service:
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
-        try:
+        self._news = threading.Event()
+        with ExitStack() as undo:  # whatever was opened, if something goes wrong
+            undo.callback(self._lock.release)
             self.log = EventLog(folder)
+            undo.callback(self.log.close)
             self.problem = ServedProblem(_agreed(problem, self.log))
-            self._news = threading.Event()
             self.writer = Writer(self.log, clock=clock, on_commit=self._news.set)
+            undo.callback(self.writer.close)
             self._checkpoints, self._every = Checkpoints(folder), checkpoint_every
             with limited_threads(1):
                 self.learner = self._restored()
@@ -82,9 +86,7 @@ class Service:
                 self.desk = Desk(self.problem, book, dict(self.learner.plans), self.log, self.writer, clock=clock)
                 if not self.learner.version:
                     self.learn_now()
-        except BaseException:
-            self._lock.release()
-            raise
+            undo.pop_all()
         self.failure: str | None = None
         """Why the learner stopped, in words; answers go on from its last plan."""
         self._closing = threading.Event()
@@ -105,14 +107,18 @@ class Service:
         return self.writer.seq - self.learner.book.seq
 
     def learn_now(self) -> None:
-        """Let the learner take all durable events, and plan if that is due."""
-        self.writer.latest.wait()
-        self._catch_up()
+        """Let the learner take the events so far, and plan if that is due.
+
+        Events that come in meanwhile are left for the next time, or a busy log would keep it from planning.
+        """
+        last, commit = self.writer.seq, self.writer.latest
+        commit.wait()
+        self._catch_up(last)
         if self.learner.is_due:
             made = self.learner.plan()
             if made is not None:
                 self.desk.publish(*made).wait()
-                self._catch_up()
+                self._catch_up(self.writer.seq)
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
@@ -140,8 +146,8 @@ class Service:
                     logger.exception("the learner stopped")
                     return
 
-    def _catch_up(self) -> None:
-        for event in self.log.read(self.learner.book.seq):
+    def _catch_up(self, last: int | None = None) -> None:
+        for event in self.log.read(self.learner.book.seq, until=last):
             self.learner.feed(event)
 
     def _save_if_due(self) -> None:

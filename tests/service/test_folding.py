@@ -184,3 +184,22 @@ def test_the_learner_of_a_thread_publishes_and_answers_do_not_wait(tmp_path):
         assert service.desk.newest.version >= 4
         assert service.failure is None
     assert replay(tmp_path).difference is None
+
+
+def test_a_busy_log_does_not_keep_the_learner_from_planning(tmp_path):
+    """Every event that the learner takes is followed by another one: it must plan all the same."""
+    with Service(shop(), tmp_path, learning=False) as service:
+        for k in range(5):
+            play(service.desk, np.random.default_rng(k))
+        feed, taken = service.learner.feed, []
+
+        def feed_while_more_come(event):
+            assert len(taken) < 500
+            taken.append(event.seq)
+            feed(event)
+            service.desk.open("local").commit.wait()
+
+        service.learner.feed = feed_while_more_come
+        service.learn_now()
+        service.learner.feed = feed
+        assert service.desk.newest.version == 2

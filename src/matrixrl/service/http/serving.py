@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 import uvicorn
@@ -20,7 +19,6 @@ from matrixrl.service.running import Service
 __all__ = ["serve"]
 
 _GRACE = 5  # seconds that open requests have at the end
-_SWITCH = 0.001  # seconds after which the learner's thread lets answers in between
 
 
 def serve(
@@ -51,7 +49,6 @@ def serve(
     with Service(problem, data) as service:
         if not _is_own(host):
             _check_tokens(service.log, host)
-        sys.setswitchinterval(_SWITCH)
         with listening(port, host) as listener:
             app = make_app(service, hosts=[*allow_hosts, host], rate=rate)
             config = uvicorn.Config(

@@ -60,7 +60,9 @@ def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
     Traceback (most recent call last):
     matrixrl.errors.InvalidInput: horizon must be at least 1; got 0. Give the number of steps in an episode.
     """
-    raise InvalidInput(f"{argument} {rule}; got {_as_text(received)}. {remedy}")
+    error = InvalidInput(f"{argument} {rule}; got {_as_text(received)}. {remedy}")
+    error.argument = argument
+    raise error
 
 
 def _as_text(received: object) -> str:

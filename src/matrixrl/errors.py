@@ -28,7 +28,13 @@ class MatrixRLWarning(UserWarning):
 
 
 class InvalidInput(MatrixRLError, ValueError):
-    """An argument is invalid; no state was changed."""
+    """An argument is invalid; no state was changed.
+
+    Attributes:
+        argument: Name of the argument, where it is known.
+    """
+
+    argument: str | None = None
 
 
 class UnknownName(InvalidInput):

@@ -20,6 +20,7 @@ from matrixrl.agents.baselines import (
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.logged import LearnedLog
 from matrixrl.agents.matrix_rl import KernelMatrixRL, MatrixRL
+from matrixrl.agents.opening import PlannedAhead
 
 AGENTS: dict[str, type[Agent]] = {
     MatrixRL.name: MatrixRL,
@@ -43,6 +44,7 @@ __all__ = [
     "MatrixRL",
     "OpenEpisode",
     "PSRLAgent",
+    "PlannedAhead",
     "QLearningAgent",
     "RLSVIAgent",
     "RandomPlayAgent",

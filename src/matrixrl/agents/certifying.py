@@ -60,8 +60,7 @@ class Certifying:
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
         if any(self._log.alarms):
-            first = self._log.alarms.index(True)
-            return self._algorithm.alarm_words(f"misspecification alarm in episode {first + 1}")
+            return str(self.alarm)
         words = self._algorithm.claim
         if words is True and self._narrowed:
             answers = f"{self._narrowed} answer{'s were' if self._narrowed > 1 else ' was'} chosen among fewer actions"
@@ -73,6 +72,16 @@ class Certifying:
         if words is True and self._algorithm.logged_episodes:
             words = self._algorithm.log_guarantee
         return self._selection or words if words is True else words
+
+    @property
+    def alarm(self) -> str | None:
+        """Why the assumptions must be false, in words: a misspecification alarm, or bounds that contradict each other.
+
+        None as long as nothing speaks against them.
+        """
+        if any(self._log.alarms):
+            return self._algorithm.alarm_words(f"misspecification alarm in episode {self._log.alarms.index(True) + 1}")
+        return self._certified.contradiction
 
     @property
     def assumptions(self) -> str:

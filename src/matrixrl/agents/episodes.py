@@ -174,6 +174,26 @@ class OpenEpisode:
         state = problem.state("obs", obs)
         return problem.own_action(self._answer(state, told.among(state, self.stage, info)))
 
+    def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
+        """Take note of an answer that was given from a copy of the plan, as if `act` had been called here.
+
+        Args:
+            obs: Observation.
+            action: The answer.
+            allowed: As in `act`.
+        """
+        self._check_unfinished("note_answer")
+        problem = self._agent.problem
+        state, chosen = problem.state("obs", obs), problem.action("action", action)
+        check_allowed(self.algorithm, state, self.stage, chosen)
+        among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
+        if among is not None and not among[chosen]:
+            fail("action", "must be one of those that were allowed", action, "Give the action that was answered.")
+        asked = None if among is None else tuple(action_list(among))
+        self._advised = self._planned(state, explore=False)._replace(action=chosen, among=asked)
+        if among is not None:
+            self._agent._note_narrowed()
+
     def observe(
         self,
         obs: Any,
@@ -236,15 +256,20 @@ class OpenEpisode:
         self._agent._note_time_out()
         return self._agent._close(self)
 
-    def abandon(self) -> None:
+    def abandon(self, *, outcome_may_be_known: bool = False) -> None:
         """Forget the episode: nothing is learned from it.
 
         Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
         them (docs/proofs.md, section 3). Nothing happens if the episode was ended or abandoned before.
+
+        Args:
+            outcome_may_be_known: Whether whoever abandons it may know the outcome of a step that was not observed here.
         """
         if not self.is_open:
             return
-        if self.stage > 0:
+        if flag("outcome_may_be_known", outcome_may_be_known) and self.stage == 0:
+            self._agent._note_selection("an episode was abandoned after it was asked for an action")
+        elif self.stage > 0:
             self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
         elif self._advised is not None and self._agent.problem.has_random_start:
             self._agent._note_selection("an episode was abandoned after its random first state was seen")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.agents.action_tables import ActionTables, action_tables
 from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.shared_tables import SharedTables
@@ -18,7 +19,19 @@ from matrixrl.measuring import is_measured
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode
 
-__all__ = ["Opening"]
+__all__ = ["Opening", "PlannedAhead"]
+
+
+class PlannedAhead(NamedTuple):
+    """A plan for episodes that are begun later.
+
+    Attributes:
+        plan: What the algorithm returned; one that is not due is the last one again.
+        planned_after: Number of episodes that had been learned from.
+    """
+
+    plan: Any
+    planned_after: int
 
 
 class Opening(Certifying):
@@ -75,20 +88,54 @@ class Opening(Certifying):
             fail("number", "must be that of an open episode", f"{chosen}, which was {why}", "See open_episodes.")
         return found
 
-    def begin_episode(self) -> OpenEpisode:
-        """Plan the next episode (YW19 Algorithm 1, line 6) and return it."""
+    def begin_episode(self, ahead: PlannedAhead | None = None) -> OpenEpisode:
+        """Plan the next episode (YW19 Algorithm 1, line 6) and return it.
+
+        Args:
+            ahead: A plan that `plan_ahead` made earlier, which any number of episodes may share; by default a plan is
+                made now.
+        """
+        if ahead is None:
+            ahead = self.plan_ahead()
+            if self._order.n_open:
+                ahead = ahead._replace(plan=self._tables.share(ahead.plan))
+        number = max(self._order.n_begun, self.n_episodes)
+        episode = OpenEpisode(self, ahead.plan, number, ahead.planned_after)
+        self._order.add(episode)
+        return episode
+
+    def plan_ahead(self) -> PlannedAhead:
+        """Return the plan of episodes that will be begun later, from the episodes learned from so far.
+
+        The proof is about plans that are known when an episode begins (docs/proofs.md, section 3), so a plan may be
+        made before anybody asks for it, and be shared by episodes that overlap.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+        >>> ahead = agent.plan_ahead()
+        >>> first, second = agent.begin_episode(ahead), agent.begin_episode(ahead)
+        >>> first.act(0) == second.act(0)
+        True
+        """
         mark = self._algorithm.mark()
         try:
             plan = self._algorithm.plan()
         except BaseException:  # a plan that was interrupted leaves no trace
             self._algorithm.rewind(mark)
             raise
-        if self._order.n_open:
-            plan = self._tables.share(plan)
-        episode = OpenEpisode(self, plan, max(self._order.n_begun, self.n_episodes), self.n_episodes)
-        self._order.add(episode)
         self._advice = None  # a new epoch may have forgotten the data
-        return episode
+        return PlannedAhead(plan, self.n_episodes)
+
+    def action_tables(self, ahead: PlannedAhead) -> ActionTables:
+        """Return a plan that was just made as tables, with the bounds of every action on the same data.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+        >>> tables = agent.action_tables(agent.plan_ahead())
+        >>> bool((tables.lower <= tables.upper).all())
+        True
+        """
+        return action_tables(self._algorithm, ahead.plan)
 
     def act(self, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
         """Return the action to play now in the only open episode; see `OpenEpisode.act`."""

@@ -344,6 +344,13 @@ class Algorithm(FromLogs, Configured):
             "states and without sampled columns"
         )
 
+    def bound_actions(self) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
+
+        Those of an action that is not allowed are −∞.
+        """
+        raise ProtocolError(f"{self.name} has no bounds of single actions; matrix-rl on numbered states has")
+
     @property
     def purpose(self) -> str:
         """What episodes are played for: `regret` or `certificate`."""

@@ -16,6 +16,7 @@ from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.output import never_fail_to_encode, parse_path
 from matrixrl.cli.parsing import parse_settings
+from matrixrl.cli.serve import add_serve_commands
 from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.envs import open_problem
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 add_lab_commands(app)
+add_serve_commands(app)
 
 OutOption = Annotated[
     Path | None,

@@ -10,7 +10,15 @@ from scipy.special import logsumexp
 from matrixrl.linalg import SeenRows
 from matrixrl.records import FloatArray
 
-__all__ = ["MOST_FROZEN", "N_LEVELS", "frozen_policy_bounds", "log_mean_wealth", "path_deviation", "return_level"]
+__all__ = [
+    "MOST_FROZEN",
+    "N_LEVELS",
+    "frozen_policy_bounds",
+    "log_mean_wealth",
+    "mean_lower_bounds",
+    "path_deviation",
+    "return_level",
+]
 
 N_LEVELS = 1 << 16
 """Number of levels of a return in [0, 1]; a return counts as the level below it."""
@@ -38,11 +46,24 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
         seen: Rows j = 0, 1, … of frozen policies, with the number of episodes at each level of return.
         delta: Probability with which the bound of any frozen policy may fail.
     """
+    return mean_lower_bounds(seen, delta / MOST_FROZEN)
+
+
+def mean_lower_bounds(seen: SeenRows, delta: float) -> FloatArray:
+    r"""Return lower bounds on means of numbers in [0, 1], one for each row: (R,).
+
+    The numbers of a row come one after the other, each with a mean of at most V given those before it. Each bound is
+    below V with probability 1 − δ for all counts at once, by the wealth of `frozen_policy_bounds`.
+
+    Args:
+        seen: Rows with the number of times that each level, a share of `N_LEVELS`, was seen.
+        delta: Probability with which the bound of a row may ever fail.
+    """
     mean = seen.sums(seen.shares * (seen.outcomes / N_LEVELS))
     low, high = np.zeros(len(mean)), mean
     for _ in range(_HALVINGS):  # `low` stays a valid bound
         middle = 0.5 * (low + high)
-        refuted = log_mean_wealth(seen, middle) >= math.log(MOST_FROZEN / delta)
+        refuted = log_mean_wealth(seen, middle) >= -math.log(delta)
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return low
 

@@ -249,6 +249,19 @@ class FiniteMatrixRL(RewardWatch):
             sides.append(np.concatenate([self.task.to_own_unit(unit[:2]), self.task.unit * unit[2:]]))
         return PolicyIntervals(sides[0], sides[1], best.empty + self.contradictions())
 
+    def bound_actions(self) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
+
+        The upper ones are those of the optimistic backup. The lower ones are those of the policy that is greedy in
+        them, and Q* is at least the Q of any policy.
+        """
+        belief, frame = self.beliefs("proven")[0], self.frame
+        low, high = np.empty((2, self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        rankings = lowest_first(frame.n_actions, self.n_replicas)
+        self._optimistic_plan(belief, rankings, q_out=high)
+        pessimistic_plan(belief, frame, rankings, compiled=self.compiles(), q_out=low)
+        return low, high
+
     def use_compiled(self, wanted: bool | None, n_episodes: int = 0) -> None:
         """Choose between compiled and NumPy plans; they differ in the rounding of sums only.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from matrixrl.pages import is_loopback
+
 __all__ = ["Guard"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 # Plotly saves an image of a chart through data: and blob: addresses.
 _POLICY = (
@@ -47,7 +47,7 @@ class Guard:
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or not _is_loopback(hosts[0]):
+        if len(hosts) != 1 or not is_loopback(hosts[0]):
             return await _refuse(send, 421, "This page is local: open it as 127.0.0.1 or localhost.\n")
         if scope["method"] != "GET":
             return await _refuse(send, 405, "Only GET is allowed: this page is read-only.\n", [(b"allow", b"GET")])
@@ -58,18 +58,6 @@ class Guard:
             await send(message)
 
         return await self._app(scope, receive, send_guarded)
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether a Host header is a loopback name, with or without a port.
-
-    >>> _is_loopback("localhost:8787"), _is_loopback("localhost.example.com:8787")
-    (True, False)
-    """
-    name, colon, port = host.rpartition(":")
-    if not colon or "]" in port:
-        name, port = host, ""
-    return name.lower() in _LOOPBACK and (port == "" or port.isdigit())
 
 
 async def _refuse(send: Send, status: int, text: str, more: list[tuple[bytes, bytes]] | None = None) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import socket
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable
@@ -13,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matrixrl.checks import fail, integer
-from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.errors import MissingExtra
 from matrixrl.lab.live.feed import Feed
 from matrixrl.lab.live.guard import Guard
 from matrixrl.lab.pages import plotly_script, read_file, render, stylesheet
 from matrixrl.lab.palette import LOOKS
+from matrixrl.pages.listening import listening
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["make_app", "serve"]
 
 _HOST = "127.0.0.1"
-_PORT_REMEDY = "Choose another with --port."
 _TICK = 0.2  # seconds between two checks for news or for the end
 _HEARTBEAT = 25  # ticks without news after which a comment is sent, so that a lost connection is noticed
 _SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
@@ -118,7 +115,7 @@ def serve(
     except ImportError as error:
         raise MissingExtra("the live page needs uvicorn; pip install 'matrixrl[lab]'") from error
 
-    with _listening(port) as listener:
+    with listening(port) as listener:
         url = f"http://{_HOST}:{listener.getsockname()[1]}/"
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False
@@ -133,21 +130,6 @@ def serve(
             server.run(sockets=[listener])
         except KeyboardInterrupt:
             return  # uvicorn raises the interrupt again after its shutdown
-
-
-def _listening(port: int) -> socket.socket:
-    if integer("--port", port, low=0, remedy="Ports go from 1 to 65535.") > 65535:
-        fail("--port", "must be at most 65535", port, "Ports go from 1 to 65535.")
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":  # reuse a port that was closed a moment ago; on Windows the option has another meaning
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((_HOST, port))
-        listener.listen()  # before the address is announced
-    except OSError as error:
-        listener.close()
-        raise MatrixRLError(f"--port {port} cannot be used ({error.strerror}). {_PORT_REMEDY}") from error
-    return listener
 
 
 def _page(plotly: str) -> str:

@@ -1,28 +1,17 @@
-"""Lock for the only writer of a store; the operating system releases it when the process ends."""
+"""Lock for the only writer of a store."""
 
 from __future__ import annotations
 
-import errno
-import os
-import sqlite3
-import sys
 from pathlib import Path
 
-from matrixrl.errors import StoreError
 from matrixrl.lab.store.schema import LOCK
-
-if sys.platform != "win32":
-    import fcntl
+from matrixrl.locking import FolderLock
 
 __all__ = ["WriterLock"]
 
 
-class WriterLock:
+class WriterLock(FolderLock):
     """Exclusive permission to write to a store, until `release` or the end of the process.
-
-    There are two locks. One is an exclusive transaction on an empty SQLite file in the directory, which works on every
-    operating system, but the file can be deleted on POSIX systems. There the directory itself is locked as well, which
-    nobody can delete without deleting the store.
 
     Args:
         folder: Directory of the store.
@@ -32,46 +21,4 @@ class WriterLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = _locked_folder(folder)
-        try:
-            self._connection = sqlite3.connect(folder / LOCK, timeout=0.0, isolation_level=None)
-            self._connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            self._unlock_folder()
-            if "locked" in str(error):
-                raise _in_use(folder) from error
-            raise StoreError(f"cannot write to {folder}: {error}") from error
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._connection.close()
-        self._unlock_folder()
-
-    def _unlock_folder(self) -> None:
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
-
-
-def _locked_folder(folder: Path) -> int | None:
-    """Return a descriptor of the directory that holds a lock; None if the file system has no locks of directories."""
-    if sys.platform == "win32":  # a file in use cannot be deleted
-        return None
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise _in_use(folder) from error
-        return None  # some network file systems lock files only
-    return descriptor
-
-
-def _in_use(folder: Path) -> StoreError:
-    return StoreError(
-        f"{folder} is being written by another process; wait for it, or follow it: matrixrl watch {folder}"
-    )
+        super().__init__(folder, LOCK, f"wait for it, or follow it: matrixrl watch {folder}")

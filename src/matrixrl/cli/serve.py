@@ -1,0 +1,147 @@
+"""The commands ``matrixrl serve``, ``serve replay``, ``serve check`` and ``serve token``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from matrixrl.cli.output import parse_path
+from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.printable import printable
+
+__all__ = ["add_serve_commands"]
+
+_RUN = "run"
+DirArgument = Annotated[Path, typer.Argument(parser=parse_path, metavar="DIR", help="Directory of a service.")]
+
+
+class _ServeGroup(TyperGroup):
+    """A group whose default command serves: ``serve problem.toml`` is ``serve run problem.toml``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the default command."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+serve_app = typer.Typer(
+    cls=_ServeGroup, help="Serve decisions over HTTP, durable and certified: serve PROBLEM.toml --data DIR."
+)
+token_app = typer.Typer(help="Create, revoke and list tokens.", no_args_is_help=True)
+serve_app.add_typer(token_app, name="token")
+
+
+def add_serve_commands(app: typer.Typer) -> None:
+    """Add the commands of the service to the command line."""
+    app.add_typer(serve_app, name="serve")
+
+
+@serve_app.command(_RUN)
+def run_command(
+    problem: Annotated[
+        Path | None, typer.Argument(parser=parse_path, metavar="[PROBLEM.toml]", help="That of the log by default.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", parser=parse_path, metavar="DIR", help="Directory of the log.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Address; another one than 127.0.0.1 needs tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port; 0 chooses a free one.")] = 8799,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", help="Name of this service in requests, such as that of a proxy."),
+    ] = None,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second that each token may send.")] = 10_000.0,
+) -> None:
+    """Serve a problem until Ctrl-C."""
+    service = _service()
+    if data is None:
+        raise MatrixRLError("--data must be given: the directory of the log, such as --data shop-data")
+    service.serve(
+        None if problem is None else service.read_problem(problem),
+        data,
+        host=host,
+        port=port,
+        allow_hosts=allow_host or [],
+        rate=rate,
+        announce=lambda url: typer.echo(f"serving at {url}  (Ctrl-C ends it)"),
+    )
+
+
+@serve_app.command("replay")
+def replay_command(folder: DirArgument) -> None:
+    """Make every plan and every decision of a log again, and compare."""
+    found = _service().replay(folder)
+    counts = f"{found.n_events:,} events, {found.n_decisions:,} decisions, {found.n_plans:,} plans"
+    if found.difference is not None:
+        typer.echo(f"{counts}: different: {printable(found.difference)}", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"{counts}: equal bit for bit")
+
+
+@serve_app.command("check")
+def check_command(folder: DirArgument) -> None:
+    """Verify the digest of every event of a log."""
+    log = _open(folder)
+    try:
+        found = log.check()
+    finally:
+        log.close()
+    typer.echo(f"{found.n_events:,} events are whole; digest of the last one {found.digest}")
+
+
+@token_app.command("create")
+def create_command(
+    folder: DirArgument,
+    name: Annotated[str, typer.Argument(help="Name of the token, which the log shows as the actor.")],
+    scope: Annotated[list[str], typer.Option("--scope", help="ask, tell, read or admin; give it several times.")],
+) -> None:
+    """Create a token and print its secret, which is shown once."""
+    log = _open(folder)
+    try:
+        typer.echo(_service().create_token(log, name, scope))
+    finally:
+        log.close()
+
+
+@token_app.command("revoke")
+def revoke_command(folder: DirArgument, name: Annotated[str, typer.Argument(help="Name of the token.")]) -> None:
+    """Revoke a token for good; a service that runs takes notice within seconds."""
+    log = _open(folder)
+    try:
+        _service().revoke_token(log, name)
+    finally:
+        log.close()
+    typer.echo(f"revoked {printable(name)}")
+
+
+@token_app.command("list")
+def list_command(folder: DirArgument) -> None:
+    """List tokens, without their secrets."""
+    log = _open(folder)
+    try:
+        for token in _service().list_tokens(log):
+            state = "valid" if token.revoked_at is None else "revoked"
+            typer.echo(f"{token.name}  {','.join(token.scopes)}  {state}")
+    finally:
+        log.close()
+
+
+def _open(folder: Path) -> Any:
+    return _service().EventLog(folder, create=False)
+
+
+def _service() -> Any:
+    """Return the functions of the service that commands call; they need packages of the extra `serve`."""
+    try:
+        from matrixrl.service import commands
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] != "matrixrl":
+            raise MissingExtra(f"the service needs {error.name}; pip install 'matrixrl[serve]'") from error
+        raise
+    return commands

@@ -1,0 +1,73 @@
+"""The memory of a desk: the fold of the log so far, and what was over a moment ago."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matrixrl.service.desk.recent import Recent
+from matrixrl.service.errors import NotFound
+from matrixrl.service.fold import Book, EpisodeState
+from matrixrl.service.log import Commit, Draft, EventLog, Writer
+
+__all__ = ["Ledger"]
+
+_REMEMBERED = 20_000  # keys and episodes; a transaction holds fewer, as every request in it waits
+
+
+class Ledger:
+    """Appends events, and finds episodes and keys: in memory, else in the log.
+
+    Args:
+        book: What the log says.
+        log: The log.
+        writer: Its writer.
+    """
+
+    def __init__(self, book: Book, log: EventLog, writer: Writer) -> None:
+        self.book = book
+        self._log, self._writer = log, writer
+        self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED)
+        self._over: Recent[str, EpisodeState] = Recent(_REMEMBERED)
+
+    @property
+    def latest(self) -> Commit:
+        """The transaction of the last event."""
+        return self._writer.latest
+
+    def append(self, drafts: Sequence[Draft]) -> Commit:
+        """Give events their place in the log, and apply them."""
+        events, commit = self._writer.append(drafts)
+        for event in events:
+            closed = self.book.apply(event)
+            if closed is not None:
+                self._over.add(closed.id, closed)
+            elif event.kind == "opened" and event.key is not None:
+                self._by_key.add((event.actor, event.key), str(event.episode))
+        return commit
+
+    def find(self, name: str) -> EpisodeState:
+        """Return an episode, open or over; one that is over for long is folded from its events.
+
+        Raises:
+            NotFound: There is none.
+        """
+        found = self.book.episodes.get(name) or self._over.get(name)
+        if found is not None:
+            return found
+        rows = self._log.of_episode(name)
+        if not rows:
+            raise NotFound(f"episode {name!r} does not exist; open it first")
+        past, closed = Book(self.book.mode), None
+        for event in rows:
+            past.seq = event.seq - 1
+            closed = past.apply(event)
+        assert closed is not None  # open ones are in the book
+        return closed
+
+    def opened_with(self, actor: str, key: str) -> str | None:
+        """Return the name of the episode that an actor opened with an idempotency key."""
+        known = self._by_key.get((actor, key))
+        if known is not None:
+            return known
+        event = self._log.opened_by(actor, key)
+        return None if event is None else event.episode

@@ -1,0 +1,132 @@
+"""The fold of the log: open episodes, mode and counts follow from the events in order, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from matrixrl.errors import StoreError
+from matrixrl.service.fold.episode import Asked, EpisodeState, Step, Told
+from matrixrl.service.log import KINDS, Event
+from matrixrl.service.problem import Mode
+
+__all__ = ["Book"]
+
+
+class Book:
+    """What the events so far say.
+
+    Attributes:
+        seq: Number of the last event.
+        episodes: Open episodes by their names.
+        n_opened: Number of episodes that were opened.
+        mode: Mode of the episodes that are opened next.
+        plan: Version of the newest plan; 0 before the first.
+        alarm: Words of the alarm, if one was raised.
+        counts: Number of events of each kind.
+    """
+
+    def __init__(self, mode: Mode) -> None:
+        self.seq = 0
+        self.episodes: dict[str, EpisodeState] = {}
+        self.n_opened = 0
+        self.mode: Mode = mode
+        self.plan = 0
+        self.alarm: str | None = None
+        self.counts: dict[str, int] = {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
+
+    def apply(self, event: Event) -> EpisodeState | None:
+        """Take the next event, and return the episode that it closes, if any."""
+        if event.seq != self.seq + 1:
+            raise StoreError(f"event {self.seq + 1} of the log is missing: {event.seq} came after {self.seq}")
+        self.seq = event.seq
+        self.counts[event.kind] += 1
+        taken = _OF_EPISODES.get(event.kind)
+        if taken is not None:
+            return taken(self, event)
+        body = event.body
+        if event.kind == "opened":
+            self._open(event, body)
+        elif event.kind == "planned":
+            self.plan = body["plan"]
+        elif event.kind == "mode":
+            self.mode = body["to"]
+        elif event.kind == "alarm":
+            self.alarm = body["words"]
+        return None
+
+    def _open(self, event: Event, body: dict[str, Any]) -> None:
+        assert event.episode is not None
+        self.episodes[event.episode] = EpisodeState(
+            id=event.episode,
+            number=self.n_opened,
+            actor=event.actor,
+            at=event.at,
+            plan=body["plan"],
+            mode=body["mode"],
+            follows=body["follows"],
+            touched=event.at,
+        )
+        self.n_opened += 1
+
+    def _ask(self, event: Event) -> None:
+        body = event.body
+        allowed = body.get("allowed")
+        step = self._step(event)
+        among = None if allowed is None else tuple(allowed)
+        step.asked = Asked(body["state"], among, body["action"], body.get("advised"), event.at)
+
+    def _tell(self, event: Event) -> None:
+        body = event.body
+        told = Told(body["state"], body["action"], body["reward"], body["next"], body["terminated"])
+        self._step(event).told = told
+
+    def _step(self, event: Event) -> Step:
+        assert event.episode is not None
+        assert event.step is not None
+        episode = self.episodes[event.episode]
+        episode.touched = event.at
+        if event.key is not None:
+            episode.keys[f"{event.kind}/{event.key}"] = event.step
+        if event.step == len(episode.steps):
+            episode.steps.append(Step())
+        return episode.steps[event.step]
+
+    def _close(self, event: Event) -> EpisodeState:
+        assert event.episode is not None
+        episode = self.episodes.pop(event.episode)
+        episode.closed, episode.touched = event.kind, event.at
+        return episode
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the book as plain data, for checkpoints."""
+        return {
+            "seq": self.seq,
+            "episodes": [episode.to_plain() for episode in self.episodes.values()],
+            "n_opened": self.n_opened,
+            "mode": self.mode,
+            "plan": self.plan,
+            "alarm": self.alarm,
+            "counts": self.counts,
+        }
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Book:
+        """Return the book that `to_plain` wrote."""
+        book = cls(data["mode"])
+        for name in ("seq", "n_opened", "plan", "alarm"):
+            setattr(book, name, data[name])
+        book.counts = dict(data["counts"])
+        for plain in data["episodes"]:
+            episode = EpisodeState.from_plain(plain)
+            book.episodes[episode.id] = episode
+        return book
+
+
+_OF_EPISODES: dict[str, Callable[[Book, Event], EpisodeState | None]] = {
+    "asked": Book._ask,
+    "told": Book._tell,
+    "ended": Book._close,
+    "abandoned": Book._close,
+    "timed_out": Book._close,
+}

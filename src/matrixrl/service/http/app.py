@@ -1,0 +1,116 @@
+"""The ASGI application of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+
+from matrixrl import __version__
+from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl.service.access import Access, RateLimit
+from matrixrl.service.http.asgi import error_body, refused
+from matrixrl.service.http.gate import Gate
+from matrixrl.service.http.lane import Lane
+from matrixrl.service.http.reading import reading_routes
+from matrixrl.service.http.writing import Doors, writing_routes
+from matrixrl.service.running import Service
+
+__all__ = ["make_app"]
+
+logger = logging.getLogger("matrixrl.service")
+_TICK = 1.0  # seconds between two looks at time-outs and tokens
+_DESCRIPTION = (
+    "Decisions for sequential problems, durable and with a proven bound on the policy in use. "
+    "Open an episode, ask what to do in each state, and report what came of it. Every request may be sent again with "
+    'the same idempotency key; it is done once. A refusal is `{"error": …, "argument": …}` and changes nothing.'
+)
+
+
+def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_000.0) -> FastAPI:
+    """Return the application that serves a service.
+
+    Args:
+        service: The service, which the application does not close.
+        hosts: Names under which it may be reached besides those of this machine.
+        rate: Requests a second that each token may send.
+
+    >>> import tempfile
+    >>> from matrixrl.service.problem import ProblemFile
+    >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp()) as service:
+    ...     app = make_app(service)
+    >>> app.title
+    'matrixrl serve: problem'
+    """
+    access = Access(service.log)
+    doors = Doors(service.desk, access, RateLimit(rate))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(_keep_house(service, access))
+        yield
+        task.cancel()
+
+    app = FastAPI(
+        title=f"matrixrl serve: {service.problem.file.name}",
+        description=_DESCRIPTION,
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.access = access
+    app.include_router(writing_routes(doors))
+    app.include_router(reading_routes(service, doors))
+    app.add_exception_handler(MatrixRLError, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(404, _nothing_here)
+    app.add_exception_handler(405, _nothing_here)
+    app.add_middleware(Lane, doors=doors)
+    app.add_middleware(Gate, hosts=list(hosts))
+    return app
+
+
+async def _keep_house(service: Service, access: Access) -> None:
+    """Let overdue episodes time out, and take notice of new and revoked tokens."""
+    while True:
+        try:
+            await asyncio.to_thread(_look, service, access)
+        except StoreError as error:
+            logger.error("the log cannot be used: %s", error)
+        await asyncio.sleep(_TICK)
+
+
+def _look(service: Service, access: Access) -> None:
+    service.desk.sweep()
+    access.refresh()
+    drafts = access.unnoted()
+    if drafts:
+        service.desk.note(drafts).wait()
+        access.noted()
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, MatrixRLError)
+    status, body, headers = refused(error)
+    return Response(body, status, {name.decode(): value.decode() for name, value in headers}, "application/json")
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    argument = str(first["loc"][-1])
+    words = f"{argument} is invalid ({first['msg']}); got {first.get('input')!r}. Correct it."
+    return Response(error_body(words, argument), 422, media_type="application/json")
+
+
+async def _nothing_here(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    words = "there is nothing at this address" if status == 404 else f"{request.method} is not known at this address"
+    return Response(error_body(f"{words}; see /openapi.json"), status, media_type="application/json")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import numpy as np
+import pytest
+from worlds_of_service import outcome, shop
+
+from matrixrl.errors import InvalidInput, StoreError
+from matrixrl.service import AsyncClient, Client, Service, make_app
+from matrixrl.service.client import InProcess
+from matrixrl.service.errors import Conflict, NotFound
+
+
+@pytest.fixture
+def service(tmp_path):
+    with Service(shop(), tmp_path, learning=False) as service:
+        yield service
+
+
+class Lossy(httpx.BaseTransport):
+    """Loses every second answer after the application has done its work."""
+
+    def __init__(self, app):
+        self._inner, self.count = InProcess(app), 0
+
+    def handle_request(self, request):
+        answer = self._inner.handle_request(request)
+        self.count += 1
+        if self.count % 2:
+            raise httpx.ReadError("the answer was lost")
+        return answer
+
+    def close(self):
+        self._inner.close()
+
+
+def play(client, rng):
+    episode, state, answers = client.open(), 0, []
+    for _ in range(3):
+        answers.append(episode.ask(state))
+        reward, state = outcome(rng, state, ["wait", "order"].index(answers[-1].action))
+        told = episode.tell(reward, next_state=state)
+    assert told.ended
+    return answers
+
+
+def test_lost_answers_are_asked_for_again_and_nothing_is_done_twice(service):
+    """Without the keys an open would begin two episodes, and a tell without a step would be a conflict."""
+    transport = Lossy(make_app(service))
+    with Client(transport=transport) as client:
+        for k in range(4):
+            answers = play(client, np.random.default_rng(k))
+    assert [answer.step for answer in answers] == [0, 1, 2]
+    assert service.desk.book.n_opened == 4
+    assert service.desk.book.counts["asked"] == service.desk.book.counts["told"] == 12
+    assert transport.count == 2 * 4 * 7
+    assert service.desk.n_repeated == 4 * 7
+
+
+def test_errors_are_those_of_the_library(service):
+    with Client(app=make_app(service)) as client:
+        episode = client.open()
+        with pytest.raises(InvalidInput, match=r"state must be in 0 … 2; got 5") as caught:
+            episode.ask(5)
+        assert caught.value.argument == "state"
+        episode.ask(0)
+        with pytest.raises(Conflict, match="other allowed actions"):
+            episode.ask(0, allowed=["wait"])
+        with pytest.raises(NotFound):
+            client.episode("none")
+        assert episode.abandon().how == "abandoned"
+        assert client.certificate()["plan"] == 1
+
+
+def test_a_service_that_cannot_be_reached_is_an_error(service):
+    def refuse(request):
+        raise httpx.ConnectError("refused")
+
+    with Client(transport=httpx.MockTransport(refuse), retries=1) as client, pytest.raises(StoreError, match="reached"):
+        client.open()
+
+
+def test_the_client_of_asyncio_does_the_same(service):
+    async def run():
+        async with AsyncClient(app=make_app(service)) as client:
+            episodes = await asyncio.gather(*(client.open() for _ in range(8)))
+            answers = await asyncio.gather(*(episode.ask(0) for episode in episodes))
+            told = await asyncio.gather(*(episode.tell(0.5, terminated=True) for episode in episodes))
+            with pytest.raises(Conflict):
+                await episodes[0].abandon()
+            assert (await episodes[0].end()).repeated
+            return answers, told
+
+    answers, told = asyncio.run(run())
+    assert {answer.plan for answer in answers} == {1}
+    assert all(one.ended for one in told)
+    assert service.desk.book.n_opened == 8

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from worlds_of_service import Clock, play, shop
+
+from matrixrl.errors import InvalidInput
+from matrixrl.service.errors import Conflict, NotFound
+from matrixrl.service.running import Service
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def service(tmp_path, clock):
+    with Service(shop(), tmp_path, learning=False, clock=clock) as service:
+        yield service
+
+
+@pytest.fixture
+def desk(service):
+    return service.desk
+
+
+def opened(desk, **options):
+    return desk.open("local", **options).answer.episode
+
+
+def test_the_same_question_gets_the_same_answer_and_one_event(desk):
+    name = opened(desk)
+    first = desk.ask("local", name, state=0).answer
+    again = desk.ask("local", name, state=0).answer
+    later = desk.ask("local", name, state=0, step=0, key="k").answer
+    assert (again.action, again.why, again.repeated) == (first.action, first.why, True)
+    assert later.action == first.action
+    assert desk.book.counts["asked"] == 1
+
+
+def test_another_question_about_the_same_step_is_a_conflict(desk):
+    name = opened(desk)
+    desk.ask("local", name, state=0)
+    with pytest.raises(Conflict, match="asked for with other allowed actions"):
+        desk.ask("local", name, state=0, allowed=["wait"])
+    with pytest.raises(Conflict, match="asked for with another state"):
+        desk.ask("local", name, state=1, step=0)
+
+
+def test_outcomes_may_come_late_and_in_any_order(desk):
+    name = opened(desk)
+    for step, state in enumerate((0, 2, 1)):
+        desk.ask("local", name, state=state, step=step)
+    assert not desk.tell("local", name, reward=1.0, next_state=0, step=2).answer.ended
+    assert not desk.tell("local", name, reward=0.5, step=1).answer.ended
+    assert desk.tell("local", name, reward=0.0, step=0).answer.ended
+    steps = desk.find(name).steps
+    assert [step.told.following for step in steps] == [2, 1, 0]
+    assert [step.told.reward for step in steps] == [0.0, 0.5, 1.0]
+
+
+def test_an_outcome_that_comes_twice_is_recorded_once(desk):
+    name = opened(desk)
+    desk.ask("local", name, state=0)
+    desk.tell("local", name, reward=1.0, next_state=2, key="a")
+    again = desk.tell("local", name, reward=1.0, next_state=2, key="a").answer
+    assert (again.step, again.repeated) == (0, True)
+    assert desk.book.counts["told"] == 1
+    with pytest.raises(Conflict, match="another outcome"):
+        desk.tell("local", name, reward=0.0, next_state=2, key="a")
+    with pytest.raises(Conflict, match="key was used for step 0"):
+        desk.tell("local", name, reward=1.0, next_state=2, state=2, action="wait", step=1, key="a")
+
+
+def test_repeats_are_recognised_after_the_end_and_after_a_restart(tmp_path):
+    rng = np.random.default_rng(0)
+    with Service(shop(), tmp_path, learning=False) as service:
+        name = service.desk.open("me", key="begin").answer.episode
+        first = service.desk.ask("me", name, state=0, key="q").answer
+        service.desk.tell("me", name, reward=0.5, terminated=True, key="r")
+        play(service.desk, rng)
+    for _ in range(2):
+        with Service(None, tmp_path, learning=False) as service:
+            desk = service.desk
+            assert desk.open("me", key="begin").answer.episode == name
+            assert desk.ask("me", name, state=0, key="q").answer.action == first.action
+            assert desk.tell("me", name, reward=0.5, terminated=True, key="r").answer.ended
+            assert desk.end("me", name).answer.repeated
+            with pytest.raises(Conflict, match="is over: it was ended"):
+                desk.ask("me", name, state=1, step=1)
+            with pytest.raises(Conflict, match="is over: it was ended"):
+                desk.abandon("me", name)
+            assert desk.open("you", key="begin").answer.episode != name
+
+
+def test_a_key_opens_one_episode(desk):
+    name = opened(desk, key="k")
+    assert opened(desk, key="k") == name
+    assert desk.book.n_opened == 1
+    with pytest.raises(Conflict, match="key was used to open"):
+        desk.open("local", key="k", episode="other")
+    assert opened(desk, episode="mine") == "mine"
+    assert desk.open("local", episode="mine").answer.repeated
+    with pytest.raises(Conflict, match="was opened before"):
+        desk.open("somebody", episode="mine")
+
+
+def test_a_request_may_allow_fewer_actions(service):
+    desk = service.desk
+    name = opened(desk)
+    usual = ["wait", "order"][desk.newest.policy[0, 0]]
+    other = "order" if usual == "wait" else "wait"
+    answer = desk.ask("local", name, state=0, allowed=[other]).answer
+    assert answer.action == other
+    assert [bound.action for bound in answer.why] == [other]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "words"),
+    [
+        (lambda d, e: d.ask("x", e, state=7), InvalidInput, "state must be in 0 … 2; got 7"),
+        (lambda d, e: d.ask("x", e, state="a"), InvalidInput, "state must be a whole number"),
+        (lambda d, e: d.ask("x", e, state=1), InvalidInput, "state must be 0, in which all episodes begin"),
+        (lambda d, e: d.ask("x", e, state=0, allowed=[]), InvalidInput, "allowed must be a list of at least one"),
+        (lambda d, e: d.ask("x", e, state=0, allowed=["no"]), InvalidInput, "allowed[0] must be one of wait, order"),
+        (lambda d, e: d.ask("x", e, state=0, step=9), InvalidInput, "step must be at most 2"),
+        (lambda d, e: d.ask("x", e, state=0, step=1), Conflict, "cannot be asked before step 0"),
+        (lambda d, _: d.ask("x", "none", state=0), NotFound, "episode 'none' does not exist"),
+        (lambda d, e: d.tell("x", e, reward=0.0, next_state=0), InvalidInput, "state must be given"),
+        (lambda d, e: d.tell("x", e, reward=0.0, next_state=0, state=0), InvalidInput, "action must be given"),
+        (
+            lambda d, e: d.tell("x", e, reward=2.0, next_state=0, state=0, action="wait"),
+            InvalidInput,
+            "reward must be finite and in [0, 1]",
+        ),
+        (lambda d, e: d.tell("x", e, reward=0.0, state=0, action="wait"), InvalidInput, "next_state must be given"),
+        (
+            lambda d, e: d.tell("x", e, reward=0.0, state=0, action="wait", next_state=0, terminated="yes"),
+            InvalidInput,
+            "terminated must be true or false",
+        ),
+        (lambda d, e: d.end("x", e), Conflict, "has no steps; abandon it"),
+        (lambda d, _: d.set_mode("x", "fast"), InvalidInput, "mode must be one of shadow, live, frozen"),
+    ],
+)
+def test_a_bad_request_is_refused_and_changes_nothing(desk, service, request_, error, words):
+    name = opened(desk)
+    before, seq = desk.book.to_plain(), service.writer.seq
+    with pytest.raises(error) as caught:
+        request_(desk, name)
+    assert words in str(caught.value)
+    assert desk.book.to_plain() == before
+    assert service.writer.seq == seq
+
+
+def test_what_contradicts_the_order_of_states_is_refused(desk):
+    name = opened(desk)
+    desk.ask("local", name, state=0)
+    desk.tell("local", name, reward=0.0, next_state=2)
+    with pytest.raises(Conflict, match="state must be 2, in which step 0"):
+        desk.ask("local", name, state=1)
+    desk.ask("local", name, state=2)
+    desk.tell("local", name, reward=0.0, terminated=True)
+    with pytest.raises(Conflict, match="nothing follows it"):
+        desk.tell("local", name, reward=0.0, next_state=0, state=0, action="wait", step=2)
+
+
+def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
+    with Service(shop(default_reward=0.25), tmp_path, learning=False, clock=clock) as service:
+        desk = service.desk
+        late, idle, untouched = opened(desk), opened(desk), opened(desk)
+        desk.ask("local", late, state=0)
+        desk.ask("local", late, state=2, step=1)  # the outcome of step 0 is missing, its next state is known
+        desk.ask("local", idle, state=0)
+        desk.tell("local", idle, reward=1.0, next_state=1)
+        clock.now += 59.0
+        assert desk.sweep() is None
+        clock.now += 1.0
+        assert desk.sweep() is not None
+        assert not desk.book.episodes
+        assert [desk.find(name).closed for name in (late, idle, untouched)] == ["timed_out", "ended", "abandoned"]
+        with pytest.raises(Conflict, match="timed out"):
+            desk.tell("local", late, reward=1.0, next_state=0, step=1)
+        service.learn_now()
+        agent = service.learner.agent
+        assert agent.n_episodes == 2
+        assert agent.n_time_outs == 1
+        assert agent.history.returns.tolist() == [0.5, 1.0]
+        assert agent.algorithm.counts.totals().sum() == 3.0
+
+
+def test_an_abandoned_episode_ends_the_proof_only_if_it_was_asked(service):
+    desk = service.desk
+    desk.abandon("local", opened(desk))
+    play(desk, np.random.default_rng(0))
+    service.learn_now()
+    assert service.learner.agent.guarantee is True
+    name = opened(desk)
+    desk.ask("local", name, state=0)
+    desk.abandon("local", name)
+    play(desk, np.random.default_rng(1))
+    service.learn_now()
+    assert "abandoned after it was asked" in str(service.learner.agent.guarantee)
+    assert "abandoned" in str(desk.newest.report["certificate"]["guarantee"])
+
+
+def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(service):
+    desk, rng = service.desk, np.random.default_rng(0)
+    first = opened(desk)
+    desk.ask("local", first, state=0)
+    for _ in range(5):
+        play(desk, rng)
+    service.learn_now()
+    assert service.learner.agent.n_episodes == 0
+    desk.tell("local", first, reward=0.0, terminated=True)
+    service.learn_now()
+    assert service.learner.agent.n_episodes == 6
+    assert service.learner.agent.history.lengths[0] == 1
+    assert service.learner.agent.guarantee is True

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from worlds_of_service import P, outcome, shop
+
+from matrixrl.problems import FiniteMDP, evaluate, solve
+from matrixrl.service.fold import Told
+from matrixrl.service.learning.incumbent import IncumbentReturns
+from matrixrl.service.learning.switching import switch
+from matrixrl.service.problem import ServedProblem
+from matrixrl.service.replaying import replay
+from matrixrl.service.running import Service
+
+ACTIONS = ["wait", "order"]
+# One decision: in state 0, order earns 0.9 and wait 0.2 on average.
+BANDIT = {"states": 1, "horizon": 1, "time_out": None}
+
+
+def bandit_rounds(service, rng, n, *, action=None, every=25):
+    """Play rounds; `action` is what an application in shadow mode does, else it follows the answers."""
+    desk = service.desk
+    for k in range(n):
+        name = desk.open("local").answer.episode
+        answer = desk.ask("local", name, state=0).answer
+        chosen = answer.action if action is None or answer.mode != "shadow" else action(rng)
+        reward = float(rng.random() < (0.9 if chosen == "order" else 0.2))
+        desk.tell("local", name, reward=reward, next_state=0, action=chosen)
+        if k % every == 0:
+            service.learn_now()
+    service.learn_now()
+
+
+def modes_of(service):
+    service.writer.latest.wait()
+    return [event.body for event in service.log.read() if event.kind == "mode"]
+
+
+def test_shadow_answers_for_the_incumbent_and_logs_what_it_would_do(tmp_path):
+    problem = shop(mode="shadow", incumbent=["wait", "order", "wait"])
+    with Service(problem, tmp_path, learning=False) as service:
+        name = service.desk.open("local").answer.episode
+        answer = service.desk.ask("local", name, state=0).answer
+        assert (answer.action, answer.mode) == ("wait", "shadow")
+        assert answer.advised == ACTIONS[service.desk.newest.policy[0, 0]]
+        service.desk.tell("local", name, reward=0.0, next_state=1)
+        assert service.desk.ask("local", name, state=1).answer.action == "order"
+        service.writer.latest.wait()
+        asked = [event.body for event in service.log.read() if event.kind == "asked"]
+        assert all("advised" in body for body in asked)
+    assert replay(tmp_path).difference is None
+
+
+def test_shadow_without_a_known_incumbent_has_no_action_of_its_own(tmp_path):
+    with Service(shop(mode="shadow", incumbent="logged"), tmp_path, learning=False) as service:
+        name = service.desk.open("local").answer.episode
+        answer = service.desk.ask("local", name, state=0).answer
+        assert answer.action is None
+        assert answer.advised in ACTIONS
+
+
+@pytest.mark.parametrize(
+    ("incumbent", "action"),
+    [(["wait"], None), ("logged", lambda rng: "order" if rng.random() < 0.3 else "wait")],
+)
+def test_a_better_policy_is_promoted_with_its_proof(tmp_path, incumbent, action):
+    """A known incumbent never orders, so somebody must: the application does so in a third of the rounds."""
+    behaviour = action or (lambda rng: "order" if rng.random() < 0.3 else "wait")
+    problem = shop(**BANDIT, mode="shadow", incumbent=incumbent, promote=True, explore=False)
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
+        [event] = modes_of(service)
+        assert (event["from"], event["to"]) == ("shadow", "live")
+        proof = event["proof"]
+        assert proof["lower"] > 0.0
+        assert proof["guarantee"] is True
+        assert proof["delta"] == pytest.approx(0.05)
+        truth = 0.9 - (0.2 if incumbent == ["wait"] else 0.2 + 0.3 * 0.7)
+        assert proof["lower"] <= truth <= proof["upper"]
+        name = service.desk.open("local").answer.episode
+        assert service.desk.ask("local", name, state=0).answer.action == "order"
+    assert replay(tmp_path).difference is None
+
+
+def test_a_policy_that_is_not_better_is_not_promoted(tmp_path):
+    problem = shop(**BANDIT, mode="shadow", incumbent="logged", promote=True)
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(1), 400, action=lambda _: "order")
+        assert modes_of(service) == []
+        compared = service.desk.newest.report["comparison"]
+        assert compared["lower"] <= 0.0
+        assert compared["incumbent_upper"] >= 0.9
+        assert compared["incumbent_episodes"] == 400
+        returns = IncumbentReturns(service.problem)
+        for event in service.log.read():
+            if event.kind == "told":
+                returns.observe([Told(0, 1, event.body["reward"], 0, terminated=False)])
+        assert compared["incumbent_upper"] == returns.upper(0.5 * 0.05)  # half of δ, the other half is the learner's
+        assert compared["delta"] == pytest.approx(0.05)
+
+
+def test_without_promote_the_mode_stays(tmp_path):
+    problem = shop(**BANDIT, mode="shadow", incumbent=["wait"])
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(0), 200, action=lambda rng: ACTIONS[rng.integers(2)])
+        assert modes_of(service) == []
+        assert service.desk.newest.report["comparison"]["lower"] > 0.0
+
+
+def test_an_alarm_goes_back_to_the_incumbent(tmp_path):
+    """Two states are said to share a law and do not: the alarm comes, and the mode goes back to shadow."""
+    problem = shop(
+        states=2, start=None, horizon=4, time_out=None, groups=[[0, 1], [0, 1]], incumbent=["wait", "wait"], mode="live"
+    )
+    with Service(problem, tmp_path, learning=False) as service:
+        desk = service.desk
+        for k in range(60):
+            name, state = desk.open("local").answer.episode, k % 2
+            for _ in range(4):
+                desk.ask("local", name, state=state)
+                desk.tell("local", name, reward=float(state), next_state=state)  # states never change
+            if k % 10 == 9:
+                service.learn_now()
+        [event] = modes_of(service)
+        assert (event["from"], event["to"]) == ("live", "shadow")
+        assert "back to the incumbent" in event["reason"]
+        assert desk.book.alarm is not None
+        assert desk.open("local").answer.follows == "incumbent"
+        alarms = [event for event in service.log.read() if event.kind == "alarm"]
+        assert len(alarms) == 1
+    assert replay(tmp_path).difference is None
+
+
+def test_frozen_serves_the_recommended_policy_and_learns_nothing(tmp_path):
+    with Service(shop(**BANDIT), tmp_path, learning=False) as service:
+        rng = np.random.default_rng(0)
+        bandit_rounds(service, rng, 100)
+        service.desk.set_mode("local", "frozen")
+        learned, plan = service.learner.agent.n_episodes, service.desk.newest.version
+        bandit_rounds(service, rng, 50)
+        assert service.learner.agent.n_episodes == learned
+        assert service.desk.newest.version == plan
+        name = service.desk.open("local").answer.episode
+        answer = service.desk.ask("local", name, state=0).answer
+        assert answer.action == ACTIONS[service.desk.newest.recommended[0, 0]] == "order"
+        service.desk.abandon("local", name)
+        service.desk.set_mode("local", "live")
+        bandit_rounds(service, rng, 50)
+        assert service.learner.agent.n_episodes == learned + 50
+    assert replay(tmp_path).difference is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "alarm", "lower", "guarantee", "to"),
+    [
+        ("shadow", None, 0.1, True, "live"),
+        ("shadow", None, 0.0, True, None),
+        ("shadow", None, 0.1, "not proven", None),
+        ("shadow", "alarm", 0.1, True, None),
+        ("live", "alarm", 0.1, True, "shadow"),
+        ("live", None, 0.1, True, None),
+        ("frozen", "alarm", 0.1, True, None),
+    ],
+)
+def test_when_the_mode_changes(mode, alarm, lower, guarantee, to):
+    problem = ServedProblem(shop(mode="shadow", incumbent="logged", promote=True))
+    compared = {"lower": lower, "guarantee": guarantee, "delta": 0.05}
+    found = switch(mode, alarm, compared, problem)
+    assert (None if found is None else found["to"]) == to
+
+
+def test_the_bound_on_the_incumbent_holds_at_all_times():
+    """200 incumbents with mean 0.6, watched after every episode: the bound fails in at most δ of them.
+
+    With δ = 0.2 the chance that more than 60 of 200 fail is below 0.001. A bound at the whole δ of both sides, or the
+    mean itself, would fail in far more.
+    """
+    problem, delta, wrong, widths = ServedProblem(shop(**BANDIT, incumbent="logged")), 0.2, 0, []
+    for seed in range(200):
+        rng, returns = np.random.default_rng(seed), IncumbentReturns(problem)
+        failed = False
+        for k in range(60):
+            returns.observe([Told(0, 0, float(rng.random() < 0.6), 0, terminated=False)])
+            if k in (1, 4, 9, 19, 39, 59):
+                failed |= returns.upper(delta) < 0.6
+        wrong += failed
+        widths.append(returns.upper(delta) - 0.6)
+    assert wrong <= 60
+    assert np.mean(widths) < 0.3
+
+
+def test_missing_steps_of_the_incumbent_count_as_the_best_ones():
+    problem = ServedProblem(shop(time_out=None, may_terminate=True, reward_range=[-1.0, 1.0], incumbent="logged"))
+    cases = {
+        "ended early": [Told(0, 0, 0.0, 1, terminated=False)],
+        "terminated": [Told(0, 0, 0.0, None, terminated=True)],
+    }
+    uppers = {}
+    for name, outcomes in cases.items():
+        returns = IncumbentReturns(problem)
+        for _ in range(3000):
+            returns.observe(outcomes)
+        uppers[name] = returns.upper(0.05)
+    assert uppers["ended early"] == pytest.approx(2.0, abs=0.05)
+    assert uppers["terminated"] == pytest.approx(0.0, abs=0.05)
+
+
+def test_what_is_proven_about_the_shop_is_true(tmp_path):
+    """Three steps in the shop: what the proof says is compared with exact values."""
+    mean = np.array([[0.2 + 0.3 * s, 0.3 * s] for s in range(3)])
+    mdp = FiniteMDP(P, mean, 3)
+    problem = shop(time_out=None, mode="shadow", incumbent=["wait"] * 3, promote=True, explore=False)
+    with Service(problem, tmp_path, learning=False) as service:
+        rng, desk = np.random.default_rng(5), service.desk
+        for k in range(600):
+            name, state = desk.open("local").answer.episode, 0
+            for _ in range(3):
+                action = int(rng.integers(2))
+                reward, following = outcome(rng, state, action)
+                desk.tell("local", name, reward=reward, next_state=following, state=state, action=ACTIONS[action])
+                state = following
+            if k % 100 == 99:
+                service.learn_now()
+        compared = desk.newest.report["comparison"]
+        better = (evaluate(mdp, desk.newest.recommended) - evaluate(mdp, np.zeros((3, 3), dtype=int)))[0, 0]
+        assert compared["lower"] <= better <= compared["upper"]
+        certificate = desk.newest.report["certificate"]
+        assert certificate["lower"] <= solve(mdp).start_value <= certificate["upper"]

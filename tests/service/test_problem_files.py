@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from matrixrl.errors import InvalidInput, SpecError
+from matrixrl.service.problem import ProblemFile, ServedProblem, read_problem
+
+SHOP = """
+name = "shop"
+states = {stock = 4, day = ["mon", "tue"]}
+actions = ["wait", "order"]
+horizon = 5
+reward_range = [-1.0, 2.0]
+time_out = 60.0
+default_reward = -1.0
+"""
+
+
+def served(text, tmp_path):
+    path = tmp_path / "problem.toml"
+    path.write_text(text)
+    return ServedProblem(read_problem(path))
+
+
+def test_every_element_has_the_number_that_it_is_decoded_from(tmp_path):
+    problem = served(SHOP, tmp_path)
+    assert problem.states.size == 8
+    for number in range(8):
+        assert problem.states.encode("state", problem.states.decode(number)) == number
+    assert problem.states.decode(3) == {"stock": 1, "day": "tue"}
+    assert np.array_equal(problem.states.codec.values(3), [1, 1])
+
+
+def test_a_time_out_adds_an_end_state(tmp_path):
+    assert served(SHOP, tmp_path).task.end_state == 8
+    assert served("states = 3\nactions = 2\nhorizon = 4\n", tmp_path).task.end_state is None
+
+
+def test_groups_share_what_is_learned(tmp_path):
+    (tmp_path / "groups.csv").write_text("0,1\n1,2\n2,3\n")
+    problem = served('states = 3\nactions = 2\nhorizon = 4\ngroups = "groups.csv"\n', tmp_path)
+    agent = problem.agent()
+    assert agent.algorithm.n_rows == 4
+    assert problem.task.features.phi.d == 4
+
+
+def test_masks_may_be_rows_of_booleans_of_numbers_or_of_names(tmp_path):
+    head = 'states = 2\nactions = ["a", "b", "c"]\nhorizon = 2\n'
+    tables = [
+        served(head + f"allowed = {rows}\n", tmp_path).task.allowed
+        for rows in ("[[true, false, true], [true, true, true]]", '[["a", "c"], ["a", "b", "c"]]')
+    ]
+    (tmp_path / "allowed.csv").write_text("1,0,1\n1,1,1\n")
+    tables.append(served(head + 'allowed = "allowed.csv"\n', tmp_path).task.allowed)
+    for table in tables:
+        assert table.tolist() == [[True, False, True], [True, True, True]]
+
+
+def test_a_logged_incumbent_takes_its_share_of_delta_from_the_learner(tmp_path):
+    head = "states = 2\nactions = 2\nhorizon = 2\ndelta = 0.04\nstart = 0\n"
+    known = served(head + "incumbent = [0, 1]\n", tmp_path)
+    logged = served(head + 'incumbent = "logged"\n', tmp_path)
+    assert known.agent().algorithm.delta == 0.04
+    assert logged.agent().algorithm.delta + logged.incumbent_delta == pytest.approx(0.04)
+    assert logged.incumbent_delta > 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("states = 3\nactions = 2\n", "horizon must be a whole number"),
+        ("states = 0\nactions = 2\nhorizon = 2", "states must be a count of at least 1, names or parts; got 0"),
+        ("states = 3\nactions = 2\nhorizon = 2\nhorizont = 3", "horizont is not known; got 3. Known are name"),
+        ("actions = 2\nhorizon = 2", "states must be given; got nothing. Add it."),
+        ("states = ['a', 'a']\nactions = 2\nhorizon = 2", "states must be different names"),
+        ("states = 3\nactions = 2\nhorizon = 2\nmode = 'fast'", "mode must be one of 'shadow', 'live' or 'frozen'"),
+        ("states = 3\nactions = 2\nhorizon = 2\ndefault_reward = 1.0", "default_reward needs a time_out"),
+        ("states = 3\nactions = 2\nhorizon = 2\ntime_out = 5\ndefault_reward = 7.0", "reward must lie in [0, 1]"),
+        ("states = 3\nactions = 2\nhorizon = 2\npromote = true", "promote needs an incumbent"),
+        ("states = 3\nactions = 2\nhorizon = 2\nincumbent = [0, 1]", "incumbent must have one action for each"),
+        ("states = 3\nactions = 2\nhorizon = 2\nallowed = [[0], [], [1]]", "allowed[1] must be a list of at least one"),
+        ("states = 3\nactions = 2\nhorizon = 2\n[settings]\ndelta = 0.1", "settings.delta must be left out"),
+        ("states = 3\nactions = 2\nhorizon = 2\n[settings]\nset = 'nonsense'", "set must be one of"),
+        ("states = 3\nactions = 2\nhorizon = [", "is not valid TOML"),
+        ("states = 1\nactions = 1\nhorizon = 2\nreward_range = [1.0, 0.0]", "reward_range must have low < high"),
+        ("states = 2\nactions = 1\nhorizon = 2\ngroups = 'none.csv'", "cannot read"),
+        ("states = 2\nactions = 1\nhorizon = 2\nseed = -1", "seed must be at least 0; got -1"),
+        ("states = 2\nactions = 1\nhorizon = 2\ndiscount = inf", "discount must be finite"),
+    ],
+)
+def test_what_is_wrong_is_named(text, words, tmp_path):
+    with pytest.raises((SpecError, InvalidInput)) as caught:
+        served(text, tmp_path).agent()
+    assert words in str(caught.value)
+
+
+def test_the_digest_covers_tables_in_other_files(tmp_path):
+    digests = set()
+    for cells in ("0,1\n1,2\n", "0,1\n1,1\n"):
+        (tmp_path / "groups.csv").write_text(cells)
+        path = tmp_path / "p.toml"
+        path.write_text("states = 2\nactions = 2\nhorizon = 2\ngroups = 'groups.csv'\n")
+        digests.add(read_problem(path).digest)
+    assert len(digests) == 2
+
+
+def test_a_problem_survives_json():
+    import json
+
+    file = ProblemFile(states=["a", "b"], actions=3, horizon=2, settings={"explore_for": "certificate"})
+    again = ProblemFile.model_validate(json.loads(json.dumps(file.model_dump())))
+    assert again == file
+    assert again.digest == file.digest

@@ -35,7 +35,8 @@ def test_the_drift_that_is_recorded_is_the_drift_there_was(rng):
     pairs = DensePairs(rows, n_replicas=1, refresh_every=50)
     for _ in range(49):
         pairs.update(rng.integers(0, 30, (1, 3)), np.ones((1, 3)))
-    pairs.width_sq *= 1.0 + 1e-3  # as if rounding had gone wrong
+    widths = pairs.width_sq  # brings them up to date
+    widths *= 1.0 + 1e-3  # as if rounding had gone wrong
     pairs.update(np.array([[0]]), np.ones((1, 1)))
     assert pairs.drift == pytest.approx(1e-3, rel=0.2)
 

@@ -50,7 +50,7 @@ class DynamicPricing(MDPEnv):
 
     >>> import matrixrl
     >>> env = matrixrl.make("dynamic-pricing").unwrapped
-    >>> env.mdp.n_states, env.action_space.n, env.mdp.stages.n_classes
+    >>> env.mdp.n_states, int(env.action_space.n), env.mdp.stages.n_classes
     (11, 6, 20)
     """
 

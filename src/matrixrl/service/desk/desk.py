@@ -54,6 +54,7 @@ class Desk:
         self._lock = threading.RLock()
         self.started = clock()
         self.n_repeated = 0
+        self._actions = [problem.actions.decode(a) for a in range(problem.actions.size)]
 
     @property
     def book(self) -> Book:
@@ -156,20 +157,21 @@ class Desk:
             return Reply(self._answer(episode, number, asked), commit)
 
     def _answer(self, episode: EpisodeState, step: int, asked: Asked, *, repeated: bool = False) -> Answer:
-        decode, plan = self.problem.actions.decode, self.plans.get(episode.plan)
+        plan = self.plans.get(episode.plan)
         why = None
         if plan is not None:
-            lows, highs = plan.bounds(step, asked.state)
-            chosen = range(len(lows)) if asked.allowed is None else asked.allowed
-            why = tuple(ActionBounds(decode(a), lows[a], highs[a]) for a in chosen if lows[a] == lows[a])  # not NaN
+            every = zip(self._actions, *plan.bounds(step, asked.state), strict=True)
+            bounds = [ActionBounds(action, low, high) for action, low, high in every]
+            among = bounds if asked.allowed is None else [bounds[a] for a in asked.allowed]
+            why = tuple([one for one in among if one.lower == one.lower])  # not NaN  # noqa: C409  # twice as fast
         return Answer(
             episode.id,
             step,
-            None if asked.action is None else decode(asked.action),
+            None if asked.action is None else self._actions[asked.action],
             episode.plan,
             episode.mode,
             1.0,
-            None if asked.advised is None else decode(asked.advised),
+            None if asked.advised is None else self._actions[asked.advised],
             why,
             repeated,
         )

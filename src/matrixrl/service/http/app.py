@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +15,7 @@ from fastapi.responses import Response
 from matrixrl import __version__
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.access import Access, RateLimit
-from matrixrl.service.http.asgi import error_body, refused
+from matrixrl.service.http.asgi import Message, Receive, Send, error_body, refused
 from matrixrl.service.http.gate import Gate
 from matrixrl.service.http.lane import Lane
 from matrixrl.service.http.reading import reading_routes
@@ -56,7 +57,9 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
         yield
         task.cancel()
 
-    app = FastAPI(
+    app = _Front(
+        doors,
+        hosts,
         title=f"matrixrl serve: {service.problem.file.name}",
         description=_DESCRIPTION,
         version=__version__,
@@ -72,9 +75,25 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
     app.add_exception_handler(405, _nothing_here)
-    app.add_middleware(Lane, doors=doors)
-    app.add_middleware(Gate, hosts=list(hosts))
     return app
+
+
+class _Front(FastAPI):
+    """An application behind the gate and the lane, which come before all that FastAPI puts around its routes.
+
+    Args:
+        doors: What requests need.
+        hosts: Names under which the service may be reached besides those of this machine.
+        settings: Keyword arguments of FastAPI.
+    """
+
+    def __init__(self, doors: Doors, hosts: Sequence[str], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._first = Gate(Lane(super().__call__, doors=doors), hosts=hosts)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._first(scope, receive, send)
 
 
 async def _keep_house(service: Service, access: Access) -> None:

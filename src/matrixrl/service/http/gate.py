@@ -46,7 +46,8 @@ class Gate:
         body: bytes | None = b""
         if scope["method"] not in ("GET", "HEAD"):
             try:
-                body = await asyncio.wait_for(_read(receive), self._patience)
+                async with asyncio.timeout(self._patience):
+                    body = await _read(receive)
             except TimeoutError:
                 return await _refuse(send, 408, f"the body must arrive within {self._patience:g} seconds")
         if body is None:

@@ -56,6 +56,7 @@ def serve(
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # who sends a request is known by its token, not by its address
                 timeout_graceful_shutdown=_GRACE,
                 timeout_keep_alive=60,
             )

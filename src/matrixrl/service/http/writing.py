@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
@@ -18,7 +18,7 @@ from matrixrl.service.desk import Answer, Closed, Desk, Opened, Recorded, Reply
 from matrixrl.service.errors import status_of
 from matrixrl.service.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
 
-__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "plain", "writing_routes"]
+__all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "dumped", "writing_routes"]
 
 KEY = "idempotency-key"
 
@@ -155,7 +155,8 @@ def writing_routes(doors: Doors) -> APIRouter:
         actor = doors.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
         doors.limit.take(actor, len(body.requests))
-        results, commit = [], None
+        results: list[dict[str, object]] = []
+        commit = None
         for item in body.requests:
             try:
                 command = COMMANDS[item.do]
@@ -165,7 +166,7 @@ def writing_routes(doors: Doors) -> APIRouter:
                 )
                 reply = command.run(desk, actor, item.episode, own)
                 commit = reply.commit
-                results.append({"status": 200, "body": plain(reply.answer)})
+                results.append({"status": 200, "body": reply.answer})
             except MatrixRLError as error:
                 argument = error.argument if isinstance(error, InvalidInput) else None
                 results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
@@ -211,7 +212,7 @@ async def answered(
         body = parsed(command.model, body.model_dump() | {"key": key})
     reply = command.run(doors.desk, actor, episode, body)
     await reply.commit.durable()
-    return dumped(plain(reply.answer))
+    return dumped(reply.answer)
 
 
 def _handler(doors: Doors, command: Command) -> Callable[..., Any]:
@@ -228,17 +229,9 @@ def authorization_of(request: Request) -> str:
     return request.headers.get("authorization", "")
 
 
-def plain(answer: Opened | Answer | Recorded | Closed) -> dict[str, Any]:
-    """Return an answer as plain data."""
-    found = {name: getattr(answer, name) for name in answer.__dataclass_fields__}
-    if isinstance(answer, Answer) and answer.why is not None:
-        found["why"] = [{"action": b.action, "lower": b.lower, "upper": b.upper} for b in answer.why]
-    return found
-
-
-def dumped(data: dict[str, Any]) -> bytes:
-    """Return plain data as JSON."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
+def dumped(data: object) -> bytes:
+    """Return records and plain data as JSON."""
+    return to_json(data, inf_nan_mode="null")
 
 
 def _documented(model: type[BaseModel]) -> dict[str, Any]:

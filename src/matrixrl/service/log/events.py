@@ -27,6 +27,9 @@ KINDS: tuple[Kind, ...] = (
 )
 """Everything that can happen: docs of the log describe the body of each kind."""
 
+_in_order = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+_as_given = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
 FIRST_DIGEST = "0" * 64
 """Digest before the first event."""
 
@@ -117,10 +120,9 @@ def chained(draft: Draft, seq: int, at: float, before: str) -> Event:
 
 def canonical(body: dict[str, Any]) -> str:
     """Return plain data as the one JSON text that stands for it."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return _in_order(body)
 
 
 def _digest(before: str, *parts: Any) -> str:
     """Return the digest of an event; JSON separates its parts."""
-    text = json.dumps([before, *parts], separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_as_given([before, *parts]).encode()).hexdigest()

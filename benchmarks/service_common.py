@@ -15,18 +15,31 @@ N_STATES, N_ACTIONS, HORIZON = 51, 21, 30
 """Units in stock 0 … 50, units to order 0 … 20, days."""
 
 
-def write_problem(path: Path, **more: object) -> Path:
-    """Write the problem file of an inventory of 50 units: pairs with the same stock after the order share a law."""
-    groups = [[min(s + a, N_STATES - 1) for a in range(N_ACTIONS)] for s in range(N_STATES)]
-    allowed = [[int(s + a < N_STATES) for a in range(N_ACTIONS)] for s in range(N_STATES)]
+def write_inventory(path: Path, room: int, most: int, horizon: int, **more: object) -> Path:
+    """Write the problem file of an inventory: pairs with the same stock after the order share a law.
+
+    Args:
+        path: Where to write it; tables are written beside it.
+        room: Units that fit on the shelves.
+        most: Largest order.
+        horizon: Days.
+        more: Other keys.
+    """
+    groups = [[min(s + a, room) for a in range(most + 1)] for s in range(room + 1)]
+    allowed = [[int(s + a <= room) for a in range(most + 1)] for s in range(room + 1)]
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in (("groups", groups), ("allowed", allowed)):
         (folder / f"{name}.csv").write_text("\n".join(",".join(map(str, row)) for row in table) + "\n")
-    keys = {"name": "inventory", "states": N_STATES, "actions": N_ACTIONS, "horizon": HORIZON, "start": 0, "seed": 0}
+    keys = {"name": "inventory", "states": room + 1, "actions": most + 1, "horizon": horizon, "start": 0, "seed": 0}
     keys |= {"groups": "groups.csv", "allowed": "allowed.csv", **more}
     path.write_text("\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) + "\n")
     return path
+
+
+def write_problem(path: Path, **more: object) -> Path:
+    """Write the problem file of an inventory of 50 units."""
+    return write_inventory(path, N_STATES - 1, N_ACTIONS - 1, HORIZON, **more)
 
 
 def start(data: Path, problem: Path | None = None, *options: str) -> tuple[subprocess.Popen[str], str, int]:

@@ -15,7 +15,17 @@ from matrixrl.printable import printable
 __all__ = ["add_serve_commands"]
 
 _RUN = "run"
-DirArgument = Annotated[Path, typer.Argument(parser=parse_path, metavar="DIR", help="Directory of a service.")]
+
+
+def _parse_place(text: str) -> Any:
+    """Return the directory of a service, or the address of a database as it is."""
+    return text if "://" in text else parse_path(text)
+
+
+DirArgument = Annotated[
+    Any,
+    typer.Argument(parser=_parse_place, metavar="DIR", help="Directory of a service, or postgresql://… of a database."),
+]
 
 
 class _ServeGroup(TyperGroup):
@@ -46,7 +56,13 @@ def run_command(
         Path | None, typer.Argument(parser=parse_path, metavar="[PROBLEM.toml]", help="That of the log by default.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", parser=parse_path, metavar="DIR", help="Directory of the log.")
+        Any,
+        typer.Option(
+            "--data",
+            parser=_parse_place,
+            metavar="DIR",
+            help="Directory of the log, or postgresql://… of a database that several processes serve.",
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Address; another one than 127.0.0.1 needs tokens.")
@@ -57,6 +73,9 @@ def run_command(
         typer.Option("--allow-host", help="Name of this service in requests, such as that of a proxy."),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Requests a second that each token may send.")] = 10_000.0,
+    role: Annotated[
+        str, typer.Option("--role", help="With a database: web answers, learner learns, all does both.")
+    ] = "all",
 ) -> None:
     """Serve a problem until Ctrl-C."""
     service = _service()
@@ -69,7 +88,8 @@ def run_command(
         port=port,
         allow_hosts=allow_host or [],
         rate=rate,
-        announce=lambda url: typer.echo(f"serving at {url}  (Ctrl-C ends it)"),
+        role=role,
+        announce=lambda words: typer.echo(f"{words}  (Ctrl-C ends it)"),
     )
 
 
@@ -132,7 +152,7 @@ def list_command(folder: DirArgument) -> None:
         log.close()
 
 
-def _open(folder: Path) -> Any:
+def _open(folder: Any) -> Any:
     return _service().EventLog(folder, create=False)
 
 

@@ -10,24 +10,25 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from matrixrl import __version__
 from matrixrl.errors import CheckpointError, StoreError
 from matrixrl.locking import FolderLock
+from matrixrl.service.access import Access
 from matrixrl.service.desk import Desk
 from matrixrl.service.fold import Book
-from matrixrl.service.learning import Learner
 from matrixrl.service.learning.checkpoints import Checkpoints
-from matrixrl.service.learning.following import Follower
-from matrixrl.service.log import Draft, EventLog, Writer
+from matrixrl.service.learning.restoring import restored_learner
+from matrixrl.service.log import Commit, Draft, EventLog, Writer
 from matrixrl.service.log.events import FIRST_DIGEST
 from matrixrl.service.problem import ProblemFile, ServedProblem
 from matrixrl.threads import limited_threads
 
-__all__ = ["Service", "problem_of"]
+__all__ = ["Service", "agreed", "created", "problem_of"]
 
 logger = logging.getLogger("matrixrl.service")
+Answer = TypeVar("Answer")
 _LOCK = "owner.db"
 _IDLE = 0.5  # seconds after which the learner looks for news that nobody announced
 
@@ -76,12 +77,12 @@ class Service:
             undo.callback(self._lock.release)
             self.log = EventLog(folder)
             undo.callback(self.log.close)
-            self.problem = ServedProblem(_agreed(problem, self.log))
+            self.problem = ServedProblem(agreed(problem, self.log))
             self.writer = Writer(self.log, clock=clock, on_commit=self._news.set)
             undo.callback(self.writer.close)
             self._checkpoints, self._every = Checkpoints(folder), checkpoint_every
             with limited_threads(1):
-                self.learner = self._restored()
+                self.learner = restored_learner(self.log, self._checkpoints, self.problem)
                 book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
                 self.desk = Desk(self.problem, book, dict(self.learner.plans), self.log, self.writer, clock=clock)
                 if not self.learner.version:
@@ -105,6 +106,26 @@ class Service:
     def n_behind(self) -> int:
         """Number of events that the learner has not seen yet."""
         return self.writer.seq - self.learner.book.seq
+
+    async def carry_out(self, work: Callable[[], tuple[Answer, Commit | None]]) -> Answer:
+        """Answer a request once it is durable.
+
+        Args:
+            work: Function that decides, and returns the answer with the transaction that holds it.
+        """
+        answer, commit = work()
+        if commit is not None:
+            await commit.durable()
+        return answer
+
+    def keep_house(self, access: Access) -> None:
+        """Let overdue episodes time out, and take notice of new and revoked tokens."""
+        self.desk.sweep()
+        access.refresh()
+        drafts = access.unnoted()
+        if drafts:
+            self.desk.note(drafts).wait()
+            access.noted()
 
     def learn_now(self) -> None:
         """Let the learner take the events so far, and plan if that is due.
@@ -164,33 +185,6 @@ class Service:
         except CheckpointError as error:
             logger.warning("no checkpoint was written: %s", error)
 
-    def _restored(self) -> Learner:
-        """Return the learner after all events of the log, from the newest valid checkpoint on."""
-        follower = Follower(self._newest_checkpoint() or Learner(self.problem))
-        for event in self.log.read(follower.learner.book.seq):
-            follower.take(event)
-        follower.finish()
-        if follower.difference is not None:
-            raise StoreError(
-                f"the log in {self.log.data} gives another result on this machine: {follower.difference}; start with "
-                "the versions of matrixrl and NumPy that wrote it, and stop them in order, which writes a checkpoint"
-            )
-        return follower.learner
-
-    def _newest_checkpoint(self) -> Learner | None:
-        last, _ = self.log.last()
-        for seq in reversed(self._checkpoints.numbers()):
-            try:
-                learner, digest = self._checkpoints.load(self.problem, seq)
-            except CheckpointError as error:
-                logger.warning("a checkpoint is left out: %s", error)
-                continue
-            rows = self.log.page(seq - 1, limit=1, until=seq) if seq <= last else []
-            if not rows or rows[0].digest != digest:
-                raise StoreError(f"the log in {self.log.data} is not the one of its checkpoint: event {seq} differs")
-            return learner
-        return None
-
 
 def problem_of(log: EventLog) -> ProblemFile | None:
     """Return the problem of a log; None if the log is empty."""
@@ -202,19 +196,26 @@ def problem_of(log: EventLog) -> ProblemFile | None:
     return ProblemFile.model_validate(rows[0].body["problem"])
 
 
-def _agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
+def created(given: ProblemFile | None, log: EventLog) -> Draft:
+    """Return the first event of an empty log, or refuse a problem that cannot be served."""
+    if given is None:
+        raise StoreError(f"{log.data} holds no service; give a problem file")
+    ServedProblem(given).agent()  # refuse it before anything is written
+    body: dict[str, Any] = {"problem": given.model_dump(), "digest": given.digest, "library": __version__}
+    return Draft("created", "local", body)
+
+
+def agreed(given: ProblemFile | None, log: EventLog) -> ProblemFile:
     """Return the problem of the log, which is written into an empty one."""
     known = problem_of(log)
     if known is None:
-        if given is None:
-            raise StoreError(f"{log.data} holds no service; give a problem file")
-        ServedProblem(given).agent()  # refuse it before anything is written
-        body: dict[str, Any] = {"problem": given.model_dump(), "digest": given.digest, "library": __version__}
+        first = created(given, log)
         writer = Writer(log)
         try:
-            writer.append([Draft("created", "local", body)])[1].wait()
+            writer.append([first])[1].wait()
         finally:
             writer.close()
+        assert given is not None
         return given
     if given is not None and given.digest != known.digest:
         mine, other = given.model_dump(), known.model_dump()

@@ -129,11 +129,15 @@ class Access:
     def noted(self) -> None:
         """Remember that the events of `unnoted` are in the log."""
         with failing(self._log.data), self._log.engine.begin() as connection:
-            for token in self._known:
-                if _history(token):
-                    now = "created" if token.revoked_at is None else "revoked"
-                    connection.execute(tokens.update().where(tokens.c.name == token.name).values(noted=now))
+            self.note_in(connection)
         self.refresh()
+
+    def note_in(self, connection: sa.Connection) -> None:
+        """Remember in a transaction that the events of `unnoted` are in the log."""
+        for token in self._known:
+            if _history(token):
+                now = "created" if token.revoked_at is None else "revoked"
+                connection.execute(tokens.update().where(tokens.c.name == token.name).values(noted=now))
 
     def actor(self, secret: str | None, scopes: Sequence[str]) -> str:
         """Return who sends a request, or refuse it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from matrixrl.service.desk.ledger import Ledger
 from matrixrl.service.errors import Conflict, NotFound
 from matrixrl.service.fold import Asked, Book, EpisodeState, Told
 from matrixrl.service.learning import Publication
-from matrixrl.service.log import Commit, Draft, EventLog, Kind, Writer
+from matrixrl.service.log import Commit, Draft, Event, EventLog, Kind, Taker
 from matrixrl.service.problem import MODES, Mode, ServedProblem
 
 __all__ = ["Desk"]
@@ -43,14 +43,15 @@ class Desk:
         self,
         problem: ServedProblem,
         book: Book,
-        plans: dict[int, Publication],
+        plans: MutableMapping[int, Publication],
         log: EventLog,
-        writer: Writer,
+        writer: Taker,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.problem, self.plans = problem, plans
-        self._ledger, self._clock = Ledger(book, log, writer), clock
+        self._log, self._writer, self._clock = log, writer, clock
+        self._ledger = Ledger(book, log, writer)
         self._lock = threading.RLock()
         self.started = clock()
         self.n_repeated = 0
@@ -305,6 +306,16 @@ class Desk:
         """Append events that are about no episode, such as those of tokens."""
         with self._lock:
             return self._ledger.append(drafts)
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Take events that another process appended."""
+        with self._lock:
+            self._ledger.follow(events)
+
+    def start_again(self, book: Book) -> None:
+        """Forget everything, and go on from what the log says."""
+        with self._lock:
+            self._ledger = Ledger(book, self._log, self._writer)
 
     def find(self, name: str) -> EpisodeState:
         """Return an episode, open or over.

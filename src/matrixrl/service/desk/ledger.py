@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matrixrl.service.desk.recent import Recent
 from matrixrl.service.errors import NotFound
 from matrixrl.service.fold import Book, EpisodeState
-from matrixrl.service.log import Commit, Draft, EventLog, Writer
+from matrixrl.service.log import Commit, Draft, Event, EventLog, Taker
 
 __all__ = ["Ledger"]
 
@@ -23,7 +23,7 @@ class Ledger:
         writer: Its writer.
     """
 
-    def __init__(self, book: Book, log: EventLog, writer: Writer) -> None:
+    def __init__(self, book: Book, log: EventLog, writer: Taker) -> None:
         self.book = book
         self._log, self._writer = log, writer
         self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED)
@@ -37,13 +37,17 @@ class Ledger:
     def append(self, drafts: Sequence[Draft]) -> Commit:
         """Give events their place in the log, and apply them."""
         events, commit = self._writer.append(drafts)
+        self.follow(events)
+        return commit
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Apply events that have their place in the log, in order."""
         for event in events:
             closed = self.book.apply(event)
             if closed is not None:
                 self._over.add(closed.id, closed)
             elif event.kind == "opened" and event.key is not None:
                 self._by_key.add((event.actor, event.key), str(event.episode))
-        return commit
 
     def find(self, name: str) -> EpisodeState:
         """Return an episode, open or over; one that is over for long is folded from its events.
@@ -61,8 +65,7 @@ class Ledger:
         for event in rows:
             past.seq = event.seq - 1
             closed = past.apply(event)
-        assert closed is not None  # open ones are in the book
-        return closed
+        return past.episodes[name] if closed is None else closed  # open, where another process opened it just now
 
     def opened_with(self, actor: str, key: str) -> str | None:
         """Return the name of the episode that an actor opened with an idempotency key."""

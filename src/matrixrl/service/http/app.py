@@ -21,6 +21,7 @@ from matrixrl.service.http.lane import Lane
 from matrixrl.service.http.reading import reading_routes
 from matrixrl.service.http.writing import Doors, writing_routes
 from matrixrl.service.running import Service
+from matrixrl.service.shared import SharedService
 
 __all__ = ["make_app"]
 
@@ -33,7 +34,7 @@ _DESCRIPTION = (
 )
 
 
-def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_000.0) -> FastAPI:
+def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rate: float = 10_000.0) -> FastAPI:
     """Return the application that serves a service.
 
     Args:
@@ -49,7 +50,7 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
     'matrixrl serve: problem'
     """
     access = Access(service.log)
-    doors = Doors(service.desk, access, RateLimit(rate))
+    doors = Doors(service.desk, access, RateLimit(rate), service.carry_out)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -96,23 +97,14 @@ class _Front(FastAPI):
         await self._first(scope, receive, send)
 
 
-async def _keep_house(service: Service, access: Access) -> None:
+async def _keep_house(service: Service | SharedService, access: Access) -> None:
     """Let overdue episodes time out, and take notice of new and revoked tokens."""
     while True:
         try:
-            await asyncio.to_thread(_look, service, access)
+            await asyncio.to_thread(service.keep_house, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
         await asyncio.sleep(_TICK)
-
-
-def _look(service: Service, access: Access) -> None:
-    service.desk.sweep()
-    access.refresh()
-    drafts = access.unnoted()
-    if drafts:
-        service.desk.note(drafts).wait()
-        access.noted()
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -9,16 +9,17 @@ from matrixrl.service.problem import MODES
 
 if TYPE_CHECKING:
     from matrixrl.service.running import Service
+    from matrixrl.service.shared import SharedService
 
 __all__ = ["metrics_text"]
 
 
-def metrics_text(service: Service) -> str:
+def metrics_text(service: Service | SharedService) -> str:
     """Return the metrics of a service."""
     return "\n".join(_lines(service)) + "\n"
 
 
-def _lines(service: Service) -> Iterator[str]:
+def _lines(service: Service | SharedService) -> Iterator[str]:
     desk, book = service.desk, service.desk.book
     certificate, report = desk.newest.report["certificate"], desk.newest.report
     yield from _metric("events_total", "counter", "Events of the log.", book.counts, label="kind")

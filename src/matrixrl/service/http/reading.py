@@ -20,6 +20,7 @@ from matrixrl.service.log import KINDS
 
 if TYPE_CHECKING:
     from matrixrl.service.running import Service
+    from matrixrl.service.shared import SharedService
 
 __all__ = ["reading_routes"]
 
@@ -27,7 +28,7 @@ _FORMATS = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _MOST = 1000
 
 
-def reading_routes(service: Service, doors: Doors) -> APIRouter:
+def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     """Return the routes of requests that change nothing."""
     router, desk, problem = APIRouter(tags=["reading"]), service.desk, service.problem
 
@@ -140,7 +141,7 @@ def _short(episode: EpisodeState) -> dict[str, Any]:
     }
 
 
-def _long(episode: EpisodeState, service: Service) -> dict[str, Any]:
+def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, Any]:
     states, actions = service.problem.states.decode, service.problem.actions.decode
     steps = []
     for number, step in enumerate(episode.steps):

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 from collections.abc import Callable, Sequence
 
 import uvicorn
 
-from matrixrl.checks import fail, number
+from matrixrl.checks import choice, fail, number
 from matrixrl.pages.listening import listening
 from matrixrl.service.access import list_tokens
 from matrixrl.service.http.app import make_app
 from matrixrl.service.log import EventLog
+from matrixrl.service.log.addresses import is_address
 from matrixrl.service.problem import ProblemFile
 from matrixrl.service.running import Service
+from matrixrl.service.shared import SharedLearner, SharedService
 
-__all__ = ["serve"]
+__all__ = ["ROLES", "serve"]
+
+ROLES = ("all", "web", "learner")
+"""What a process does."""
 
 _GRACE = 5  # seconds that open requests have at the end
 
@@ -29,24 +35,29 @@ def serve(
     port: int = 8799,
     allow_hosts: Sequence[str] = (),
     rate: float = 10_000.0,
+    role: str = "all",
     announce: Callable[[str], object] | None = None,
 ) -> None:
     """Serve a problem until an interrupt or a termination signal, which ends it in order.
 
     Args:
         problem: The problem; None takes that of the log.
-        data: Directory of the log.
+        data: Directory of the log, or address of a PostgreSQL database, which any number of processes may serve.
         host: Address to listen on; another one than this machine's own needs tokens.
         port: Port; 0 chooses a free one.
         allow_hosts: Names in Host headers besides those of this machine.
         rate: Requests a second that each token may send.
-        announce: Function that is called once with the address.
+        role: With a database, "web" answers, "learner" learns if no other process does, and "all" does both.
+        announce: Function that is called once with words about the address.
 
     Raises:
         InvalidInput: The address is open to other machines, and there is no token.
     """
     number("--rate", rate, low=1.0, remedy="Requests a second.")
-    with Service(problem, data) as service:
+    choice("--role", role, ROLES)
+    if role == "learner":
+        return _learn(problem, data, announce)
+    with _opened(problem, data, role) as service:
         if not _is_own(host):
             _check_tokens(service.log, host)
         with listening(port, host) as listener:
@@ -62,11 +73,38 @@ def serve(
             )
             server = uvicorn.Server(config)
             if announce is not None:
-                announce(f"http://{host}:{listener.getsockname()[1]}")
+                announce(f"serving at http://{host}:{listener.getsockname()[1]}")
             try:
                 server.run(sockets=[listener])
             except KeyboardInterrupt:
                 return  # uvicorn raises the interrupt again after its shutdown
+
+
+def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:
+    """Return the service of a directory or a database."""
+    if is_address(data):
+        return SharedService(problem, str(data), learning=role == "all")
+    _check_role(role)
+    return Service(problem, data)
+
+
+def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: Callable[[str], object] | None) -> None:
+    """Learn from the log of a database until an interrupt or a termination signal."""
+    if not is_address(data):
+        _check_role("learner")
+    say = announce or (lambda _: None)
+    learner = SharedLearner(problem, str(data), on_lead=lambda seq: say(f"learning from event {seq} on"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    say("waiting for the lock of the learner")
+    try:
+        learner.run()
+    except KeyboardInterrupt:
+        return
+
+
+def _check_role(role: str) -> None:
+    if role != "all":
+        fail("--role", "must be all for a directory, which one process serves", role, "Use a PostgreSQL database.")
 
 
 def _is_own(host: str) -> bool:

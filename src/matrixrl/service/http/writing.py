@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from matrixrl.service.access import Access, RateLimit
 from matrixrl.service.desk import Answer, Closed, Desk, Opened, Recorded, Reply
 from matrixrl.service.errors import status_of
 from matrixrl.service.http.bodies import AskBody, BatchBody, CloseBody, ModeBody, OpenBody, TellBody, parsed
+from matrixrl.service.log import Commit
 
 __all__ = ["COMMANDS", "KEY", "Command", "Doors", "answered", "authorization_of", "dumped", "writing_routes"]
 
@@ -31,11 +32,13 @@ class Doors:
         desk: The desk.
         access: Tokens.
         limit: Limit of requests.
+        carry_out: Function of the service that decides a request, and returns its answer once it is durable.
     """
 
     desk: Desk
     access: Access
     limit: RateLimit
+    carry_out: Callable[[Callable[[], tuple[Any, Commit | None]]], Awaitable[Any]]
 
     def actor(self, authorization: str, *scopes: str) -> str:
         """Return who sends a request with a header, or refuse it."""
@@ -155,23 +158,7 @@ def writing_routes(doors: Doors) -> APIRouter:
         actor = doors.actor(authorization, "ask", "tell")
         body = parsed(BatchBody, await request.body())
         doors.limit.take(actor, len(body.requests))
-        results: list[dict[str, object]] = []
-        commit = None
-        for item in body.requests:
-            try:
-                command = COMMANDS[item.do]
-                doors.allowed(authorization, command.scope)
-                own = parsed(
-                    command.model, (item.model_extra or {}) | ({"episode": item.episode} if item.do == "open" else {})
-                )
-                reply = command.run(desk, actor, item.episode, own)
-                commit = reply.commit
-                results.append({"status": 200, "body": reply.answer})
-            except MatrixRLError as error:
-                argument = error.argument if isinstance(error, InvalidInput) else None
-                results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
-        if commit is not None:
-            await commit.durable()  # the last one: transactions are durable in their order
+        results = await doors.carry_out(lambda: _batch(doors, actor, authorization, body))
         return Response(dumped({"results": results}), media_type="application/json")
 
     @router.post(
@@ -184,7 +171,7 @@ def writing_routes(doors: Doors) -> APIRouter:
     async def mode(request: Request) -> Response:
         actor = doors.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
-        await desk.set_mode(actor, body.mode, body.reason).durable()
+        await doors.carry_out(lambda: (None, desk.set_mode(actor, body.mode, body.reason)))
         return Response(dumped({"mode": desk.book.mode}), media_type="application/json")
 
     return router
@@ -210,9 +197,26 @@ async def answered(
     body = parsed(command.model, data)
     if key is not None:
         body = parsed(command.model, body.model_dump() | {"key": key})
-    reply = command.run(doors.desk, actor, episode, body)
-    await reply.commit.durable()
-    return dumped(reply.answer)
+    return dumped(await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body)))
+
+
+def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit | None]:
+    """Return the results of many requests, and the last transaction: they are durable in their order."""
+    results: list[dict[str, Any]] = []
+    commit = None
+    for item in body.requests:
+        try:
+            command = COMMANDS[item.do]
+            doors.allowed(authorization, command.scope)
+            named = {"episode": item.episode} if item.do == "open" else {}
+            own = parsed(command.model, (item.model_extra or {}) | named)
+            reply = command.run(doors.desk, actor, item.episode, own)
+            commit = reply.commit
+            results.append({"status": 200, "body": reply.answer})
+        except MatrixRLError as error:
+            argument = error.argument if isinstance(error, InvalidInput) else None
+            results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
+    return results, commit
 
 
 def _handler(doors: Doors, command: Command) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from matrixrl.agents import MatrixRL, PlannedAhead
 from matrixrl.archive import read_archive, refusing, write_archive
 from matrixrl.errors import CheckpointError, InvalidInput
+from matrixrl.service.fold import Book
 from matrixrl.service.learning.learner import Learner
 from matrixrl.service.learning.publication import Publication
 from matrixrl.service.problem import ServedProblem
@@ -44,6 +45,7 @@ class Checkpoints:
         learner.agent.save(self._path(seq, "agent"))
         arrays: dict[str, Any] = {"state": np.frombuffer(json.dumps(learner.to_plain()).encode(), dtype=np.uint8)}
         for version, publication in learner.plans.items():
+            assert publication.ahead is not None
             plan = learner.agent.algorithm.plan_to_arrays(publication.ahead.plan)
             arrays |= {f"{version}_{name}": table for name, table in publication.arrays(plan).items()}
         header = {"seq": seq, "digest": digest, "problem": learner.problem.file.digest}
@@ -57,17 +59,18 @@ class Checkpoints:
         """Return the numbers of the events that checkpoints cover, in order."""
         return sorted(int(path.stem) for path in self._folder.glob("*.state") if path.stem.isdigit())
 
+    def files(self, seq: int) -> tuple[Path, Path]:
+        """Return the files of a checkpoint: that of the agent, and that of everything else."""
+        return self._path(seq, "agent"), self._path(seq, "state")
+
     def load(self, problem: ServedProblem, seq: int) -> tuple[Learner, str]:
         """Return the learner of a checkpoint, and the digest of the last event that it was fed.
 
         Raises:
             CheckpointError: The checkpoint is damaged, or of another problem.
         """
-        path = self._path(seq, "state")
-        header, arrays = read_archive(path, _KIND, version=_VERSION)
-        with refusing(str(path)):
-            if header.get("problem") != problem.file.digest or header.get("seq") != seq:
-                raise InvalidInput("it is of another problem")
+        header, arrays = self._read(problem, seq)
+        with refusing(str(self._path(seq, "state"))):
             plain = json.loads(arrays.pop("state").tobytes())
             learner = Learner(problem)
             learner.agent = MatrixRL.load(self._path(seq, "agent"))
@@ -75,6 +78,20 @@ class Checkpoints:
             if learner.book.seq != seq:
                 raise InvalidInput("it is of another event")
             return learner, str(header["digest"])
+
+    def load_book(self, problem: ServedProblem, seq: int) -> tuple[Book, str]:
+        """Return the book of a checkpoint, for a process that does not learn, and the digest of its last event."""
+        header, arrays = self._read(problem, seq)
+        with refusing(str(self._path(seq, "state"))):
+            return Book.from_plain(json.loads(arrays["state"].tobytes())["book"]), str(header["digest"])
+
+    def _read(self, problem: ServedProblem, seq: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        path = self._path(seq, "state")
+        header, arrays = read_archive(path, _KIND, version=_VERSION)
+        with refusing(str(path)):
+            if header.get("problem") != problem.file.digest or header.get("seq") != seq:
+                raise InvalidInput("it is of another problem")
+        return header, arrays
 
     def _path(self, seq: int, kind: str) -> Path:
         return self._folder / f"{seq:012d}.{kind}"

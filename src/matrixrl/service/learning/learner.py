@@ -58,7 +58,9 @@ class Learner:
 
     def _begin(self, episode: EpisodeState) -> None:
         if episode.mode != "frozen":
-            own = self.agent.begin_episode(self.plans[episode.plan].ahead)
+            ahead = self.plans[episode.plan].ahead
+            assert ahead is not None
+            own = self.agent.begin_episode(ahead)
             self._numbers[episode.id] = own.number
         self._forget_plans(episode.plan)
 
@@ -130,6 +132,7 @@ class Learner:
             "plans": [
                 {"version": one.version, "planned_after": one.ahead.planned_after, "report": one.report}
                 for one in self.plans.values()
+                if one.ahead is not None
             ],
         }
 

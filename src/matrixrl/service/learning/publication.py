@@ -27,7 +27,7 @@ class Publication:
 
     Attributes:
         version: Number of the plan, counted from 1.
-        ahead: The plan as the agent has it.
+        ahead: The plan as the agent has it; None where answers are read and nothing is learned.
         policy: (H, S) Actions of the optimistic plan.
         scores: (H, S, A) Q of the plan, which decides if a request does not allow its action.
         lower: (H, S, A) Proven lower bounds on Q*.
@@ -37,7 +37,7 @@ class Publication:
     """
 
     version: int
-    ahead: PlannedAhead
+    ahead: PlannedAhead | None
     policy: IntArray
     scores: FloatArray
     lower: FloatArray
@@ -76,7 +76,11 @@ class Publication:
         """Return lower and upper bounds on Q* of every action, (A,) each; NaN of those that are not allowed."""
         return self.lower[stage, state].tolist(), self.upper[stage, state].tolist()
 
+    @property
+    def tables(self) -> Arrays:
+        """The tables by name."""
+        return {name: np.asarray(getattr(self, name)) for name in _TABLES}
+
     def arrays(self, plan: Mapping[str, NDArray[Any]]) -> Arrays:
         """Return the tables by name, and those of the agent's plan, for checkpoints."""
-        own = {name: np.asarray(getattr(self, name)) for name in _TABLES}
-        return own | {f"plan_{name}": table for name, table in plan.items()}
+        return self.tables | {f"plan_{name}": table for name, table in plan.items()}

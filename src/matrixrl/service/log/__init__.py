@@ -2,6 +2,6 @@
 
 from matrixrl.service.log.event_log import Checked, EventLog
 from matrixrl.service.log.events import KINDS, Draft, Event, Kind
-from matrixrl.service.log.writer import Commit, Writer
+from matrixrl.service.log.writer import Commit, Taker, Writer
 
-__all__ = ["KINDS", "Checked", "Commit", "Draft", "Event", "EventLog", "Kind", "Writer"]
+__all__ = ["KINDS", "Checked", "Commit", "Draft", "Event", "EventLog", "Kind", "Taker", "Writer"]

@@ -11,18 +11,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from matrixrl.checks import file_path
-from matrixrl.errors import MissingExtra, StoreError
+from matrixrl.errors import StoreError
+from matrixrl.service.log.addresses import is_address, shown_place
+from matrixrl.service.log.postgres import create_tables, make_engine
 from matrixrl.service.log.tables import metadata
 
-__all__ = ["FILE", "failing", "is_address", "open_database"]
+__all__ = ["FILE", "failing", "open_database"]
 
 FILE = "log.db"
 """Name of the SQLite file in the directory of a service."""
-
-
-def is_address(data: str | os.PathLike[str]) -> bool:
-    """Say whether the place of a log is the address of a PostgreSQL database."""
-    return isinstance(data, str) and data.startswith(("postgresql://", "postgresql+psycopg://"))
 
 
 def open_database(data: str | os.PathLike[str], *, create: bool = True) -> sa.Engine:
@@ -38,29 +35,35 @@ def open_database(data: str | os.PathLike[str], *, create: bool = True) -> sa.En
         StoreError: There is no log, or it cannot be opened.
     """
     if is_address(data):
-        engine = _postgresql(str(data))
+        engine = make_engine(str(data))
     else:
         path = Path(file_path("data", data)) / FILE
         if not create and not path.is_file():
             raise StoreError(f"{path.parent} holds no log of a service ({FILE})")
         engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": 30.0})
         sa.event.listen(engine, "connect", _set_pragmas)
-    with failing(data):
-        if create:
+    with failing(shown_place(data)):
+        if create and is_address(data):
+            create_tables(engine)
+        elif create:
             metadata.create_all(engine)
         elif not sa.inspect(engine).has_table("events"):
-            raise StoreError(f"{data} holds no log of a service")
+            raise StoreError(f"{shown_place(data)} holds no log of a service")
     return engine
 
 
 @contextmanager
-def failing(data: object) -> Iterator[None]:
-    """Turn errors of the database into `StoreError`."""
+def failing(place: str) -> Iterator[None]:
+    """Turn errors of the database into `StoreError`.
+
+    Args:
+        place: Place of the log for messages; see `shown_place`.
+    """
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
-        raise StoreError(f"the log in {data} cannot be used: {' '.join(str(cause).split())[:300]}") from error
+        raise StoreError(f"the log in {place} cannot be used: {' '.join(str(cause).split())[:300]}") from error
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
@@ -68,11 +71,3 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
-
-
-def _postgresql(address: str) -> sa.Engine:
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("PostgreSQL needs psycopg; pip install 'matrixrl[postgres]'") from error
-    return sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://", 1), pool_pre_ping=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
+from matrixrl.service.log.addresses import shown_place
 from matrixrl.service.log.database import failing, open_database
 from matrixrl.service.log.events import FIRST_DIGEST, KINDS, Event
-from matrixrl.service.log.tables import CLOSED, OPENED, STEPS, events
+from matrixrl.service.log.tables import CLOSED, OPENED, STEPS, event_of, events, row_of
 
 __all__ = ["Checked", "EventLog"]
 
@@ -51,13 +51,14 @@ class EventLog:
     """
 
     def __init__(self, data: str | os.PathLike[str], *, create: bool = True) -> None:
-        self.data = os.fspath(data)
+        self.data = shown_place(data)
+        """The place of the log for messages, without a password."""
         self.engine = open_database(data, create=create)
 
     def append(self, rows: Sequence[Event]) -> None:
         """Write events in one transaction; they are durable when this returns."""
         with failing(self.data), self.engine.begin() as connection:
-            connection.execute(events.insert(), [_row(event) for event in rows])
+            connection.execute(events.insert(), [row_of(event) for event in rows])
 
     def last(self) -> tuple[int, str]:
         """Return number and digest of the last event; 0 and `FIRST_DIGEST` of an empty log."""
@@ -97,14 +98,14 @@ class EventLog:
         if kinds is not None:
             query = query.where(events.c.kind.in_(list(kinds)))
         with failing(self.data), self.engine.connect() as connection:
-            return [_event(row) for row in connection.execute(query)]
+            return [event_of(row) for row in connection.execute(query)]
 
     def opened_by(self, actor: str, key: str) -> Event | None:
         """Return the event of an episode that an actor opened with a key."""
         query = sa.select(events).where(OPENED, events.c.key.is_not(None), events.c.key == key, events.c.actor == actor)
         with failing(self.data), self.engine.connect() as connection:
             found = connection.execute(query).first()
-        return None if found is None else _event(found)
+        return None if found is None else event_of(found)
 
     def of_episode(self, episode: str) -> list[Event]:
         """Return the events of an episode, in order; the conditions are those of the indices."""
@@ -112,7 +113,7 @@ class EventLog:
         with failing(self.data), self.engine.connect() as connection:
             for condition in (OPENED, STEPS, CLOSED):
                 query = sa.select(events).where(condition, events.c.episode == episode)
-                found.extend(_event(row) for row in connection.execute(query))
+                found.extend(event_of(row) for row in connection.execute(query))
         return sorted(found, key=lambda event: event.seq)
 
     def check(self) -> Checked:
@@ -138,21 +139,3 @@ class EventLog:
 
 def _no_counts() -> dict[str, int]:
     return {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
-
-
-def _row(event: Event) -> dict[str, Any]:
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.kind,
-        "actor": event.actor,
-        "episode": event.episode,
-        "step": event.step,
-        "key": event.key,
-        "body": event.text,
-        "digest": event.digest,
-    }
-
-
-def _event(row: Any) -> Event:
-    return Event(row.seq, row.at, row.kind, row.actor, row.episode, row.step, row.key, row.body, row.digest)

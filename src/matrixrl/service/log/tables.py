@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
-__all__ = ["CLOSED", "OPENED", "STEPS", "events", "metadata", "tokens"]
+from matrixrl.service.log.events import Event
+
+__all__ = ["CLOSED", "OPENED", "STEPS", "event_of", "events", "metadata", "row_of", "tokens"]
 
 metadata = sa.MetaData()
 
@@ -61,3 +65,23 @@ tokens = sa.Table(
     sa.Column("noted", sa.Text(), nullable=False),
 )
 """Tokens; `noted` is what the log says about one: nothing, created, or revoked."""
+
+
+def row_of(event: Event) -> dict[str, Any]:
+    """Return the row of an event."""
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "kind": event.kind,
+        "actor": event.actor,
+        "episode": event.episode,
+        "step": event.step,
+        "key": event.key,
+        "body": event.text,
+        "digest": event.digest,
+    }
+
+
+def event_of(row: Any) -> Event:
+    """Return the event of a row."""
+    return Event(row.seq, row.at, row.kind, row.actor, row.episode, row.step, row.key, row.body, row.digest)

@@ -11,7 +11,7 @@ from typing import Protocol
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.log.events import Draft, Event, chained
 
-__all__ = ["Commit", "Writer"]
+__all__ = ["Commit", "Taker", "Writer"]
 
 
 class Sink(Protocol):
@@ -22,6 +22,17 @@ class Sink(Protocol):
 
     def last(self) -> tuple[int, str]:
         """Return number and digest of the last event."""
+
+
+class Taker(Protocol):
+    """What gives events their place in a log."""
+
+    @property
+    def latest(self) -> Commit:
+        """The transaction of the last event that was taken."""
+
+    def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
+        """Give events their place in the log, and return them with the transaction that will hold all of them."""
 
 
 class Commit:

@@ -1,0 +1,138 @@
+"""A candidate for the office of the learner: waits for the lock, and learns while it has it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from matrixrl.errors import CheckpointError, StoreError
+from matrixrl.service.learning import Learner
+from matrixrl.service.learning.restoring import OtherResult, restored_learner
+from matrixrl.service.log import Event, EventLog
+from matrixrl.service.log.events import FIRST_DIGEST, canonical
+from matrixrl.service.log.postgres import make_engine
+from matrixrl.service.problem import ServedProblem
+from matrixrl.service.shared.checkpoints import StoredCheckpoints
+from matrixrl.service.shared.election import Deposed, Leadership
+from matrixrl.service.shared.publishing import publish
+from matrixrl.threads import limited_threads
+
+__all__ = ["Candidate"]
+
+logger = logging.getLogger("matrixrl.service")
+_WAIT = 0.25  # seconds between two attempts to get the lock, and between two looks at the log
+
+
+class Candidate:
+    """Learns from a log if no other process does.
+
+    A learner that fails in any way gives up the lock and what it knows, and begins again from the log.
+
+    Args:
+        address: Address of the database.
+        log: Its log.
+        problem: Its problem.
+        checkpoint_every: Number of events after which a checkpoint is written.
+        on_lead: Function that is called with the number of the last event when the process begins to learn.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        log: EventLog,
+        problem: ServedProblem,
+        *,
+        checkpoint_every: int,
+        on_lead: Callable[[int], object] | None = None,
+    ) -> None:
+        self._engine = make_engine(address, pooled=False)
+        self._log, self._problem = log, problem
+        self._checkpoints, self._every = StoredCheckpoints(log), checkpoint_every
+        self._on_lead = on_lead
+        self._closing, self._news = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_checkpoint = 0
+        self.learner: Learner | None = None
+        """The learner while this process has the lock; else None."""
+        self.failure: str | None = None
+        """Why this process does not stand any more, in words."""
+
+    def start(self) -> None:
+        """Stand in a thread."""
+        self._thread = threading.Thread(target=self.run, name="matrixrl-learner", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write a checkpoint if this process learns, and give up the lock."""
+        self._closing.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._engine.dispose()
+
+    def run(self) -> None:
+        """Stand until `close`."""
+        with limited_threads(1):
+            while not self._closing.is_set():
+                try:
+                    self._stand()
+                except Exception as error:  # a plan that fails must not take the answers with it
+                    if not isinstance(error, StoreError) or isinstance(error, OtherResult):
+                        self.failure = f"the learner stopped: {error}"
+                        logger.exception("the learner stopped")
+                        return
+                    logger.warning("the learner begins again: %s", error)  # the database was away
+                self._closing.wait(_WAIT)
+
+    def _stand(self) -> None:
+        leadership = Leadership.attempt(self._engine, self._log.data)
+        if leadership is None:
+            return
+        try:
+            learner = restored_learner(self._log, self._checkpoints, self._problem)
+            self._last_checkpoint = max(self._checkpoints.numbers(), default=0)
+            self.learner = learner
+            if self._on_lead is not None:
+                self._on_lead(learner.book.seq)
+            while not self._closing.is_set():
+                self._learn(leadership, learner)
+                if learner.book.seq - self._last_checkpoint >= self._every:
+                    self._save(leadership, learner)
+                self._news.wait(_WAIT)
+            self._save(leadership, learner)
+        finally:
+            self.learner = None
+            leadership.close()
+
+    def _learn(self, leadership: Leadership, learner: Learner) -> None:
+        """Take the events so far, and plan if that is due."""
+        leadership.check()
+        for event in self._log.read(learner.book.seq, until=self._log.last()[0]):
+            _check_own(event, learner)
+            learner.feed(event)
+        if learner.is_due:
+            made = learner.plan()
+            if made is not None:
+                publish(leadership, *made, self._problem, learner.book)
+
+    def _save(self, leadership: Leadership, learner: Learner) -> None:
+        """Write a checkpoint; one that cannot be made costs time at the next start, and nothing else."""
+        seq = learner.book.seq
+        rows = self._log.page(seq - 1, limit=1, until=seq)
+        try:
+            with leadership.transaction() as connection:
+                self._last_checkpoint = self._checkpoints.save(
+                    connection, learner, rows[0].digest if rows else FIRST_DIGEST
+                )
+        except CheckpointError as error:
+            logger.warning("no checkpoint was written: %s", error)
+
+
+def _check_own(event: Event, learner: Learner) -> None:
+    """Refuse to go on after a plan of another learner."""
+    if event.kind != "planned":
+        return
+    own = learner.plans.get(event.body["plan"])
+    if own is None or canonical(own.report) != event.text:
+        raise Deposed(f"event {event.seq} is a plan of another learner")

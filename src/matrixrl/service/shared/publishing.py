@@ -1,0 +1,64 @@
+"""How the learner publishes a plan: its events and its tables, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from matrixrl.service.fold import Book
+from matrixrl.service.learning import Publication
+from matrixrl.service.log import Draft
+from matrixrl.service.log.events import chained
+from matrixrl.service.log.postgres import insert
+from matrixrl.service.log.tables import event_of, events
+from matrixrl.service.problem import ServedProblem
+from matrixrl.service.shared.election import Deposed, Leadership
+from matrixrl.service.shared.plans import forget_plans, write_plan
+
+__all__ = ["publish"]
+
+
+def publish(
+    leadership: Leadership, publication: Publication, drafts: Sequence[Draft], problem: ServedProblem, book: Book
+) -> None:
+    """Append the events of a plan, and write its tables; a change of mode only if nobody changed it meanwhile.
+
+    Args:
+        leadership: The session of the learner.
+        publication: The plan.
+        drafts: Its events, of which the first one publishes it.
+        problem: The problem.
+        book: What the learner knows of the log.
+
+    Raises:
+        Deposed: Another learner published a plan meanwhile, or may do so.
+    """
+    with leadership.appending() as (connection, now):
+        newest, change = _newest(connection, "planned"), _newest(connection, "mode")
+        if publication.version != (0 if newest is None else newest["plan"]) + 1:
+            raise Deposed(f"plan {publication.version} was published by another learner")
+        mode = problem.file.mode if change is None else change["to"]
+        head = connection.execute(sa.select(events.c.seq, events.c.digest).order_by(events.c.seq.desc()).limit(1)).one()
+        seq, digest, rows = int(head.seq), str(head.digest), []
+        for draft in drafts:
+            if draft.kind != "mode" or draft.body["from"] == mode:
+                rows.append(chained(draft, seq + 1, now, digest))
+                seq, digest = rows[-1].seq, rows[-1].digest
+        insert(connection, rows)
+        write_plan(connection, publication, rows[0].seq)
+        forget_plans(connection, book)
+
+
+def _newest(connection: sa.Connection, kind: str) -> dict[str, Any] | None:
+    """Return the body of the newest event of a kind; None without one."""
+    # The condition on the four kinds is that of the index.
+    query = (
+        sa.select(events)
+        .where(sa.text("kind IN ('planned', 'mode', 'alarm', 'created')"), events.c.kind == kind)
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    found = connection.execute(query).first()
+    return None if found is None else event_of(found).body

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-from matrixrl.envs import policy_value
 from matrixrl.problems import FiniteMDP, evaluate, solve
 from matrixrl.service import Service, read_problem
 from service_common import write_inventory

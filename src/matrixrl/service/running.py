@@ -7,21 +7,23 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from matrixrl import __version__
-from matrixrl.errors import CheckpointError, StoreError
+from matrixrl.errors import StoreError
 from matrixrl.locking import FolderLock
 from matrixrl.service.access import Access
 from matrixrl.service.desk import Desk
 from matrixrl.service.fold import Book
+from matrixrl.service.learning import Learner, Publication
+from matrixrl.service.learning.apart import LearnerProcess
 from matrixrl.service.learning.checkpoints import Checkpoints
-from matrixrl.service.learning.restoring import restored_learner
+from matrixrl.service.learning.loop import LearningLoop
+from matrixrl.service.learning.restoring import restored_book
 from matrixrl.service.log import Commit, Draft, EventLog, Writer
-from matrixrl.service.log.events import FIRST_DIGEST
 from matrixrl.service.problem import ProblemFile, ServedProblem
 from matrixrl.threads import limited_threads
 
@@ -43,6 +45,7 @@ class Service:
         data: Directory of the log.
         checkpoint_every: Number of events after which the learner writes a checkpoint.
         learning: Whether the learner runs in a thread; if not, `learn_now` lets it catch up.
+        apart: Whether the learner has a process of its own, so that answers never wait for Python code that plans.
         clock: Function that returns the time in seconds since 1970.
 
     Raises:
@@ -64,6 +67,7 @@ class Service:
         *,
         checkpoint_every: int = 20_000,
         learning: bool = True,
+        apart: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         folder = Path(data)
@@ -73,26 +77,40 @@ class Service:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
         self._news = threading.Event()
+        self._apart: LearnerProcess | None = None
+        self._loop: LearningLoop | None = None
+        self._failure: str | None = None
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             undo.callback(self._lock.release)
             self.log = EventLog(folder)
             undo.callback(self.log.close)
             self.problem = ServedProblem(agreed(problem, self.log))
-            self.writer = Writer(self.log, clock=clock, on_commit=self._news.set)
+            self.writer = Writer(self.log, clock=clock, on_commit=self._on_commit)
             undo.callback(self.writer.close)
-            self._checkpoints, self._every = Checkpoints(folder), checkpoint_every
-            with limited_threads(1):
-                self.learner = restored_learner(self.log, self._checkpoints, self.problem)
-                book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
-                self.desk = Desk(self.problem, book, dict(self.learner.plans), self.log, self.writer, clock=clock)
-                if not self.learner.version:
-                    self.learn_now()
+            checkpoints = Checkpoints(folder)
+            if apart:
+                durable = lambda: self.writer.durable  # noqa: E731
+                self._apart = LearnerProcess(
+                    folder, self.problem.file, every=checkpoint_every, publish=self._publish, durable=durable
+                )
+                undo.callback(self._apart.close)
+                book = restored_book(self.log, checkpoints, self.problem)  # the learner reads the log meanwhile
+                self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock)
+                self.desk.plans.update({plan.version: plan for plan in self._apart.await_plans()})
+            else:
+                with limited_threads(1):
+                    self._loop = LearningLoop(
+                        self.log, self.problem, checkpoints, self._publish, every=checkpoint_every
+                    )
+                    book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
+                    plans = dict(self.learner.plans)
+                    self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock)
+                    if not self.learner.version:
+                        self.learn_now()
             undo.pop_all()
-        self.failure: str | None = None
-        """Why the learner stopped, in words; answers go on from its last plan."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        if learning:
+        if learning and not apart:
             self._thread = threading.Thread(target=self._run, name="matrixrl-learner", daemon=True)
             self._thread.start()
 
@@ -103,9 +121,20 @@ class Service:
         self.close()
 
     @property
+    def learner(self) -> Learner:
+        """The learner, if it is in this process."""
+        assert self._loop is not None
+        return self._loop.learner
+
+    @property
+    def failure(self) -> str | None:
+        """Why the learner stopped, in words; answers go on from its last plan."""
+        return self._failure if self._apart is None else self._apart.failure
+
+    @property
     def n_behind(self) -> int:
         """Number of events that the learner has not seen yet."""
-        return self.writer.seq - self.learner.book.seq
+        return self.writer.seq - (self.learner.book.seq if self._apart is None else self._apart.seq)
 
     async def carry_out(self, work: Callable[[], tuple[Answer, Commit | None]]) -> Answer:
         """Answer a request once it is durable.
@@ -128,18 +157,11 @@ class Service:
             access.noted()
 
     def learn_now(self) -> None:
-        """Let the learner take the events so far, and plan if that is due.
-
-        Events that come in meanwhile are left for the next time, or a busy log would keep it from planning.
-        """
+        """Let the learner take the events so far, and plan if that is due."""
+        assert self._loop is not None
         last, commit = self.writer.seq, self.writer.latest
         commit.wait()
-        self._catch_up(last)
-        if self.learner.is_due:
-            made = self.learner.plan()
-            if made is not None:
-                self.desk.publish(*made).wait()
-                self._catch_up(self.writer.seq)
+        self._loop.learn(last)
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
@@ -147,43 +169,37 @@ class Service:
         self._news.set()
         if self._thread is not None:
             self._thread.join()
+        if self._apart is not None:
+            self._apart.close()
         self.writer.close()
-        if self.failure is None and self.writer.error is None:
-            self._catch_up()
-            self._save()
+        if self._loop is not None and self.failure is None and self.writer.error is None:
+            self._loop.catch_up()
+            self._loop.save()
         self.log.close()
         self._lock.release()
 
+    def _publish(self, publication: Publication, drafts: Sequence[Draft]) -> int:
+        self.desk.publish(publication, drafts).wait()
+        return self.writer.durable
+
+    def _on_commit(self) -> None:
+        self._news.set()
+        if self._apart is not None:
+            self._apart.announce()
+
     def _run(self) -> None:
+        assert self._loop is not None
         with limited_threads(1):
             while not self._closing.is_set():
                 self._news.wait(_IDLE)
                 self._news.clear()
                 try:
                     self.learn_now()
-                    self._save_if_due()
+                    self._loop.save_if_due()
                 except Exception as error:  # a plan that fails must not take the answers with it
-                    self.failure = f"the learner stopped: {error}"
+                    self._failure = f"the learner stopped: {error}"
                     logger.exception("the learner stopped")
                     return
-
-    def _catch_up(self, last: int | None = None) -> None:
-        for event in self.log.read(self.learner.book.seq, until=last):
-            self.learner.feed(event)
-
-    def _save_if_due(self) -> None:
-        last = max(self._checkpoints.numbers(), default=0)
-        if self.learner.book.seq - last >= self._every:
-            self._save()
-
-    def _save(self) -> None:
-        """Write a checkpoint; one that cannot be written costs time at the next start, and nothing else."""
-        seq = self.learner.book.seq
-        rows = self.log.page(seq - 1, limit=1, until=seq)
-        try:
-            self._checkpoints.save(self.learner, rows[0].digest if rows else FIRST_DIGEST)
-        except CheckpointError as error:
-            logger.warning("no checkpoint was written: %s", error)
 
 
 def problem_of(log: EventLog) -> ProblemFile | None:

@@ -164,7 +164,7 @@ class Desk:
             every = zip(self._actions, *plan.bounds(step, asked.state), strict=True)
             bounds = [ActionBounds(action, low, high) for action, low, high in every]
             among = bounds if asked.allowed is None else [bounds[a] for a in asked.allowed]
-            why = tuple([one for one in among if one.lower == one.lower])  # not NaN  # noqa: C409  # twice as fast
+            why = tuple([one for one in among if one.lower == one.lower])  # not NaN  # twice as fast
         return Answer(
             episode.id,
             step,

@@ -85,7 +85,7 @@ def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str
     if is_address(data):
         return SharedService(problem, str(data), learning=role == "all")
     _check_role(role)
-    return Service(problem, data)
+    return Service(problem, data, apart=True)
 
 
 def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: Callable[[str], object] | None) -> None:

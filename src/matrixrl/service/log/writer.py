@@ -110,6 +110,8 @@ class Writer:
     ) -> None:
         self._log, self._clock, self._on_commit = log, clock, on_commit
         self._seq, self._digest = log.last()
+        self.durable = self._seq
+        """Number of the last event that is on disk."""
         self._news = threading.Condition()
         self._pending: list[Event] = []
         self._commit = Commit()
@@ -174,6 +176,7 @@ class Writer:
             except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
                 self._fail(StoreError(f"the log cannot be written: {error}"), commit)
                 return
+            self.durable = rows[-1].seq
             commit.finish()
             self.n_commits += 1
             if self._on_commit is not None:

@@ -1,0 +1,72 @@
+"""What a learner does all day: follow the log, plan, publish, write checkpoints."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from matrixrl.errors import CheckpointError
+from matrixrl.service.learning.checkpoints import Checkpoints
+from matrixrl.service.learning.publication import Publication
+from matrixrl.service.learning.restoring import restored_learner
+from matrixrl.service.log import Draft, EventLog
+from matrixrl.service.log.events import FIRST_DIGEST
+from matrixrl.service.problem import ServedProblem
+
+__all__ = ["LearningLoop", "Publish"]
+
+logger = logging.getLogger("matrixrl.service")
+Publish = Callable[[Publication, Sequence[Draft]], int]
+"""Appends the events of a plan, and returns the number of an event once it and all before it are durable."""
+
+
+class LearningLoop:
+    """A learner with a log to follow; the learner is restored from the newest checkpoint.
+
+    Args:
+        log: The log.
+        problem: Its problem.
+        checkpoints: Its checkpoints.
+        publish: Function that publishes a plan.
+        every: Number of events after which a checkpoint is written.
+    """
+
+    def __init__(
+        self, log: EventLog, problem: ServedProblem, checkpoints: Checkpoints, publish: Publish, *, every: int
+    ) -> None:
+        self._log, self._checkpoints, self._publish, self._every = log, checkpoints, publish, every
+        self.learner = restored_learner(log, checkpoints, problem)
+
+    @property
+    def seq(self) -> int:
+        """Number of the last event that the learner has taken."""
+        return self.learner.book.seq
+
+    def learn(self, last: int) -> None:
+        """Take the events up to a number, and plan if that is due.
+
+        Events that come in meanwhile are left for the next time, or a busy log would keep it from planning.
+        """
+        self.catch_up(last)
+        if self.learner.is_due:
+            made = self.learner.plan()
+            if made is not None:
+                self.catch_up(self._publish(*made))
+
+    def catch_up(self, last: int | None = None) -> None:
+        """Take the events up to a number, or all of them."""
+        for event in self._log.read(self.seq, until=last):
+            self.learner.feed(event)
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint if there are enough events since the last one."""
+        if self.seq - max(self._checkpoints.numbers(), default=0) >= self._every:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint; one that cannot be written costs time at the next start, and nothing else."""
+        rows = self._log.page(self.seq - 1, limit=1, until=self.seq)
+        try:
+            self._checkpoints.save(self.learner, rows[0].digest if rows else FIRST_DIGEST)
+        except CheckpointError as error:
+            logger.warning("no checkpoint was written: %s", error)

@@ -12,7 +12,6 @@ from worlds_of_service import outcome, play, shop
 from matrixrl.service.access import create_token, revoke_token
 from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.http import make_app
-from matrixrl.service.http.app import _look
 from matrixrl.service.http.gate import LARGEST_BODY
 from matrixrl.service.running import Service
 
@@ -207,7 +206,7 @@ def test_tokens_are_needed_once_one_was_created(service):
         ]
         assert statuses == [200, 403]
         revoke_token(service.log, "read")
-        _look(service, app.state.access)  # the application takes notice by its own clock; here at once
+        service.keep_house(app.state.access)  # the application takes notice by its own clock; here at once
         assert send("GET", "/v1/certificate", "read") == 401
     notes = [event.body for event in service.log.read() if event.kind == "token"]
     assert {"name": "read", "scopes": ["read"], "what": "revoked"} in notes

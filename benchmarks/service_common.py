@@ -42,15 +42,20 @@ def write_problem(path: Path, **more: object) -> Path:
     return write_inventory(path, N_STATES - 1, N_ACTIONS - 1, HORIZON, **more)
 
 
-def start(data: Path, problem: Path | None = None, *options: str) -> tuple[subprocess.Popen[str], str, int]:
-    """Start a server on a free port, and return its process, host and port."""
+def launch(data: Path | str, problem: Path | None = None, *options: str) -> subprocess.Popen[str]:
+    """Start a process of a service on a free port."""
     command = [sys.executable, "-m", "matrixrl", "serve", *([] if problem is None else [str(problem)])]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [*command, "--data", str(data), "--port", "0", "--rate", "1000000", *options],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
+
+
+def start(data: Path | str, problem: Path | None = None, *options: str) -> tuple[subprocess.Popen[str], str, int]:
+    """Start a server on a free port, and return its process, host and port."""
+    process = launch(data, problem, *options)
     assert process.stdout is not None
     found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
     if found is None:
@@ -64,6 +69,14 @@ def stop(process: subprocess.Popen[str], how: signal.Signals = signal.SIGINT) ->
     process.wait(120)
     if process.stdout is not None:
         process.stdout.close()
+
+
+class Refused(RuntimeError):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class Connection:
@@ -86,10 +99,11 @@ class Connection:
         size = int(re.search(rb"content-length: (\d+)", headers.lower())[1])  # type: ignore[index]
         answer: dict[str, object] = json.loads(await self._reader.readexactly(size))
         if not headers.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(f"{path}: {answer}")
+            raise Refused(int(headers.split()[1]), f"{path}: {answer}")
         return answer
 
     def close(self) -> None:
         """Close the connection."""
         if self._writer is not None:
             self._writer.close()
+            self._reader = self._writer = None

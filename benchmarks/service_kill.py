@@ -55,6 +55,36 @@ async def _round(host: str, port: int, connections: int, seconds: float, process
     await asyncio.gather(kill(), *players)
 
 
+def compare(data: Path | str, heard: Heard) -> dict[str, object]:
+    """Compare what was heard with the log, verify its digests, and replay it."""
+    log = EventLog(data)
+    stored = _in_the_log(log)
+    lost = [key for key in heard if key not in stored]
+    changed = [key for key, value in heard.items() if key in stored and stored[key] != value]
+    checked = log.check()
+    log.close()
+    replayed = replay(data)
+    return {
+        "acknowledged": len(heard),
+        "lost": len(lost),
+        "changed": len(changed),
+        "events": checked.n_events,
+        "decisions": replayed.n_decisions,
+        "plans": replayed.n_plans,
+        "difference": replayed.difference,
+    }
+
+
+def report(found: dict[str, object], out: Path | None, name: str) -> None:
+    """Print and write what was found, and fail if a kill cost anything."""
+    print(json.dumps(found))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(json.dumps(found, indent=1) + "\n")
+    if found["lost"] or found["changed"] or found["difference"]:
+        raise SystemExit("a kill lost or changed something")
+
+
 def _in_the_log(log: EventLog) -> Heard:
     names = {"opened": "plan", "asked": "action", "told": "reward"}
     return {
@@ -83,30 +113,8 @@ def main() -> None:
             seconds = rng.uniform(0.05, options.longest)
             asyncio.run(_round(host, port, options.connections, seconds, process, heard, number))
             print(f"kill {number + 1}: {len(heard):,} acknowledged, start took {starts[-1]:.2f} s", flush=True)
-        log = EventLog(data)
-        stored = _in_the_log(log)
-        lost = [key for key in heard if key not in stored]
-        changed = [key for key, value in heard.items() if key in stored and stored[key] != value]
-        checked = log.check()
-        log.close()
-        replayed = replay(data)
-    found = {
-        "kills": options.kills,
-        "acknowledged": len(heard),
-        "lost": len(lost),
-        "changed": len(changed),
-        "events": checked.n_events,
-        "decisions": replayed.n_decisions,
-        "plans": replayed.n_plans,
-        "difference": replayed.difference,
-        "longest_start": max(starts),
-    }
-    print(json.dumps(found))
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "kill.json").write_text(json.dumps(found, indent=1) + "\n")
-    if lost or changed or replayed.difference:
-        raise SystemExit("a kill lost or changed something")
+        found = {"kills": options.kills, **compare(data, heard), "longest_start": max(starts)}
+    report(found, options.out, "kill.json")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Candidate:
         self._on_lead = on_lead
         self._closing, self._news = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._last_checkpoint = 0
+        self._last_checkpoint, self._is_warm = 0, False
         self.learner: Learner | None = None
         """The learner while this process has the lock; else None."""
         self.failure: str | None = None
@@ -88,6 +88,7 @@ class Candidate:
     def _stand(self) -> None:
         leadership = Leadership.attempt(self._engine, self._log.data)
         if leadership is None:
+            self._warm_up()
             return
         try:
             learner = restored_learner(self._log, self._checkpoints, self._problem)
@@ -104,6 +105,12 @@ class Candidate:
         finally:
             self.learner = None
             leadership.close()
+
+    def _warm_up(self) -> None:
+        """Load compiled functions while another process learns, so that this one can take over sooner."""
+        if not self._is_warm:
+            Learner(self._problem).plan()
+            self._is_warm = True
 
     def _learn(self, leadership: Leadership, learner: Learner) -> None:
         """Take the events so far, and plan if that is due."""

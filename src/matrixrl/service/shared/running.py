@@ -26,7 +26,7 @@ from matrixrl.service.shared.turns import Head, Turns
 __all__ = ["SharedLearner", "SharedService"]
 
 Answer = TypeVar("Answer")
-_EVERY = 20_000
+_EVERY = 5_000  # events between two checkpoints: what a process that takes over must learn again
 _PATIENCE = 60.0  # seconds until the first plan must be there
 _PAUSE = 0.1
 

@@ -77,7 +77,9 @@ def test_it_ends_with_the_service_also_if_that_is_killed(tmp_path):
         episode = client.open()
         episode.ask(0)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    [learner] = [child for child in map(Path, (f"/proc/{pid}" for pid in children)) if "spawn_main" in command_of(child)]
+    [learner] = [
+        child for child in map(Path, (f"/proc/{pid}" for pid in children)) if "spawn_main" in command_of(child)
+    ]
     end(process, signal.SIGKILL)
     until(lambda: not learner.exists() or "spawn_main" not in command_of(learner))
     assert replay(tmp_path / "data").difference is None
@@ -125,7 +127,8 @@ def test_a_damaged_log_is_refused_at_the_start(tmp_path):
         log = service.log
         with log.engine.begin() as connection:
             connection.exec_driver_sql(
-                "UPDATE events SET body = replace(body, '\"episodes\":0', '\"episodes\":1') WHERE seq = ?", (planned.seq,)
+                "UPDATE events SET body = replace(body, '\"episodes\":0', '\"episodes\":1') WHERE seq = ?",
+                (planned.seq,),
             )
     for path in (tmp_path / "checkpoints").iterdir():
         path.unlink()

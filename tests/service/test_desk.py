@@ -218,3 +218,19 @@ def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(servic
     assert service.learner.agent.n_episodes == 6
     assert service.learner.agent.history.lengths[0] == 1
     assert service.learner.agent.guarantee is True
+
+
+def test_episodes_that_wait_for_an_older_one_are_counted(tmp_path):
+    with Service(shop(), tmp_path, learning=False) as service:
+        desk = service.desk
+        first, second, third = (desk.open("local").answer.episode for _ in range(3))
+        assert desk.book.n_held_back == 0
+        desk.abandon("local", second)
+        assert desk.book.n_held_back == 1
+        assert desk.book.oldest.id == first
+        desk.abandon("local", first)
+        assert desk.book.n_held_back == 0
+        assert desk.book.oldest.id == third
+        desk.abandon("local", third)
+        assert desk.book.oldest is None
+        assert desk.book.n_held_back == 0

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 from worlds_of_service import P, outcome, shop
@@ -7,6 +10,7 @@ from worlds_of_service import P, outcome, shop
 from matrixrl.problems import FiniteMDP, evaluate, solve
 from matrixrl.service.fold import Told
 from matrixrl.service.learning.incumbent import IncumbentReturns
+from matrixrl.service.learning.recommending import Recommender
 from matrixrl.service.learning.switching import switch
 from matrixrl.service.problem import ServedProblem
 from matrixrl.service.replaying import replay
@@ -226,3 +230,28 @@ def test_what_is_proven_about_the_shop_is_true(tmp_path):
         assert compared["lower"] <= better <= compared["upper"]
         certificate = desk.newest.report["certificate"]
         assert certificate["lower"] <= solve(mdp).start_value <= certificate["upper"]
+
+
+def test_a_policy_that_is_proven_better_stays_until_another_one_is(tmp_path, monkeypatch):
+    """The newest recommended policy may have the larger bound on its value, and no proof against the incumbent."""
+    problem = shop(**BANDIT, mode="shadow", incumbent=["wait"], promote=True, explore=False)
+    with Service(problem, tmp_path, learning=False) as service:
+        behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
+        bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
+        agent, recommender = service.learner.agent, service.learner.recommender
+        first = recommender.choose(agent)
+        assert first.table[0, 0] == ACTIONS.index("order")
+        assert first.compared["lower"] > 0.0
+        usual = dataclasses.replace(agent.recommend(), table=np.zeros_like(first.table))
+        monkeypatch.setattr(agent, "recommend", lambda: usual)
+        kept = recommender.choose(agent)
+        assert np.array_equal(kept.table, first.table)
+        assert kept.compared["lower"] >= first.compared["lower"]  # what was proven stays proven
+        found = agent.compare(first.table, service.problem.incumbent)
+        assert kept.certificate["lower"] == found.policy[0]  # of the policy that is served, not of the newest one
+        assert kept.certificate["gap"] == kept.certificate["upper"] - found.policy[0]
+        again = Recommender(service.problem)
+        again.restore(json.loads(json.dumps(recommender.to_plain())))
+        assert np.array_equal(again.choose(agent).table, first.table)
+        never = Recommender(service.problem)
+        assert np.array_equal(never.choose(agent).table, usual.table)  # nothing was proven before

@@ -35,6 +35,17 @@ class Book:
         self.alarm: str | None = None
         self.counts: dict[str, int] = {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
 
+    @property
+    def oldest(self) -> EpisodeState | None:
+        """The open episode that was opened first; None if none is open."""
+        return next(iter(self.episodes.values()), None)
+
+    @property
+    def n_held_back(self) -> int:
+        """Number of episodes that are over, and are learned from only when an older one that is open is over too."""
+        oldest = self.oldest
+        return 0 if oldest is None else self.n_opened - oldest.number - len(self.episodes)
+
     def apply(self, event: Event) -> EpisodeState | None:
         """Take the next event, and return the episode that it closes, if any."""
         if event.seq != self.seq + 1:

@@ -24,6 +24,8 @@ def _lines(service: Service | SharedService) -> Iterator[str]:
     certificate, report = desk.newest.report["certificate"], desk.newest.report
     yield from _metric("events_total", "counter", "Events of the log.", book.counts, label="kind")
     yield from _metric("open_episodes", "gauge", "Episodes that are open.", len(book.episodes))
+    held = "Episodes that are over, and wait until an older one is over too."
+    yield from _metric("held_back_episodes", "gauge", held, book.n_held_back)
     yield from _metric("repeated_requests_total", "counter", "Requests that had been answered.", desk.n_repeated)
     yield from _metric("commits_total", "counter", "Transactions since the start.", service.writer.n_commits)
     yield from _metric("plan_version", "gauge", "Version of the newest plan.", book.plan)

@@ -76,7 +76,8 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     async def episodes(request: Request, limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
         doors.reader(request)
         some = list(desk.book.episodes.values())[:limit]
-        return JSONResponse({"n_open": len(desk.book.episodes), "episodes": [_short(one) for one in some]})
+        counts = {"n_open": len(desk.book.episodes), "held_back": desk.book.n_held_back}
+        return JSONResponse({**counts, "episodes": [_short(one) for one in some]})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
     def episode(request: Request, episode: str) -> JSONResponse:

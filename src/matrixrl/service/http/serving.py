@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -24,6 +25,11 @@ __all__ = ["ROLES", "serve"]
 ROLES = ("all", "web", "learner")
 """What a process does."""
 
+logger = logging.getLogger("matrixrl.service")
+_NO_TIME_OUT = (
+    "the problem file has no time_out: an episode that is never finished keeps the service from learning of all episodes "
+    "that were opened after it; add time_out = seconds, or abandon such episodes"
+)
 _GRACE = 5  # seconds that open requests have at the end
 
 
@@ -60,6 +66,8 @@ def serve(
     with _opened(problem, data, role) as service:
         if not _is_own(host):
             _check_tokens(service.log, host)
+        if service.problem.file.time_out is None:
+            logger.warning("%s", _NO_TIME_OUT)
         with listening(port, host) as listener:
             app = make_app(service, hosts=[*allow_hosts, host], rate=rate)
             config = uvicorn.Config(

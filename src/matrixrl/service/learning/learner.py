@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from matrixrl.agents import MatrixRL
-from matrixrl.policies import Policy
 from matrixrl.service.fold import Book, EpisodeState
-from matrixrl.service.learning.incumbent import IncumbentReturns
 from matrixrl.service.learning.publication import Publication
-from matrixrl.service.learning.switching import comparison, switch
+from matrixrl.service.learning.recommending import Recommendation, Recommender
+from matrixrl.service.learning.switching import switch
 from matrixrl.service.learning.teaching import filled_in, teach
 from matrixrl.service.log import Draft, Event
 from matrixrl.service.problem import LOGGED, ServedProblem
@@ -34,7 +33,7 @@ class Learner:
         self.problem = problem
         self.agent: MatrixRL = problem.agent()
         self.book = Book(problem.file.mode)
-        self.returns = IncumbentReturns(problem)
+        self.recommender = Recommender(problem)
         self.plans: dict[int, Publication] = {}
         self.version = 0
         self._numbers: dict[str, int] = {}  # number that the agent has for an open episode
@@ -79,7 +78,7 @@ class Learner:
             episode = self._waiting.pop(self._next)
             self._next += 1
             if episode.mode == "shadow" and episode.closed != "abandoned" and episode.steps:
-                self.returns.observe(filled_in(episode, self.problem))
+                self.recommender.returns.observe(filled_in(episode, self.problem))
 
     def _forget_plans(self, oldest_used: int) -> None:
         """Forget plans that no later event can refer to: versions never go back."""
@@ -94,10 +93,9 @@ class Learner:
         self._learned = self.agent.n_episodes
         if int(self.agent.algorithm.n_plans[0]) == before:
             return None  # by rare switching
-        tables, recommended = self.agent.action_tables(ahead), self.agent.recommend()
-        compared = comparison(self.agent, recommended, self.problem, self.returns)
+        tables, recommended = self.agent.action_tables(ahead), self.recommender.choose(self.agent)
         alarm = self.agent.alarm or self._alarm_of(ahead.plan)
-        report = self._report(recommended, compared, alarm)
+        report = self._report(recommended, alarm)
         publication = Publication(
             self.version + 1,
             ahead,
@@ -114,7 +112,7 @@ class Learner:
         drafts = [Draft("planned", LEARNER, report)]
         if alarm is not None and self.book.alarm is None:
             drafts.append(Draft("alarm", LEARNER, {"words": alarm}))
-        due = switch(self.book.mode, alarm, compared, self.problem)
+        due = switch(self.book.mode, alarm, recommended.compared, self.problem)
         if due is not None:
             drafts.append(Draft("mode", LEARNER, due))
         return publication, drafts
@@ -123,7 +121,7 @@ class Learner:
         """Return everything but the agent and the tables of plans as plain data, for checkpoints."""
         return {
             "book": self.book.to_plain(),
-            "returns": self.returns.to_plain(),
+            "recommender": self.recommender.to_plain(),
             "version": self.version,
             "numbers": self._numbers,
             "waiting": [episode.to_plain() for episode in self._waiting.values()],
@@ -139,7 +137,7 @@ class Learner:
     def restore(self, data: dict[str, Any], plans: dict[int, Publication]) -> None:
         """Take back what `to_plain` returned, and the plans; the agent was restored before."""
         self.book = Book.from_plain(data["book"])
-        self.returns.restore(data["returns"])
+        self.recommender.restore(data["recommender"])
         self.plans, self.version = plans, data["version"]
         self._numbers = dict(data["numbers"])
         waiting = [EpisodeState.from_plain(plain) for plain in data["waiting"]]
@@ -151,14 +149,12 @@ class Learner:
             return None
         return self.agent.algorithm.alarm_words(f"misspecification alarm after episode {self.agent.n_episodes}")
 
-    def _report(self, recommended: Policy, compared: dict[str, Any] | None, alarm: str | None) -> dict[str, Any]:
-        certificate = recommended.certificate
-        assert certificate is not None
+    def _report(self, recommended: Recommendation, alarm: str | None) -> dict[str, Any]:
         return {
             "learned": self.book.seq,
             "episodes": self.agent.n_episodes,
-            "certificate": certificate.as_dict() | {"basis": recommended.basis},
-            "comparison": compared,
+            "certificate": recommended.certificate,
+            "comparison": recommended.compared,
             "guarantee": self.agent.guarantee,
             "assumptions": self.agent.assumptions,
             "alarm": alarm,

@@ -27,8 +27,8 @@ ROLES = ("all", "web", "learner")
 
 logger = logging.getLogger("matrixrl.service")
 _NO_TIME_OUT = (
-    "the problem file has no time_out: an episode that is never finished keeps the service from learning of all episodes "
-    "that were opened after it; add time_out = seconds, or abandon such episodes"
+    "the problem file has no time_out: an episode that is never finished keeps the service from learning of all "
+    "episodes that were opened after it; add time_out = seconds, or abandon such episodes"
 )
 _GRACE = 5  # seconds that open requests have at the end
 

@@ -18,7 +18,13 @@ __all__ = [
     "parsed",
 ]
 
-Key = Field(None, min_length=1, max_length=100, description="Idempotency key: the same request again has the same key.")
+Key = Field(
+    None,
+    min_length=1,
+    max_length=100,
+    pattern=r"^[!-~]+$",
+    description="Idempotency key, printable ASCII: the same request again has the same key.",
+)
 EpisodeName = Field(
     None, min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._:-]+$", description="Name of the episode."
 )
@@ -71,7 +77,7 @@ class ModeBody(_Body):
     """Change the mode."""
 
     mode: str = Field(description="shadow, live or frozen.")
-    reason: str = Field("request", max_length=500, description="Why, for the log.")
+    reason: str = Field("request", max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="Why, for the log.")
 
 
 class BatchItem(BaseModel):

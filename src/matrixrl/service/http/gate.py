@@ -48,6 +48,8 @@ class Gate:
             try:
                 async with asyncio.timeout(self._patience):
                     body = await _read(receive)
+            except _Gone:
+                return None  # half a request is none
             except TimeoutError:
                 return await _refuse(send, 408, f"the body must arrive within {self._patience:g} seconds")
         if body is None:
@@ -67,13 +69,17 @@ class Gate:
         return await self._app(scope, receive_read, send_guarded)
 
 
+class _Gone(Exception):
+    """The client went away before its request was whole."""
+
+
 async def _read(receive: Receive) -> bytes | None:
     """Return the body of a request; None if it is too large."""
     parts, size = [], 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b""
+            raise _Gone
         part = message.get("body", b"")
         size += len(part)
         if size > LARGEST_BODY:

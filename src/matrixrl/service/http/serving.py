@@ -14,6 +14,7 @@ from matrixrl.checks import choice, fail, number
 from matrixrl.pages.listening import listening
 from matrixrl.service.access import list_tokens
 from matrixrl.service.http.app import make_app
+from matrixrl.service.http.protocol import BoundedProtocol
 from matrixrl.service.log import EventLog
 from matrixrl.service.log.addresses import is_address
 from matrixrl.service.problem import ProblemFile
@@ -75,6 +76,8 @@ def serve(
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                http=BoundedProtocol,
+                ws="none",
                 proxy_headers=False,  # who sends a request is known by its token, not by its address
                 timeout_graceful_shutdown=_GRACE,
                 timeout_keep_alive=60,

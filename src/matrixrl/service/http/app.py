@@ -14,7 +14,9 @@ from fastapi.responses import Response
 from matrixrl import __version__
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.access import Access, RateLimit
+from matrixrl.service.dashboard import Dashboard
 from matrixrl.service.http.asgi import error_body, refused
+from matrixrl.service.http.dashboard import dashboard_routes
 from matrixrl.service.http.gate import Gate
 from matrixrl.service.http.lane import Lane
 from matrixrl.service.http.reading import reading_routes
@@ -48,13 +50,14 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
     'matrixrl serve: problem'
     """
     access = Access(service.log)
-    doors = Doors(service.desk, access, RateLimit(rate))
+    doors, dashboard = Doors(service.desk, access, RateLimit(rate)), Dashboard(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(_keep_house(service, access))
+        tasks = [asyncio.create_task(_keep_house(service, access)), asyncio.create_task(_watch(dashboard))]
         yield
-        task.cancel()
+        for task in tasks:
+            task.cancel()
 
     app = FastAPI(
         title=f"matrixrl serve: {service.problem.file.name}",
@@ -66,8 +69,10 @@ def make_app(service: Service, *, hosts: Sequence[str] = (), rate: float = 10_00
         redirect_slashes=False,
     )
     app.state.access = access
+    app.state.stopping = lambda: False
     app.include_router(writing_routes(doors))
     app.include_router(reading_routes(service, doors))
+    app.include_router(dashboard_routes(dashboard, doors, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
@@ -84,6 +89,13 @@ async def _keep_house(service: Service, access: Access) -> None:
             await asyncio.to_thread(_look, service, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
+        await asyncio.sleep(_TICK)
+
+
+async def _watch(dashboard: Dashboard) -> None:
+    """Count decisions by the minute, whether somebody looks or not."""
+    while True:
+        dashboard.sample()
         await asyncio.sleep(_TICK)
 
 

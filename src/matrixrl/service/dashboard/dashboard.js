@@ -19,7 +19,7 @@ const view = { stage: 0, search: "", sort: "state", descending: false, page: 0 }
 function readToken() {
   try { return sessionStorage.getItem(TOKEN); } catch { return keptToken; }  // storage may be disabled
 }
-let keptToken = null;
+let keptToken = null, leave = () => {};  // what the button "Sign out" does
 function keepToken(token) {
   keptToken = token;
   try {
@@ -61,7 +61,8 @@ async function listen() {
 // Follow the stream until it ends; return whether to try again.
 async function follow() {
   const control = new AbortController();
-  let heard = Date.now(), words = LOST;
+  let heard = Date.now(), words = LOST, hasLeft = false;
+  leave = () => { hasLeft = true; control.abort(); };
   const watch = setInterval(() => { if (Date.now() - heard > PATIENCE) control.abort(); }, 1000);
   try {
     const answer = await ask("v1/stream", { signal: control.signal });
@@ -89,6 +90,11 @@ async function follow() {
     }
   } catch { /* the network failed, or nothing came for long */ } finally {
     clearInterval(watch);
+  }
+  if (hasLeft) {
+    keepToken(null);
+    showSignIn("");
+    return false;
   }
   drawNotice(words);
   return true;
@@ -231,10 +237,12 @@ function drawCharts(force) {
     }]);
   }
   const count = now.minutes.length;
-  const bars = { type: "bar", x: now.minutes.map((_, i) => i + 1 - count), y: now.minutes, marker: { color: paint("--fill") },
-    hovertemplate: "%{y:,} decisions<extra></extra>" };
-  lines("minutes", [bars], { xaxis: { title: { text: "minutes ago" }, range: [-Math.max(count, 10) + 0.5, 0.6],
-    rangemode: "normal" }, yaxis: { title: { text: "decisions" }, rangemode: "tozero" }, showlegend: false });
+  const bars = { type: "bar", x: now.minutes.map((_, i) => count - 1 - i), y: now.minutes,
+    marker: { color: paint("--fill") }, hovertemplate: "%{y:,} decisions<extra></extra>" };
+  lines("minutes", [bars], {
+    xaxis: { title: { text: "minutes ago" }, range: [Math.max(count, 10) - 0.4, -0.6], rangemode: "normal" },
+    yaxis: { title: { text: "decisions" }, rangemode: "tozero" }, showlegend: false,
+  });
 }
 function line(name, dash) {
   return { type: "scatter", mode: "lines", line: { color: paint(name), width: 2, shape: "hv", dash },
@@ -327,8 +335,7 @@ function pairCell(value, most, isChosen) {
   if (value === null) return make("td", "–", "forbidden");
   const cell = make("td", measure === "visits" ? value.toLocaleString("en") : figure(value));
   const share = Math.sqrt(Math.max(0, value) / most);  // so that small numbers can be told apart
-  cell.style.setProperty("--share", String(Math.round(85 * share)));
-  if (share > 0.6) cell.classList.add("strong");
+  cell.style.setProperty("--share", String(Math.round(50 * share)));  // words stay readable on half of the colour
   if (isChosen) { cell.classList.add("chosen"); cell.title = "recommended"; }
   return cell;
 }
@@ -341,7 +348,7 @@ document.addEventListener("DOMContentLoaded", () => {
     at("token").value = "";
     listen();
   });
-  at("sign-out").addEventListener("click", () => { keepToken(null); location.reload(); });
+  at("sign-out").addEventListener("click", () => leave());
   at("controls").addEventListener("submit", (event) => event.preventDefault());
   at("search").addEventListener("input", () => {
     clearTimeout(typing);

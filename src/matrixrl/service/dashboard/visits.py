@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import sqlalchemy as sa
 
@@ -42,12 +44,7 @@ class Visits:
         until = min(last, self.seq + _MOST)
         if until <= self.seq:
             return
-        state, action = _number("state", self._log), _number("action", self._log)
-        query = (
-            sa.select(state, action, sa.func.count())
-            .where(events.c.seq > self.seq, events.c.seq <= until, events.c.kind == "told")
-            .group_by(state, action)
-        )
+        query = _pairs(self._log, self.seq, until)
         with failing(self._log.data), self._log.engine.connect() as connection:
             rows = [(int(s), int(a), int(n)) for s, a, n in connection.execute(query)]
         if rows:
@@ -58,8 +55,10 @@ class Visits:
         self.seq = until
 
 
-def _number(name: str, log: EventLog) -> sa.ColumnElement[int]:
-    """Return a number in the body of an event as an expression of the database."""
+def _pairs(log: EventLog, after: int, until: int) -> sa.Select[Any]:
+    """Return the query that counts pairs; numbers are read from the bodies by the database, not in Python."""
     as_json = sa.type_coerce if log.engine.dialect.name == "sqlite" else sa.cast
-    found: sa.ColumnElement[int] = as_json(events.c.body, sa.JSON())[name].as_integer()
-    return found
+    body = as_json(events.c.body, sa.JSON())
+    numbers = [body[name].as_integer().label(name) for name in ("state", "action")]
+    told = sa.select(*numbers).where(events.c.seq > after, events.c.seq <= until, events.c.kind == "told").subquery()
+    return sa.select(*told.c, sa.func.count()).group_by(*told.c)

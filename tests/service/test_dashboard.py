@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from matrixrl.service.access import create_token
 from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.dashboard import SORTS, Dashboard, history, visits
 from matrixrl.service.dashboard.decisions import Decisions
-from matrixrl.service.dashboard.states import ROWS, Query
+from matrixrl.service.dashboard.states import ROWS, Query, StateTable
 from matrixrl.service.dashboard.words import event_row
 from matrixrl.service.http import make_app
 from matrixrl.service.log import KINDS, Draft
@@ -139,6 +140,22 @@ def test_states_are_sorted_by_what_was_seen(service, monkeypatch):
     for row, pairs, cells in zip(page["states"], page["visits"], page["widths"], strict=True):
         assert sum(pairs) == row["visits"]
         assert cells[row["chosen"]] == row["upper"] - row["lower"]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_every_column_sorts_by_itself(tmp_path, descending):
+    """Random tables, in which no two columns have the same order."""
+    rng = np.random.default_rng(0)
+    with Service(shop(states=40, time_out=None), tmp_path, learning=False) as service:
+        newest, lower, seen = service.desk.newest, rng.random((3, 40, 2)), rng.permutation(80).reshape(40, 2)
+        plan = replace(newest, lower=lower, upper=lower + rng.random((3, 40, 2)))
+        table, orders = StateTable(service.problem), set()
+        for sort in SORTS:
+            rows = table.page(Query(stage=1, sort=sort, descending=descending), plan, seen)["states"]
+            values = [{**row, "state": int(row["state"]), "width": row["upper"] - row["lower"]}[sort] for row in rows]
+            assert values == sorted(values, reverse=descending)
+            orders.add(tuple(row["state"] for row in rows))
+        assert len(orders) == len(SORTS)
 
 
 def test_many_actions_and_forbidden_ones(tmp_path):

@@ -165,6 +165,7 @@ def test_hostile_words_are_words(hostile, browser, width, dark):
         assert watched.errors == []
 
 
+@pytest.mark.slow
 def test_signing_in(tmp_path, browser):
     with running(shop(name="till"), tmp_path) as (service, url):
         secrets = {scope: create_token(service.log, scope, [scope]) for scope in ("read", "ask")}
@@ -204,6 +205,7 @@ def test_signing_in(tmp_path, browser):
             assert all("401" in words or "403" in words for words in watched.errors)
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
     with running(shop(), tmp_path) as (service, url):
         play(service.desk, np.random.default_rng(0))
@@ -222,6 +224,7 @@ def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
         context.__exit__(None, None, None)
 
 
+@pytest.mark.slow
 def test_many_states_are_searched_sorted_and_paged(tmp_path, browser):
     names = [f"place {k}" for k in range(70)]
     problem = shop(states=names, actions=40, start=names[0], time_out=None)

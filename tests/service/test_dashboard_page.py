@@ -149,6 +149,7 @@ def test_hostile_words_are_words(hostile, browser, width, dark):
         assert page.locator("#policy tbody tr td:first-child").all_inner_texts() == HOSTILE["states"]
         assert page.locator("#pairs thead th").all_inner_texts()[1:] == HOSTILE["actions"]
         assert f"tide {SCRIPT}{IMAGE}" in text(page, "#alarms")
+        assert "more in an episode than the incumbent" in text(page, "#promotion-words")
         assert f"because {IMAGE}" in text(page, "#turns")
         assert f"{LINK} ({LINK}) was created" in text(page, "#events")
         assert SCRIPT in page.locator("#episodes tbody td.name").all_inner_texts()[1]
@@ -207,17 +208,21 @@ def test_signing_in(tmp_path, browser):
 
 @pytest.mark.slow
 def test_a_lost_connection_is_said_and_found_again(tmp_path, browser):
-    with running(shop(), tmp_path) as (service, url):
-        play(service.desk, np.random.default_rng(0))
+    problem = shop(mode="shadow", incumbent=["order"] * 3, promote=True)
+    with running(problem, tmp_path) as (service, url):
+        play(service.desk, np.random.default_rng(0), policy="wait")
+        lower = service.desk.newest.report["comparison"]["lower"]
+        assert lower < 0.0
         context = opened(browser, url)
         page = context.__enter__().page
         wait_for(page, shows("opened", "1 opened so far"))
+        assert f"once the lower end is above 0: {-lower:g} to go." in text(page, "#promotion-words")
     try:
         wait_for(page, "document.getElementById('notice').innerText.startsWith('Connection lost, trying again')")
         assert page.locator("#notice").is_visible()
         assert text(page, "#opened") == "1 opened so far"  # what was known stays
-        with running(shop(), tmp_path, port=int(url.rpartition(":")[2])) as (service, _):
-            play(service.desk, np.random.default_rng(1))
+        with running(problem, tmp_path, port=int(url.rpartition(":")[2])) as (service, _):
+            play(service.desk, np.random.default_rng(1), policy="wait")
             wait_for(page, shows("opened", "2 opened so far"))
             assert page.locator("#notice").is_hidden()
     finally:

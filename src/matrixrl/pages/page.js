@@ -29,7 +29,8 @@ function say(element, words) {
 function figure(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  return value.toLocaleString("en", { maximumFractionDigits: size >= 1000 ? 0 : size >= 10 ? 1 : 3 });
+  const digits = size >= 1000 ? 0 : size >= 10 ? 1 : 3;
+  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", "−");
 }
 function duration(seconds) {
   if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;

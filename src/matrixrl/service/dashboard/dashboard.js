@@ -156,8 +156,8 @@ function drawEpisodes() {
   const some = now.n_open > LIST ? `The oldest ${LIST} of ${now.n_open.toLocaleString("en")}.` : "";
   at("episodes-note").textContent = now.n_open ? some : "None is open.";
   fill("episodes", now.episodes.map((one) => [
-    [one.episode, "name"], [one.actor, "name"], [ago(one.opened)], [ago(one.touched)], [one.mode],
-    [String(one.plan), "number"], [String(one.steps), "number"], [String(one.told), "number"],
+    [one.episode, "name"], [one.actor, "name"], [ago(one.opened_at)], [ago(one.touched_at)], [one.mode],
+    [String(one.plan), "number"], [String(one.steps), "number"], [String(one.reported), "number"],
   ]));
 }
 
@@ -211,7 +211,7 @@ function promotionWords() {
   if (now.alarm) return `${words} It does not take over, because an alarm was raised.`;
   if (found.guarantee !== true) return `${words} It does not take over without a proof.`;
   if (found.lower > 0) return `${words} It takes over with the next plan.`;
-  return `${words} It takes over once the lower end is above 0: ${figure(-found.lower)} to go.`;
+  return `${words} It takes over once the lower end is above 0${found.lower < 0 ? `: ${figure(-found.lower)} to go` : ""}.`;
 }
 
 // Charts

@@ -15,7 +15,6 @@ from matrixrl.service.dashboard.states import Query, StateTable
 from matrixrl.service.dashboard.visits import Visits
 from matrixrl.service.dashboard.words import event_row
 from matrixrl.service.desk.deciding import followed
-from matrixrl.service.fold import EpisodeState
 from matrixrl.service.learning import Publication
 from matrixrl.service.problem import LOGGED
 
@@ -95,7 +94,7 @@ class Dashboard:
             "n_told": book.counts["told"],
             "minutes": minutes,
             "n_open": len(book.episodes),
-            "episodes": [_short(episode) for episode in list(islice(book.episodes.values(), _EPISODES))],
+            "episodes": [episode.summary() for episode in list(islice(book.episodes.values(), _EPISODES))],
             "events": [],
         }
 
@@ -121,16 +120,3 @@ class Dashboard:
         service = self._service
         rows = service.log.page(max(0, last - _EVENTS), limit=_EVENTS)
         return [event_row(event, service.problem) for event in reversed(rows)]
-
-
-def _short(episode: EpisodeState) -> dict[str, Any]:
-    return {
-        "episode": episode.id,
-        "actor": episode.actor,
-        "opened": episode.at,
-        "touched": episode.touched,
-        "plan": episode.plan,
-        "mode": episode.mode,
-        "steps": len(episode.steps),
-        "told": episode.n_told,
-    }

@@ -13,13 +13,14 @@ from jinja2 import UndefinedError
 
 from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
-from matrixrl.lab import pages
 from matrixrl.lab.analysis import summarise
 from matrixrl.lab.analysis.formatting import rounded
 from matrixrl.lab.execution import Campaign, make_executor
+from matrixrl.lab.pages import PAGES
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
+from matrixrl.pages import PageFolder
 
 _AGENTS = """
 [[agent]]
@@ -426,21 +427,20 @@ def test_without_plotly_the_way_out_is_said(tmp_path, monkeypatch):
 
 
 def test_without_jinja2_the_way_out_is_said(monkeypatch):
-    pages._environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtra, match=r"jinja2.*matrixrl\[lab\]"):
-        pages.render("report.html.j2")
+        PageFolder("matrixrl.lab.pages", extra="lab").render("report.html.j2")
 
 
 def test_a_template_escapes_its_values_and_needs_all_of_them():
-    values = {"title": "<b>&", "reserved_ids": ['"><i>'], "looks": ["</script>"]}
-    page = pages.render("live.html.j2", **values)
+    values = {"title": "<b>&", "reserved_ids": ['"><i>'], "looks": ["</script>"], "files": "/"}
+    page = PAGES.render("live.html.j2", **values)
     assert "<title>&lt;b&gt;&amp;</title>" in page
     assert "<b>" not in page
     assert "<i>" not in page
     assert "\\u003c/script" in page
     with pytest.raises(UndefinedError, match="'title' is undefined"):
-        pages.render("live.html.j2", reserved_ids=[], looks=[])
+        PAGES.render("live.html.j2", reserved_ids=[], looks=[], files="/")
 
 
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):

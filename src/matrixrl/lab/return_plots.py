@@ -9,8 +9,8 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousMatrixRL
 from matrixrl.envs import CONTROL
-from matrixrl.lab.palette import COLOURS
 from matrixrl.lab.plots import add_grid, require_matplotlib
+from matrixrl.pages.colours import COLOURS
 from matrixrl.records import FloatArray
 from matrixrl.simulate import RunResult
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from matrixrl.pages import is_loopback
+from matrixrl.pages.headers import PAGE_HEADERS
 
 __all__ = ["Guard"]
 
@@ -13,19 +14,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-
-# Plotly saves an image of a chart through data: and blob: addresses.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS = [
-    (b"content-security-policy", _POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-]
 
 
 class Guard:
@@ -54,13 +42,13 @@ class Guard:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+                message = {**message, "headers": [*message.get("headers", []), *PAGE_HEADERS]}
             await send(message)
 
         return await self._app(scope, receive, send_guarded)
 
 
 async def _refuse(send: Send, status: int, text: str, more: list[tuple[bytes, bytes]] | None = None) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS, *(more or [])]
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), *PAGE_HEADERS, *(more or [])]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode()})

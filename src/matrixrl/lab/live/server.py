@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrixrl.errors import MissingExtra
-from matrixrl.lab.live.feed import Feed
 from matrixrl.lab.live.guard import Guard
-from matrixrl.lab.pages import plotly_script, read_file, render, stylesheet
+from matrixrl.lab.live.snapshot import snapshots_of
+from matrixrl.lab.pages import PAGES
 from matrixrl.lab.palette import LOOKS
+from matrixrl.pages import Feed, event_stream
 from matrixrl.pages.listening import listening
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["make_app", "serve"]
 
 _HOST = "127.0.0.1"
-_TICK = 0.2  # seconds between two checks for news or for the end
-_HEARTBEAT = 25  # ticks without news after which a comment is sent, so that a lost connection is noticed
-_SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 _GRACE = 2  # seconds that open connections have to close at the end
 
 
@@ -50,43 +46,29 @@ def make_app(folder: Path) -> FastAPI:
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.stopping = lambda: False
-    feed = Feed(folder)
-    plotly = plotly_script()
+    feed = Feed(snapshots_of(folder))
+    plotly = PAGES.plotly_script()
+    looks = [asdict(look) for look in LOOKS]
+    page = PAGES.render_served("live.html.j2", plotly, files="/", title="matrixrl live", looks=looks)
 
     def add_file(path: str, media_type: str, text: str) -> None:
         app.get(path, response_model=None)(lambda: Response(text, media_type=media_type))
 
-    add_file("/", "text/html", _page(plotly))
-    add_file("/page.css", "text/css", stylesheet("live"))
-    add_file("/page.js", "text/javascript", read_file("live.js"))
+    add_file("/", "text/html", page)
+    add_file("/page.css", "text/css", PAGES.stylesheet("panels", "live"))
+    add_file("/page.js", "text/javascript", PAGES.script("page", "charts", "live"))
     add_file("/plotly.js", "text/javascript", plotly)
 
     @app.get("/snapshot.json", response_model=None)
     def latest() -> Response:
-        return Response(feed.latest()[1], media_type="application/json")
+        return Response(feed.latest()["message"][1], media_type="application/json")
 
     @app.get("/events", response_model=None)
     async def events() -> Response:
-        return StreamingResponse(_events(feed, lambda: app.state.stopping()), media_type="text/event-stream")
+        return StreamingResponse(event_stream(feed, lambda: app.state.stopping()), media_type="text/event-stream")
 
     app.add_middleware(Guard)
     return app
-
-
-async def _events(feed: Feed, stopping: Callable[[], bool]) -> AsyncIterator[str]:
-    """Yield each new snapshot as an event, and a comment from time to time if there is none."""
-    yield "retry: 1000\n\n"
-    seen, silence = 0, 0
-    while not stopping():
-        version, text = await asyncio.to_thread(feed.latest)
-        if version != seen:
-            seen, silence = version, 0
-            yield f"data: {text}\n\n"
-        elif silence >= _HEARTBEAT:
-            silence = 0
-            yield ": nothing new\n\n"
-        silence += 1
-        await asyncio.sleep(_TICK)
 
 
 def serve(
@@ -130,17 +112,3 @@ def serve(
             server.run(sockets=[listener])
         except KeyboardInterrupt:
             return  # uvicorn raises the interrupt again after its shutdown
-
-
-def _page(plotly: str) -> str:
-    """Return the HTML of the page.
-
-    Plotly adds inline style sheets for maps, which the content policy forbids, unless elements with their ids exist.
-    The page has no maps, so it reserves these ids.
-    """
-    return render(
-        "live.html.j2",
-        title="matrixrl live",
-        reserved_ids=sorted(set(_SHEET_ID.findall(plotly))),
-        looks=[asdict(look) for look in LOOKS],
-    )

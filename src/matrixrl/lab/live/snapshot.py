@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from matrixrl.errors import StoreError
 from matrixrl.lab.analysis.statistics import grid_of
 from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import RunRow, Store
 
-__all__ = ["CURVE_POINTS", "Watcher", "snapshot"]
+__all__ = ["CURVE_POINTS", "Watcher", "snapshot", "snapshots_of"]
 
 CURVE_POINTS = 100
 _STATUSES = ("done", "running", "pending", "failed")
@@ -106,6 +109,26 @@ class Watcher:
             key = (*key[:3], series.shape[1])
         self._curves[key] = curve
         return {"curve": curve, "curve_seeds": len(seeds)}
+
+
+def snapshots_of(folder: Path) -> Callable[[], dict[str, str]]:
+    """Return a function that takes a snapshot as JSON, for a `Feed`.
+
+    Args:
+        folder: Directory of the store; if it holds no store, the snapshot has an error message in `problem`.
+    """
+    watcher = Watcher(folder)
+
+    def take() -> dict[str, str]:
+        try:
+            found = {"problem": None, **watcher.snapshot()}
+        except (StoreError, OSError) as error:
+            found = {"problem": str(error)}
+        except (ValueError, LookupError) as error:  # rows in an unknown format
+            found = {"problem": f"{folder} is damaged: {error}"}
+        return {"message": json.dumps(found, allow_nan=False, separators=(",", ":"))}
+
+    return take
 
 
 def _progress(rows: list[RunRow], episodes: int) -> dict[str, Any]:

@@ -1,16 +1,4 @@
-"use strict";
-
-// Set the chosen theme before the page is drawn.
-const THEME = "matrixrl-theme";
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-function chosenTheme() {
-  try { return localStorage.getItem(THEME); } catch { return null; }  // storage may be disabled
-}
-function isDark() {
-  const chosen = chosenTheme();
-  return chosen === "dark" || (chosen !== "light" && systemDark.matches);
-}
-document.documentElement.dataset.theme = isDark() ? "dark" : "light";
+// The live page of an experiment.
 
 const WORDS = { done: "done", running: "running", pending: "waiting", failed: "failed" };
 const RATE_WINDOW = 60000;  // milliseconds over which the speed is measured
@@ -24,32 +12,6 @@ let problem = null;    // error message about the store
 let marks = [];        // [time, episodes settled] of recent snapshots, for the speed
 let panels = [];       // {section, chart} of each environment
 let rows = new Map();  // cell number -> elements of its row
-
-const at = (id) => document.getElementById(id);
-const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-function make(tag, text, name) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;  // as text, because ids and reasons may contain markup
-  if (name) element.className = name;
-  return element;
-}
-
-// Plotly interprets some markup in names; escaping keeps them plain text.
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-const short = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "…");
-
-function figure(value) {
-  if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
-  return value.toLocaleString("en", { maximumFractionDigits: size >= 1000 ? 0 : size >= 10 ? 1 : 3 });
-}
-function duration(seconds) {
-  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
-}
 
 const settled = (p) => p.stored + p.lost;
 function percentOf(p) {
@@ -80,17 +42,15 @@ function note(p) {
   while (marks.length > 2 && now - marks[0][0] > RATE_WINDOW) marks.shift();
 }
 
-function drawNotice() {
-  const words = lost ? "Connection lost, trying again …" : problem;
-  at("notice").hidden = !words;
-  if (at("notice").textContent !== (words || "")) at("notice").textContent = words || "";
+function notify() {
+  drawNotice(lost ? LOST : problem);
 }
 
 function drawOverall() {
   const p = latest.progress, failed = p.failed > 0;
   const words = latest.finished ? (failed ? "Finished, with failures" : "Finished") : p.stored ? "Running" : "Waiting";
   const state = at("state");
-  if (state.textContent !== words) state.textContent = words;
+  say(state, words);
   state.className = `state ${latest.finished ? (failed ? "failed" : "done") : p.stored ? "running" : "pending"}`;
   at("percent").textContent = `${percentOf(p)} %`;
   at("left").textContent = timeLeft();
@@ -180,8 +140,6 @@ function drawRows() {
 
 function drawCharts() {
   if (!window.Plotly || !latest) return;
-  const css = getComputedStyle(document.documentElement);
-  const colour = (name) => css.getPropertyValue(name).trim();
   const agentColour = (k) => looks[k % looks.length][isDark() ? "on_dark" : "colour"];
   latest.environments.forEach((env, i) => {
     const chart = panels[i].chart, wide = chart.clientWidth;
@@ -195,22 +153,15 @@ function drawCharts() {
       hovertemplate: `%{y:,.4~g} (${plural(cell.curve_seeds, "seed")})<extra>${
         plain(short(cell.agent, 40)).replaceAll("%", "&#37;")}</extra>`,
     }));
-    const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--line"),
-      automargin: true, separatethousands: true };
     const grow = env.cells.length * 20 + 20;
-    const layout = {
+    const layout = chartLayout({
       height: 320 + grow, margin: { t: 30, r: 12, b: 40 + grow, l: 50, autoexpand: true }, uirevision: shown,
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x unified",
-      font: { color: colour("--ink"), family: getComputedStyle(document.body).fontFamily, size: 13 },
-      hoverlabel: { bgcolor: colour("--ground"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
-      xaxis: { ...axis, title: { text: "episode" }, rangemode: "tozero" },
-      yaxis: { ...axis, title: { text: env.measure === "regret" ? "cumulative regret" : "return" },
+      xaxis: { title: { text: "episode" }, rangemode: "tozero" },
+      yaxis: { title: { text: env.measure === "regret" ? "cumulative regret" : "return" },
         rangemode: env.measure === "regret" ? "tozero" : "normal" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--ink") },
       showlegend: true, legend: { orientation: "v", x: 0, y: 0, yref: "container", yanchor: "bottom" },
-    };
-    const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];  // explicit, because other buttons can upload data
-    Plotly.react(chart, traces, layout, { responsive: true, displaylogo: false, modeBarButtons: buttons });
+    });
+    Plotly.react(chart, traces, layout, CHART_CONFIG);
   });
 }
 
@@ -226,36 +177,24 @@ function take(text) {
     drawRows();
     drawCharts();
   }
-  drawNotice();
+  notify();
 }
 
 function listen() {
   const source = new EventSource("/events");
-  source.onopen = () => { lost = false; drawNotice(); };
+  source.onopen = () => { lost = false; notify(); };
   source.onmessage = (event) => { lost = false; take(event.data); };
   source.onerror = () => {
     lost = true;
-    drawNotice();
+    notify();
     // The browser reconnects by itself unless another program answered on this port.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };
 }
 
-function setTheme() {
-  const dark = isDark();
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  at("theme").textContent = dark ? "Light" : "Dark";
-  drawCharts();
-}
-
 document.addEventListener("DOMContentLoaded", () => {
   looks = JSON.parse(at("looks").textContent);
-  at("theme").addEventListener("click", () => {
-    try { localStorage.setItem(THEME, isDark() ? "light" : "dark"); } catch { /* the choice is lost with the page */ }
-    setTheme();
-  });
-  systemDark.addEventListener("change", setTheme);
-  setTheme();
+  useThemes(drawCharts);
   listen();
   setInterval(() => { if (latest) at("left").textContent = timeLeft(); }, 1000);
 });

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matrixrl.archive.whole import write_whole
 from matrixrl.lab.analysis import summarise
-from matrixrl.lab.pages import plotly_script, read_file, render, stylesheet
+from matrixrl.lab.pages import PAGES
 from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report.charts import charts_of
 from matrixrl.lab.report.sections import (
@@ -45,7 +45,7 @@ def write_report(store: Store, path: Path) -> Path:
     'report.html'
     """
     # an id may hold a lone surrogate, which UTF-8 cannot encode
-    data = _page(store, plotly_script()).encode("utf-8", errors="xmlcharrefreplace")
+    data = _page(store, PAGES.plotly_script()).encode("utf-8", errors="xmlcharrefreplace")
     write_whole(path, lambda fresh: fresh.write_bytes(data))
     return path
 
@@ -56,12 +56,12 @@ def _page(store: Store, plotly: str) -> str:
     charts = [charts_of(env, looks, key) for env, key in zip(environments, keys, strict=True)]
     links = [(key, env.id) for env, key in zip(environments, keys, strict=True)]
     links += [("settings", "settings"), ("versions", "versions"), ("repeat", "how to repeat this experiment")]
-    theme, script = read_file("theme.js"), read_file("report.js")
-    return render(
+    theme, script = PAGES.read("theme.js"), PAGES.read("report.js")
+    return PAGES.render(
         "report.html.j2",
         policy=_content_policy(theme, plotly, script),
         title=store.experiment.title,
-        style=stylesheet("report"),
+        style=PAGES.stylesheet("report"),
         theme=theme,
         plotly=plotly,
         script=script,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis.formatting import interval_text
-from matrixrl.lab.palette import COLOURS
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio, share_interval
 from matrixrl.lab.study.specs import agent, env, spec
+from matrixrl.pages.colours import COLOURS
 
 __all__ = ["QUESTIONS"]
 

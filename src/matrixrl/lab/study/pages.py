@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.archive.whole import write_whole
-from matrixrl.lab.pages import render, stylesheet
+from matrixrl.lab.pages import PAGES
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.study.question import Table
 from matrixrl.lab.study.study import Section
@@ -73,10 +73,10 @@ def _draw(section: Section) -> tuple[bytes, str]:
 
 
 def _html(sections: Sequence[Section], pictures: dict[str, str], size: str, command: str) -> str:
-    return render(
+    return PAGES.render(
         "study.html.j2",
         title="matrixrl: the theorems, seen",
-        style=stylesheet("study"),
+        style=PAGES.stylesheet("study"),
         heading=_HEADING,
         introduction=_INTRODUCTION,
         summary=_summary(sections, size),

@@ -65,7 +65,8 @@ class Desk:
     @property
     def newest(self) -> Publication:
         """The newest published plan."""
-        return self.plans[self.book.plan]
+        with self._lock:  # `publish` changes both
+            return self.plans[self.book.plan]
 
     def open(self, actor: str, *, episode: str | None = None, key: str | None = None) -> Reply:
         """Open an episode.

@@ -127,6 +127,20 @@ class EpisodeState:
             return told.following
         return self.steps[number + 1].state if number + 1 < len(self.steps) else None
 
+    def summary(self) -> dict[str, Any]:
+        """Return what is to be said about the episode in one line, as plain data."""
+        return {
+            "episode": self.id,
+            "actor": self.actor,
+            "opened_at": self.at,
+            "touched_at": self.touched,
+            "plan": self.plan,
+            "mode": self.mode,
+            "steps": len(self.steps),
+            "reported": self.n_told,
+            "closed": self.closed,
+        }
+
     def to_plain(self) -> dict[str, Any]:
         """Return the episode as plain data."""
         return asdict(self)

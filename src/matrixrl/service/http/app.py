@@ -15,7 +15,9 @@ from fastapi.responses import Response
 from matrixrl import __version__
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.access import Access, RateLimit
+from matrixrl.service.dashboard import Dashboard
 from matrixrl.service.http.asgi import Message, Receive, Send, error_body, refused
+from matrixrl.service.http.dashboard import dashboard_routes
 from matrixrl.service.http.gate import Gate
 from matrixrl.service.http.lane import Lane
 from matrixrl.service.http.reading import reading_routes
@@ -51,12 +53,14 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
     """
     access = Access(service.log)
     doors = Doors(service.desk, access, RateLimit(rate), service.carry_out)
+    dashboard = Dashboard(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(_keep_house(service, access))
+        tasks = [asyncio.create_task(_keep_house(service, access)), asyncio.create_task(_watch(dashboard))]
         yield
-        task.cancel()
+        for task in tasks:
+            task.cancel()
 
     app = _Front(
         doors,
@@ -70,8 +74,10 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
         redirect_slashes=False,
     )
     app.state.access = access
+    app.state.stopping = lambda: False
     app.include_router(writing_routes(doors))
     app.include_router(reading_routes(service, doors))
+    app.include_router(dashboard_routes(dashboard, doors, lambda: app.state.stopping()))
     app.add_exception_handler(MatrixRLError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(404, _nothing_here)
@@ -104,6 +110,13 @@ async def _keep_house(service: Service | SharedService, access: Access) -> None:
             await asyncio.to_thread(service.keep_house, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
+        await asyncio.sleep(_TICK)
+
+
+async def _watch(dashboard: Dashboard) -> None:
+    """Count decisions by the minute, whether somebody looks or not."""
+    while True:
+        dashboard.sample()
         await asyncio.sleep(_TICK)
 
 

@@ -15,10 +15,10 @@ LARGEST_BODY = 1 << 20
 _PATIENCE = 20.0  # seconds in which the whole body must arrive
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_ALL_HEADERS = [*_HEADERS, (b"cache-control", b"no-store")]
 
 
 class Gate:
@@ -63,7 +63,9 @@ class Gate:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+                own = list(message.get("headers", []))
+                cached = any(name == b"cache-control" for name, _ in own)
+                message = {**message, "headers": own + (_HEADERS if cached else _ALL_HEADERS)}
             await send(message)
 
         return await self._app(scope, receive_read, send_guarded)
@@ -90,4 +92,4 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 async def _refuse(send: Send, status: int, text: str) -> None:
-    await respond(send, status, error_body(text), [*_HEADERS, (b"connection", b"close")])
+    await respond(send, status, error_body(text), [*_ALL_HEADERS, (b"connection", b"close")])

@@ -77,7 +77,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
         doors.reader(request)
         some = list(desk.book.episodes.values())[:limit]
         counts = {"n_open": len(desk.book.episodes), "held_back": desk.book.n_held_back}
-        return JSONResponse({**counts, "episodes": [_short(one) for one in some]})
+        return JSONResponse({**counts, "episodes": [one.summary() for one in some]})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
     def episode(request: Request, episode: str) -> JSONResponse:
@@ -128,20 +128,6 @@ def _of_plan(body: dict[str, Any]) -> dict[str, Any]:
     return {"plan": body["plan"], "episodes": body["episodes"], **bounds, "comparison": body["comparison"]}
 
 
-def _short(episode: EpisodeState) -> dict[str, Any]:
-    return {
-        "episode": episode.id,
-        "actor": episode.actor,
-        "opened_at": episode.at,
-        "touched_at": episode.touched,
-        "plan": episode.plan,
-        "mode": episode.mode,
-        "steps": len(episode.steps),
-        "reported": episode.n_told,
-        "closed": episode.closed,
-    }
-
-
 def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, Any]:
     states, actions = service.problem.states.decode, service.problem.actions.decode
     steps = []
@@ -155,4 +141,4 @@ def _long(episode: EpisodeState, service: Service | SharedService) -> dict[str, 
             entry |= {"action": actions(told.action), "reward": told.reward, "next_state": following}
             entry["terminated"] = told.terminated
         steps.append(entry)
-    return _short(episode) | {"steps": steps}
+    return episode.summary() | {"steps": steps}

@@ -83,6 +83,7 @@ def serve(
                 timeout_keep_alive=60,
             )
             server = uvicorn.Server(config)
+            app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
             if announce is not None:
                 announce(f"serving at http://{host}:{listener.getsockname()[1]}")
             try:

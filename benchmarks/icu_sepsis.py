@@ -255,7 +255,7 @@ def draw() -> None:
                 continue
             episodes = sorted(set.intersection(*(set(map(int, r["values"])) for r in runs)) - {0})
             curves = np.array([[r["values"][str(n)] for n in episodes] for r in runs])
-            [line] = axes.plot(episodes, curves.mean(axis=0), style, label=name)
+            [line] = axes.plot(episodes, curves.mean(axis=0), style, label=f"{name} ({len(runs)} seeds)")
             axes.fill_between(
                 episodes, curves.min(axis=0), curves.max(axis=0), color=line.get_color(), alpha=0.15, lw=0
             )
@@ -263,7 +263,7 @@ def draw() -> None:
         axes.axhline(value, color="black", lw=0.8, ls=style)
         axes.annotate(f"{name} {value:.3f}", (100, value), xytext=(3, 3), textcoords="offset points", fontsize=8)
     axes.set(xscale="log", xlabel="episodes", ylabel="probability of survival", xlim=(100, 100_000))
-    axes.set_title("ICU-Sepsis: value of the policy that is played (mean and range of 8 seeds)", fontsize=10)
+    axes.set_title("ICU-Sepsis: value of the policy that is played (mean and range over seeds)", fontsize=10)
     axes.legend(fontsize=8, loc="center left")
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=130)

@@ -248,7 +248,7 @@ def draw() -> None:
     import matplotlib.pyplot as plt
 
     nothing = argparse.Namespace(only=None, seeds=None, table=True)
-    figure, axes = plt.subplots(figsize=(7.5, 4.5), constrained_layout=True)
+    figure, axes = plt.subplots(figsize=(9.0, 4.5), layout="constrained")
     for found, style in ((measure("value", nothing), "-"), (measure("warm", nothing), "--")):
         for name, runs in found.items():
             if not runs:
@@ -261,10 +261,12 @@ def draw() -> None:
             )
     for (name, value), style in zip(references().items(), ("-", "--", ":"), strict=True):
         axes.axhline(value, color="black", lw=0.8, ls=style)
-        axes.annotate(f"{name} {value:.3f}", (100, value), xytext=(3, 3), textcoords="offset points", fontsize=8)
-    axes.set(xscale="log", xlabel="episodes", ylabel="probability of survival", xlim=(100, 100_000))
+        place = {"xytext": (-3, -3 if name == "uniform" else 3), "va": "top" if name == "uniform" else "bottom"}
+        label = f"{name} {value:.3f}"
+        axes.annotate(label, (100_000, value), textcoords="offset points", ha="right", fontsize=8, **place)
+    axes.set(xscale="log", xlabel="episodes", ylabel="probability of survival", xlim=(100, 100_000), ylim=(None, 0.85))
     axes.set_title("ICU-Sepsis: value of the policy that is played (mean and range over seeds)", fontsize=10)
-    axes.legend(fontsize=8, loc="center left")
+    figure.legend(fontsize=8, loc="outside right upper", frameon=False)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, dpi=130)
     print(PICTURE)

@@ -5,14 +5,13 @@
 For each number of episodes that are open at once it prints the memory of an open episode with its part of the plans,
 the number of different tables that the plans have, the time to begin one, to ask for an action and to report a step,
 and the time and size of a saved file. The small problem is RiverSwim with 6 states; the large one is a random MDP of
-700 states, 25 actions and 30 stages.
+700 states, 25 actions and 30 stages. Times are processor seconds, but for those of saving and loading.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 
 from matrixrl import MatrixRL, make
 from matrixrl.problems import FiniteMDP
+from timing import cpu_seconds, seconds
 
 
 def small() -> MatrixRL:
@@ -45,12 +45,6 @@ def large() -> MatrixRL:
 PROBLEMS: dict[str, Callable[[], MatrixRL]] = {"small": small, "large": large}
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def memory(agent: MatrixRL, count: int) -> float:
     """Return the bytes that an open episode takes; some are open before, so that the plan of these data is there."""
     for _ in range(3):
@@ -66,15 +60,15 @@ def memory(agent: MatrixRL, count: int) -> float:
 
 def measure(build: Callable[[], MatrixRL], count: int, folder: Path) -> tuple[str, ...]:
     taken, agent = memory(build(), count), build()
-    begin = seconds(lambda: [agent.begin_episode() for _ in range(count)]) / count
+    begin = cpu_seconds(lambda: [agent.begin_episode() for _ in range(count)]) / count
     episodes = agent.open_episodes
-    rounds = max(3, 3000 // count)
+    rounds = max(20, 3000 // count)
     asked = []
     for _ in range(rounds):
         for episode in episodes:
             episode._advised = None  # a new question each time
-        asked.append(seconds(lambda: [episode.act(0) for episode in episodes]))
-    told = seconds(lambda: [episode.observe(0, episode.act(0), 0.0, 1) for episode in episodes]) / count
+        asked.append(cpu_seconds(lambda: [episode.act(0) for episode in episodes]))
+    told = cpu_seconds(lambda: [episode.observe(0, episode.act(0), 0.0, 1) for episode in episodes]) / count
     tables = {id(table) for e in episodes for table in (e._plan.policy, e._plan.values)}
     path = folder / f"{count}.npz"
     saving = seconds(lambda: agent.save(path))

@@ -31,12 +31,12 @@ EXACT = Contestant("check", "ours", "matrix-rl", "tuned", {"preset": "practical"
 def turns(world: str, chosen: argparse.Namespace) -> Iterator[Turn]:
     """Yield who runs next, in which mode and round: runs of both libraries alternate."""
     task = WORLDS[world]
-    n_episodes = min(task.n_episodes, 200) if chosen.quick else task.n_episodes
+    n_episodes = min(task.n_episodes, 200) if chosen.quick else chosen.episodes or task.n_episodes
     batch = list(range(LARGE_BATCH if task.large else BATCH))
     for number in range(chosen.rounds):
         share = list(range(number, chosen.seeds, chosen.rounds))
         ours = [(c, "alone", [number]) for c in MAIN]
-        if number == 0:
+        if number == 0 and not chosen.alone:
             known = [c for c in BASELINES if not task.large or c.settings["preset"] == "tuned"]
             ours += [(c, "batch", batch) for c in [*MAIN, *(c for c in known if task.on_a_line or not c.on_a_line)]]
             ours += [] if task.large else [(EXACT, "check", batch)]
@@ -75,7 +75,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two MDPs, at most 200 episodes")
     parser.add_argument("--out", type=Path, help="write the tables into this file, as one section")
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), help="only these MDPs")
+    parser.add_argument("--episodes", type=int, help="number of episodes N in place of that of each MDP")
     parser.add_argument("--who", nargs="+", help="only these contestants, by their names in the tables")
+    parser.add_argument("--alone", action="store_true", help="one seed at a time only, no batches")
     parser.add_argument("--limit", type=float, help="processor seconds for a contestant and MDP (10 quick, else 120)")
     parser.add_argument("--rounds", type=int, help="how often each has its turn (once quick, else twice)")
     parser.add_argument("--seeds", type=int, default=8, help="of a peer, as many as fit into its limit")

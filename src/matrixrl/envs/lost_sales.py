@@ -32,7 +32,7 @@ class LostSales(MDPEnv):
 
     The state is the stock on hand, which includes the orders that have arrived, and, with lead time 2, the order that
     arrives tomorrow. Lead times are counted as by Zipkin (2008, Old and New Methods for Lost-Sales Inventory Systems,
-    Operations Research 56(5)), whose smallest problems have these costs and this demand: h = 1, p = 4, mean demand 5.
+    Operations Research 56(5)), who studies such problems.
 
     Args:
         capacity: Largest stock, orders on their way included.

@@ -33,9 +33,10 @@ class Server:
 
     Args:
         folder: The directory.
+        durable: Whether it survives a loss of power, which tests cannot cause; it survives all else.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, durable):
         found = binaries()
         if found is None:
             raise RuntimeError("there is no PostgreSQL; run: python tests/postgres.py")
@@ -54,6 +55,7 @@ class Server:
             "listen_addresses": "'127.0.0.1'",
             "unix_socket_directories": f"'{folder}'",
             "log_min_messages": "warning",
+            "fsync": "on" if durable else "off",
         }
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
@@ -102,10 +104,10 @@ class Server:
 
 
 @contextmanager
-def postgres():
+def postgres(*, durable=False):
     """Run a server in the block."""
     with tempfile.TemporaryDirectory(prefix="matrixrl-pg-") as folder:
-        server = Server(Path(folder))
+        server = Server(Path(folder), durable)
         try:
             yield server
         finally:

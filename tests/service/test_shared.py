@@ -37,7 +37,12 @@ def server():
 
 @pytest.fixture
 def address(server):
-    return server.new_database()
+    """An empty database, whose defaults are not those that a service needs."""
+    address = server.new_database()
+    name = address.rpartition("/")[2]
+    server.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    server.execute(f"ALTER DATABASE {name} SET synchronous_commit = 'off'")
+    return address
 
 
 @pytest.fixture
@@ -109,6 +114,8 @@ def in_threads(*work):
 def test_processes_that_play_together_write_one_log_that_can_be_replayed(address, pair):
     said = [[] for _ in range(4)]
     in_threads(*(lambda k=k: play(pair, k, 12, said[k]) for k in range(4)))
+    with pair[0].log.engine.connect() as connection:
+        assert connection.execute(sa.text("SHOW synchronous_commit")).scalar_one() == "on"
     assert sorted(stored(address), key=str) == sorted((event for one in said for event in one), key=str)
     deadline = time.monotonic() + 10
     while pair[1].writer.run(lambda: pair[1].desk.book.plan) < 3 and time.monotonic() < deadline:

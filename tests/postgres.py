@@ -33,16 +33,17 @@ class Server:
 
     Args:
         folder: The directory.
+        durable: Whether it survives a loss of power, which tests cannot cause; it survives all else.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, durable):
         found = binaries()
         if found is None:
             raise RuntimeError("there is no PostgreSQL; run: python tests/postgres.py")
         self._user = _other_user() if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
         if self._user is not None:
             shutil.chown(folder, self._user)
-            if "site-packages" in found.parts:  # which another user may not be able to read
+            if not self._can_run(found):
                 found = _copied(found, folder)
         self._bin, self._data = found, folder / "data"
         with socket.socket() as free:
@@ -54,6 +55,7 @@ class Server:
             "listen_addresses": "'127.0.0.1'",
             "unix_socket_directories": f"'{folder}'",
             "log_min_messages": "warning",
+            "fsync": "on" if durable else "off",
         }
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
@@ -85,27 +87,36 @@ class Server:
             cursor = connection.execute(command)
             return [row[0] for row in cursor] if cursor.description else []
 
+    def _can_run(self, found):
+        """Say whether the other user may read the binaries, which a package can keep in a private directory."""
+        try:
+            subprocess.run([str(found / "initdb"), "--version"], check=True, stdout=subprocess.DEVNULL, **self._as())
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        return True
+
+    def _as(self):
+        if self._user is None:
+            return {"cwd": "/"}
+        return {"user": self._user, "group": pwd.getpwnam(self._user).pw_gid, "extra_groups": [], "cwd": "/"}
+
     def _run(self, program, *arguments):
-        command = [str(self._bin / program), *map(str, arguments)]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         subprocess.run(
-            command,
+            [str(self._bin / program), *map(str, arguments)],
             check=True,
-            user=self._user,
-            group=None if self._user is None else pwd.getpwnam(self._user).pw_gid,
-            extra_groups=None if self._user is None else [],
             env={**kept, "LC_ALL": "C"},
-            cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            **self._as(),
         )
 
 
 @contextmanager
-def postgres():
+def postgres(*, durable=False):
     """Run a server in the block."""
     with tempfile.TemporaryDirectory(prefix="matrixrl-pg-") as folder:
-        server = Server(Path(folder))
+        server = Server(Path(folder), durable)
         try:
             yield server
         finally:

@@ -5,25 +5,13 @@ import signal
 import threading
 import time
 
-import numpy as np
 import pytest
-from processes import end, serving, start
-from worlds_of_service import outcome
+from processes import SHOP, content, end, play, run, serving, start
 
-from matrixrl.cli.main import app
-from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl.errors import InvalidInput
 from matrixrl.service import Client, replay
 from matrixrl.service.errors import Denied
 from matrixrl.service.log import EventLog
-
-SHOP = """
-name = "shop"
-states = 3
-actions = ["wait", "order"]
-horizon = 3
-start = 0
-time_out = 60
-"""
 
 
 @pytest.fixture
@@ -31,39 +19,6 @@ def problem(tmp_path):
     path = tmp_path / "shop.toml"
     path.write_text(SHOP)
     return path
-
-
-def run(*arguments):
-    from typer.testing import CliRunner
-
-    return CliRunner().invoke(app, ["serve", *map(str, arguments)])
-
-
-def play(client, seed, acknowledged, stop=None):
-    """Play episodes, and note everything that the service acknowledged."""
-    rng, k = np.random.default_rng(seed), 0
-    while stop is None or not stop.is_set():
-        try:
-            episode = client.open(f"{seed}-{k}-{rng.integers(1 << 40)}")
-            acknowledged.append(("opened", episode.name, None, episode.opened.plan))
-            state = 0
-            for step in range(3):
-                answer = episode.ask(state, step=step)
-                acknowledged.append(("asked", episode.name, step, answer.action))
-                reward, state = outcome(rng, state, ["wait", "order"].index(answer.action))
-                episode.tell(reward, next_state=state, step=step)
-                acknowledged.append(("told", episode.name, step, reward))
-        except MatrixRLError:  # the service was killed
-            return
-        k += 1
-        if stop is None:
-            return
-
-
-def content(event):
-    value = {"opened": "plan", "asked": "action", "told": "reward"}[event.kind]
-    found = event.body[value]
-    return event.kind, event.episode, event.step, ["wait", "order"][found] if event.kind == "asked" else found
 
 
 def test_commands_of_a_service(tmp_path, problem):

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput
-from matrixrl.printable import printable
 
 __all__ = ["is_address", "parsed_address", "shown_place"]
 
@@ -24,7 +23,7 @@ def is_address(data: str | os.PathLike[str]) -> bool:
 def parsed_address(address: str) -> sa.URL:
     """Return the address of a PostgreSQL database.
 
-    No message shows more of it than the scheme: a part that was taken for a host may belong to a password.
+    No message shows any of it: what looks like a host may be part of a password.
 
     Raises:
         InvalidInput: It is none.
@@ -32,9 +31,8 @@ def parsed_address(address: str) -> sa.URL:
     >>> parsed_address("postgresql://shop@db.example/shop").host
     'db.example'
     """
-    scheme = address.partition("://")[0]
-    if scheme not in _SCHEMES:
-        fail("data", "must be a directory, or begin with postgresql://", printable(f"{scheme[:20]}://…"), _FORM)
+    if address.partition("://")[0] not in _SCHEMES:
+        fail("data", "must be a directory, or begin with postgresql://", "another address", _FORM)
     if address.count("@") > 1:
         fail("data", "must have at most one @", "an address with several", _FORM)
     try:

@@ -36,8 +36,12 @@ _SESSION = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
+    "synchronous_commit": "on",
 }
-"""A process that stops inside a transaction, or vanishes, loses its locks after ten seconds, and others go on."""
+"""A process that stops inside a transaction, or vanishes, loses its locks after ten seconds, and others go on.
+
+Acknowledged means durable, whatever the server's default is.
+"""
 
 
 def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
@@ -53,22 +57,11 @@ def make_engine(address: str, *, pooled: bool = True) -> sa.Engine:
         raise MissingExtra("PostgreSQL needs psycopg; pip install 'matrixrl[postgres]'") from error
     url = parsed_address(address)
     given = {name: value for name, value in _CONNECTION.items() if name not in url.query}
+    own = url.query.get("options", "")
+    given["options"] = " ".join([*(f"-c {name}={value}" for name, value in _SESSION.items()), str(own)]).strip()
     pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
     # A snapshot for each statement: what others committed while we waited for the lock must be seen.
-    engine = sa.create_engine(url, connect_args=given, isolation_level="READ COMMITTED", hide_parameters=True, **pool)
-    sa.event.listen(engine, "connect", _prepare)
-    return engine
-
-
-def _prepare(connection: Any, _record: Any) -> None:
-    """Set up a session: acknowledged means durable, and nobody holds up the others for long."""
-    with connection.cursor() as cursor:
-        for name, value in _SESSION.items():
-            cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
-        cursor.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
-    connection.commit()
+    return sa.create_engine(url, connect_args=given, isolation_level="READ COMMITTED", hide_parameters=True, **pool)
 
 
 def create_tables(engine: sa.Engine) -> None:

@@ -101,6 +101,7 @@ class Candidate:
                 if learner.book.seq - self._last_checkpoint >= self._every:
                     self._save(leadership, learner)
                 self._news.wait(_WAIT)
+            self._read(learner)
             self._save(leadership, learner)
         finally:
             self.learner = None
@@ -115,13 +116,16 @@ class Candidate:
     def _learn(self, leadership: Leadership, learner: Learner) -> None:
         """Take the events so far, and plan if that is due."""
         leadership.check()
-        for event in self._log.read(learner.book.seq, until=self._log.last()[0]):
-            _check_own(event, learner)
-            learner.feed(event)
+        self._read(learner)
         if learner.is_due:
             made = learner.plan()
             if made is not None:
                 publish(leadership, *made, self._problem, learner.book)
+
+    def _read(self, learner: Learner) -> None:
+        for event in self._log.read(learner.book.seq, until=self._log.last()[0]):
+            _check_own(event, learner)
+            learner.feed(event)
 
     def _save(self, leadership: Leadership, learner: Learner) -> None:
         """Write a checkpoint; one that cannot be made costs time at the next start, and nothing else."""

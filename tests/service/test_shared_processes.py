@@ -1,0 +1,61 @@
+"""Real processes of a service on PostgreSQL, killed under load."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+from processes import SHOP, content, end, launch, play, run, start
+
+from matrixrl.service import Client, replay
+from matrixrl.service.log import EventLog
+from postgres import postgres
+
+
+def until(process, words):
+    """Read what a process says until a line begins with some words."""
+    for line in process.stdout:
+        if line.startswith(words):
+            return line
+    raise RuntimeError(process.stderr.read())
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_lose_nothing_and_are_replaced(tmp_path):
+    problem = tmp_path / "shop.toml"
+    problem.write_text(SHOP)
+    with postgres() as server:
+        address = server.new_database()
+        learners = [launch(address, "--role", "learner", problem=problem)]
+        until(learners[0], "learning")
+        learners.append(launch(address, "--role", "learner"))
+        until(learners[1], "waiting")
+        webs = [start(address, "--role", "web") for _ in range(2)]
+        stop, heard = threading.Event(), [[] for _ in range(4)]
+        clients = [Client(webs[k % 2][1], retries=0) for k in range(4)]
+        threads = [threading.Thread(target=play, args=(client, k, heard[k], stop)) for k, client in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1.0)
+        end(learners[0], signal.SIGKILL)
+        until(learners[1], "learning")
+        end(webs[0][0], signal.SIGKILL)
+        time.sleep(1.0)
+        stop.set()
+        for thread, client in zip(threads, clients, strict=True):
+            thread.join()
+            client.close()
+        assert run("token", "create", address, "shop", "--scope", "ask").exit_code == 0
+        end(webs[1][0])
+        end(learners[1], signal.SIGTERM)
+        said = {event for one in heard for event in one}
+        log = EventLog(address)
+        found = {content(event) for event in log.read() if event.kind in ("opened", "asked", "told")}
+        log.close()
+        assert len(said) > 50
+        assert not said - found
+        assert "events are whole" in run("check", address).output
+        assert "equal bit for bit" in run("replay", address).output
+        assert replay(address).n_plans > 1

@@ -23,6 +23,8 @@ __all__ = ["Candidate"]
 logger = logging.getLogger("matrixrl.service")
 _WAIT = 0.25  # seconds between two attempts to get the lock, and between two looks at the log
 
+_PAUSE = 0.75  # seconds more after an error
+
 
 class Candidate:
     """Learns from a log if no other process does.
@@ -83,6 +85,7 @@ class Candidate:
                         logger.exception("the learner stopped")
                         return
                     logger.warning("the learner begins again: %s", error)  # the database was away
+                    self._closing.wait(_PAUSE)
                 self._closing.wait(_WAIT)
 
     def _stand(self) -> None:

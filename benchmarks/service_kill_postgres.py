@@ -81,7 +81,7 @@ class Cluster:
 
     def stop(self) -> None:
         for process in [*(one.process for one in self.learners), *(web[0] for web in self.webs)]:
-            stop(process)
+            stop(process, signal.SIGTERM)  # also one that has only just begun
 
 
 class Player:

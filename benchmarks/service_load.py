@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -114,7 +115,7 @@ def main() -> None:
                 found[name] = asyncio.run(_measure(work, places, options.connections, options.seconds))
             finally:
                 for process in [*(process for process, _, _ in servers), *others]:
-                    stop(process)
+                    stop(process, signal.SIGTERM)
             if options.database is None:
                 size = sum(file.stat().st_size for file in data.glob("log.db*"))
                 found[name]["log_bytes_per_request"] = size / max(found[name]["requests"], 1)

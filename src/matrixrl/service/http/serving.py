@@ -106,7 +106,8 @@ def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: 
         _check_role("learner")
     say = announce or (lambda _: None)
     learner = SharedLearner(problem, str(data), on_lead=lambda seq: say(f"learning from event {seq} on"))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name in (signal.SIGINT, signal.SIGTERM):  # also in the background of a shell, which ignores interrupts there
+        signal.signal(name, signal.default_int_handler)
     say("waiting for the lock of the learner")
     try:
         learner.run()

@@ -13,7 +13,7 @@ from matrixrl.service.learning.learner import Learner
 from matrixrl.service.log import EventLog
 from matrixrl.service.problem import ServedProblem
 
-__all__ = ["OtherResult", "Source", "restored_book", "restored_learner"]
+__all__ = ["OtherResult", "Source", "follower_of", "restored_book", "restored_learner"]
 
 logger = logging.getLogger("matrixrl.service")
 State = TypeVar("State")
@@ -36,16 +36,28 @@ class Source(Protocol):
         """Return the book of a checkpoint, and the digest of its last event."""
 
 
-def restored_learner(log: EventLog, checkpoints: Source, problem: ServedProblem) -> Learner:
+def follower_of(log: EventLog, checkpoints: Source, problem: ServedProblem) -> Follower:
+    """Return a follower that begins at the newest valid checkpoint, or at the first event."""
+    return Follower(_newest(log, checkpoints, lambda seq: checkpoints.load(problem, seq)) or Learner(problem))
+
+
+def restored_learner(
+    log: EventLog, checkpoints: Source, problem: ServedProblem, follower: Follower | None = None
+) -> Learner:
     """Return the learner after all events of a log.
+
+    Args:
+        log: The log.
+        checkpoints: Its checkpoints.
+        problem: Its problem.
+        follower: A follower that has taken some of the events, which saves time.
 
     Raises:
         OtherResult: A plan that is made again differs from that of the log.
         StoreError: The checkpoint is of another log.
     """
-    found = _newest(log, checkpoints, lambda seq: checkpoints.load(problem, seq))
-    follower = Follower(found or Learner(problem))
-    for event in log.read(follower.learner.book.seq):
+    follower = follower or follower_of(log, checkpoints, problem)
+    for event in log.read(follower.seq):
         follower.take(event)
     follower.finish()
     if follower.difference is not None:

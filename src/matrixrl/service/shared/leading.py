@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from matrixrl.errors import CheckpointError, StoreError
 from matrixrl.service.learning import Learner
-from matrixrl.service.learning.restoring import OtherResult, restored_learner
+from matrixrl.service.learning.following import Follower
+from matrixrl.service.learning.restoring import OtherResult, follower_of, restored_learner
 from matrixrl.service.log import Event, EventLog
 from matrixrl.service.log.events import FIRST_DIGEST, canonical
 from matrixrl.service.log.postgres import make_engine
@@ -22,6 +23,7 @@ __all__ = ["Candidate"]
 
 logger = logging.getLogger("matrixrl.service")
 _WAIT = 0.25  # seconds between two attempts to get the lock, and between two looks at the log
+_PAUSE = 0.75  # seconds more after an error
 
 
 class Candidate:
@@ -34,6 +36,7 @@ class Candidate:
         log: Its log.
         problem: Its problem.
         checkpoint_every: Number of events after which a checkpoint is written.
+        follows: Whether to make all plans again while another process learns, so as to take over at once.
         on_lead: Function that is called with the number of the last event when the process begins to learn.
     """
 
@@ -44,6 +47,7 @@ class Candidate:
         problem: ServedProblem,
         *,
         checkpoint_every: int,
+        follows: bool = False,
         on_lead: Callable[[int], object] | None = None,
     ) -> None:
         self._engine = make_engine(address, pooled=False)
@@ -52,7 +56,8 @@ class Candidate:
         self._on_lead = on_lead
         self._closing, self._news = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._last_checkpoint, self._is_warm = 0, False
+        self._last_checkpoint, self._is_warm, self._follows = 0, False, follows
+        self._standby: Follower | None = None
         self.learner: Learner | None = None
         """The learner while this process has the lock; else None."""
         self.failure: str | None = None
@@ -83,15 +88,18 @@ class Candidate:
                         logger.exception("the learner stopped")
                         return
                     logger.warning("the learner begins again: %s", error)  # the database was away
+                    self._standby = None  # the database may be another one when it is back
+                    self._closing.wait(_PAUSE)
                 self._closing.wait(_WAIT)
 
     def _stand(self) -> None:
         leadership = Leadership.attempt(self._engine, self._log.data)
         if leadership is None:
-            self._warm_up()
+            self._prepare()
             return
         try:
-            learner = restored_learner(self._log, self._checkpoints, self._problem)
+            standby, self._standby = self._standby, None
+            learner = restored_learner(self._log, self._checkpoints, self._problem, standby)
             self._last_checkpoint = max(self._checkpoints.numbers(), default=0)
             self.learner = learner
             if self._on_lead is not None:
@@ -107,11 +115,22 @@ class Candidate:
             self.learner = None
             leadership.close()
 
-    def _warm_up(self) -> None:
-        """Load compiled functions while another process learns, so that this one can take over sooner."""
-        if not self._is_warm:
-            Learner(self._problem).plan()
-            self._is_warm = True
+    def _prepare(self) -> None:
+        """Shorten the time that a take-over takes, while another process learns."""
+        if not self._follows:
+            if not self._is_warm:
+                Learner(self._problem).plan()  # loads compiled functions
+                self._is_warm = True
+            return
+        # Events after the last plan are not fed before the next one: if they are many, a checkpoint may be further on.
+        standby = self._standby
+        if standby is None or (
+            standby.seq - standby.learner.book.seq > self._every
+            and max(self._checkpoints.numbers(), default=0) > standby.learner.book.seq
+        ):
+            standby = self._standby = follower_of(self._log, self._checkpoints, self._problem)
+        for event in self._log.read(standby.seq):
+            standby.take(event)
 
     def _learn(self, leadership: Leadership, learner: Learner) -> None:
         """Take the events so far, and plan if that is due."""

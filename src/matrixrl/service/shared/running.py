@@ -171,7 +171,7 @@ class SharedLearner:
         try:
             self.problem = ServedProblem(_agreed(problem, self.log))
             self.candidate = Candidate(
-                address, self.log, self.problem, checkpoint_every=checkpoint_every, on_lead=on_lead
+                address, self.log, self.problem, checkpoint_every=checkpoint_every, follows=True, on_lead=on_lead
             )
         except BaseException:
             self.log.close()

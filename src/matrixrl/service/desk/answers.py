@@ -31,7 +31,7 @@ class Opened:
     repeated: bool = False
 
 
-@dataclass(slots=True)  # not frozen: an answer holds one for each action, and a frozen one takes four times as long
+@dataclass(slots=True, unsafe_hash=True)  # a frozen one takes four times as long, and an answer has one for each action
 class ActionBounds:
     """Bounds on what the rest of an episode earns after an action, if the best actions follow.
 

@@ -32,11 +32,13 @@ class Learning:
     def __init__(self, address: str, problem: Path) -> None:
         self.process: subprocess.Popen[str] = launch(address, problem, "--role", "learner")
         self.since: float | None = None
+        self.waits = False
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            self.waits = True  # it says so first
             if line.startswith("learning"):
                 self.since = time.perf_counter()
 
@@ -145,7 +147,9 @@ async def _run(cluster: Cluster, options: argparse.Namespace, rng: random.Random
         print(f"kill {number + 1}: {len(cluster.heard):,} acknowledged", flush=True)
     times = []
     for number in range(options.learner_kills):
-        await asyncio.sleep(rng.uniform(0.05, options.longest))
+        while not all(one.waits for one in cluster.learners):  # a start takes longer than a take-over
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(rng.uniform(2.0, 2.0 + options.longest))
         times.append(await cluster.kill_learner())
         print(f"learner {number + 1}: taken over after {times[-1]:.2f} s", flush=True)
     cluster.over = True

@@ -11,7 +11,7 @@ from matrixrl.service.log import Commit, Draft, Event, EventLog, Taker
 
 __all__ = ["Ledger"]
 
-_REMEMBERED = 20_000  # keys and episodes; a transaction holds fewer, as every request in it waits
+_REMEMBERED = 1000  # keys and episodes
 
 
 class Ledger:
@@ -26,8 +26,8 @@ class Ledger:
     def __init__(self, book: Book, log: EventLog, writer: Taker) -> None:
         self.book = book
         self._log, self._writer = log, writer
-        self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED)
-        self._over: Recent[str, EpisodeState] = Recent(_REMEMBERED)
+        self._by_key: Recent[tuple[str, str], str] = Recent(_REMEMBERED, lambda: writer.durable)
+        self._over: Recent[str, EpisodeState] = Recent(_REMEMBERED, lambda: writer.durable)
 
     @property
     def latest(self) -> Commit:
@@ -45,9 +45,9 @@ class Ledger:
         for event in events:
             closed = self.book.apply(event)
             if closed is not None:
-                self._over.add(closed.id, closed)
+                self._over.add(closed.id, closed, event.seq)
             elif event.kind == "opened" and event.key is not None:
-                self._by_key.add((event.actor, event.key), str(event.episode))
+                self._by_key.add((event.actor, event.key), str(event.episode), event.seq)
 
     def find(self, name: str) -> EpisodeState:
         """Return an episode, open or over; one that is over for long is folded from its events.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["Recent"]
@@ -13,27 +13,32 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """The last entries that were added, at most `size` of them.
+    """The last entries that were added, and all that are not durable yet.
 
-    The size is larger than any transaction, so an entry that is not here any more is durable.
+    Args:
+        size: Number of entries to keep.
+        durable: Function that returns the number of the last durable event.
 
-    >>> recent = Recent(2)
-    >>> for number in range(3):
-    ...     recent.add(number, str(number))
-    >>> recent.get(0), recent.get(2)
-    (None, '2')
+    >>> recent = Recent(1, durable=lambda: 2)
+    >>> for number in range(1, 5):
+    ...     recent.add(number, str(number), seq=number)
+    >>> recent.get(2), recent.get(3), recent.get(4)
+    (None, '3', '4')
     """
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
+    def __init__(self, size: int, durable: Callable[[], int]) -> None:
+        self._size, self._durable = size, durable
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
 
-    def add(self, key: Key, value: Value) -> None:
-        """Add an entry, and forget the oldest one if there are too many."""
-        self._entries[key] = value
+    def add(self, key: Key, value: Value, seq: int) -> None:
+        """Add an entry of an event, and forget the oldest ones if there are too many, and the log has them."""
+        self._entries[key] = value, seq
         if len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+            last = self._durable()
+            while len(self._entries) > self._size and next(iter(self._entries.values()))[1] <= last:
+                self._entries.popitem(last=False)
 
     def get(self, key: Key) -> Value | None:
         """Return an entry, or None."""
-        return self._entries.get(key)
+        found = self._entries.get(key)
+        return None if found is None else found[0]

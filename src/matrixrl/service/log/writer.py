@@ -31,6 +31,10 @@ class Taker(Protocol):
     def latest(self) -> Commit:
         """The transaction of the last event that was taken."""
 
+    @property
+    def durable(self) -> int:
+        """Number of the last event that is on disk."""
+
     def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
         """Give events their place in the log, and return them with the transaction that will hold all of them."""
 
@@ -110,8 +114,7 @@ class Writer:
     ) -> None:
         self._log, self._clock, self._on_commit = log, clock, on_commit
         self._seq, self._digest = log.last()
-        self.durable = self._seq
-        """Number of the last event that is on disk."""
+        self._durable = self._seq
         self._news = threading.Condition()
         self._pending: list[Event] = []
         self._commit = Commit()
@@ -132,6 +135,11 @@ class Writer:
     def latest(self) -> Commit:
         """The transaction of the last event that was taken."""
         return self._last
+
+    @property
+    def durable(self) -> int:
+        """Number of the last event that is on disk."""
+        return self._durable
 
     def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
         """Give events their place in the log, and return them with the transaction that will hold all of them.
@@ -176,7 +184,7 @@ class Writer:
             except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
                 self._fail(StoreError(f"the log cannot be written: {error}"), commit)
                 return
-            self.durable = rows[-1].seq
+            self._durable = rows[-1].seq
             commit.finish()
             self.n_commits += 1
             if self._on_commit is not None:

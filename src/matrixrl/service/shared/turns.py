@@ -126,6 +126,11 @@ class Turns:
         return self._commit
 
     @property
+    def durable(self) -> int:
+        """Number of the last event that is known to be committed."""
+        return self._durable[0]
+
+    @property
     def connection(self) -> sa.Connection:
         """The transaction of this turn, for what must be written with it."""
         assert self._connection is not None

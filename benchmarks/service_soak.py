@@ -67,8 +67,8 @@ async def _grow(host: str, port: int, pid: int, data: Path, options: argparse.Na
     return samples
 
 
-def start_up(data: Path) -> float:
-    """Return the seconds until a service answers its first question; it is killed, and writes nothing more."""
+def start_up(data: Path, how: signal.Signals = signal.SIGKILL) -> float:
+    """Return the seconds until a service answers its first question; then it is killed, or ended in order."""
     begin = time.perf_counter()
     process, host, port = start(data)
 
@@ -80,7 +80,7 @@ def start_up(data: Path) -> float:
 
     asyncio.run(ask())
     took = time.perf_counter() - begin
-    stop(process, signal.SIGKILL)
+    stop(process, how)
     return took
 
 
@@ -98,8 +98,7 @@ def main() -> None:
         killed = Path(folder) / "killed"
         stop(process, signal.SIGKILL)
         shutil.copytree(data, killed)
-        process, *_ = start(data)
-        stop(process)  # in order: writes a checkpoint
+        start_up(data, signal.SIGINT)  # in order, which writes a checkpoint
         size = sum(file.stat().st_size for file in data.glob("log.db*"))
         found = {"samples": samples, "bytes_per_event": size / samples[-1]["events"]}
         found["start_with_checkpoint"] = start_up(data)

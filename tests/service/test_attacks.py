@@ -162,6 +162,58 @@ def test_other_hosts_are_refused(place, headers):
     assert get(place, "/health", headers)[0] in (400, 421)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ("Sec-Fetch-Site: cross-site\r\n", 403),
+        ("Sec-Fetch-Site: same-site\r\n", 403),
+        ("Origin: http://evil.example\r\n", 403),
+        ("Origin: null\r\n", 403),
+        ("Origin: http://127.0.0.1.evil.example\r\n", 403),
+        ("Sec-Fetch-Site: same-origin\r\nOrigin: http://127.0.0.1:8799\r\n", 422),
+        ("Sec-Fetch-Site: none\r\n", 422),
+    ],
+)
+def test_pages_of_other_sites_cannot_make_a_browser_send_requests(place, headers, status):
+    before = n_events(place)
+    assert post(place, "/v1/mode", {"mode": "none"}, headers)[0] == status
+    assert post(place, "/v1/episodes", b"[]", headers)[0] == status
+    host = "Host: 127.0.0.1\r\n"
+    if status == 403:
+        assert get(place, "/v1/export?format=csv", host + headers)[0] == 403
+    assert get(place, "/", host + "Sec-Fetch-Site: cross-site\r\n")[0] == 200  # a link to the dashboard
+    assert n_events(place) == before
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_lines_after_a_body_are_no_headers_and_have_an_end(place, method):
+    before = n_events(place)
+    path = "/health" if method == "GET" else "/v1/episodes"
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n".encode()
+    with socket.create_connection(place[1:], timeout=20.0) as own:
+        own.sendall(head)
+        with pytest.raises(OSError):  # noqa: PT011
+            for _ in range(2000):
+                own.sendall(b"X-Filler: " + b"a" * 8000 + b"\r\n")
+                time.sleep(0.0001)
+    assert n_events(place) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/v1/events?after={10**30}", 422),
+        (f"/v1/values?after={10**30}", 422),
+        ("/v1/episodes/%00", 404),
+        ("/v1/episodes/" + "x" * 65, 404),
+        ("/v1/events?after=-1", 422),
+        ("/v1/events?limit=1000000", 422),
+    ],
+)
+def test_numbers_and_names_that_no_database_holds(place, path, status):
+    assert get(place, path)[0] == status
+
+
 def test_an_endless_body_is_cut_off(place):
     before = n_events(place)
     head = b"POST /v1/episodes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"

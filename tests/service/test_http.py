@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from worlds_of_service import outcome, play, shop
 
+from matrixrl.errors import StoreError
 from matrixrl.service.access import create_token, revoke_token
 from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.http import make_app
@@ -248,3 +249,16 @@ def test_a_broken_log_answers_with_503(web, service):
     assert answer.status_code == 503
     assert web.get("/health").status_code == 503
     assert web.post("/v1/episodes").status_code == 503
+
+
+def test_a_token_can_be_revoked_while_the_log_is_broken(service):
+    secret = create_token(service.log, "viewer", ["read"])
+    app = make_app(service)
+    with client_of(app, base_url=HOME, headers={"Authorization": f"Bearer {secret}"}) as web:
+        service.keep_house(app.state.access)
+        assert web.get("/v1/alarm").status_code == 200
+        revoke_token(service.log, "viewer")
+        service.desk.sweep = lambda: (_ for _ in ()).throw(StoreError("no space left on device"))
+        with pytest.raises(StoreError):
+            service.keep_house(app.state.access)
+        assert web.get("/v1/alarm").status_code == 401

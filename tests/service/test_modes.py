@@ -12,6 +12,7 @@ from matrixrl.service.fold import Told
 from matrixrl.service.learning.incumbent import IncumbentReturns
 from matrixrl.service.learning.recommending import Recommender
 from matrixrl.service.learning.switching import switch
+from matrixrl.service.log import Draft
 from matrixrl.service.problem import ServedProblem
 from matrixrl.service.replaying import replay
 from matrixrl.service.running import Service
@@ -253,5 +254,41 @@ def test_a_policy_that_is_proven_better_stays_until_another_one_is(tmp_path, mon
         again = Recommender(service.problem)
         again.restore(json.loads(json.dumps(recommender.to_plain())))
         assert np.array_equal(again.choose(agent).table, first.table)
+        name = service.desk.open("local").answer.episode
+        service.desk.ask("local", name, state=0)
+        service.desk.abandon("local", name)  # from now on nothing more is proven
+        service.learn_now()
+        lost = recommender.choose(agent)
+        assert lost.compared["guarantee"] is not True
+        assert np.array_equal(lost.table, first.table)
+        assert lost.compared["lower"] == kept.compared["lower"]
         never = Recommender(service.problem)
         assert np.array_equal(never.choose(agent).table, usual.table)  # nothing was proven before
+
+
+def test_a_mode_that_was_chosen_by_request_stays(tmp_path):
+    problem = shop(**BANDIT, mode="shadow", incumbent=["wait"], promote=True, explore=False)
+    behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
+        assert service.desk.book.mode == "live"
+        service.desk.set_mode("local", "shadow", "too many returns").wait()
+        bandit_rounds(service, np.random.default_rng(1), 400, action=behaviour)
+        assert service.desk.newest.report["comparison"]["lower"] > 0.0
+        assert service.desk.book.mode == "shadow"
+        version = service.desk.newest.version
+    assert replay(tmp_path).difference is None
+    with Service(None, tmp_path, learning=False) as again:  # the checkpoint knows it too
+        bandit_rounds(again, np.random.default_rng(2), 400, action=behaviour)
+        assert again.desk.newest.version > version
+        assert again.desk.book.mode == "shadow"
+
+
+def test_an_alarm_that_was_raised_keeps_the_service_from_promoting_itself(tmp_path):
+    problem = shop(**BANDIT, mode="shadow", incumbent=["wait"], promote=True, explore=False)
+    with Service(problem, tmp_path, learning=False) as service:
+        service.desk.note([Draft("alarm", "learner", {"words": "two laws in one group"})]).wait()
+        behaviour = lambda rng: "order" if rng.random() < 0.3 else "wait"  # noqa: E731
+        bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
+        assert service.desk.newest.report["comparison"]["lower"] > 0.0
+        assert service.desk.book.mode == "shadow"

@@ -149,8 +149,8 @@ class Service:
 
     def keep_house(self, access: Access) -> None:
         """Let overdue episodes time out, and take notice of new and revoked tokens."""
+        access.refresh()  # first: a token that was revoked ends, whatever becomes of the log
         self.desk.sweep()
-        access.refresh()
         drafts = access.unnoted()
         if drafts:
             self.desk.note(drafts).wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from matrixrl.service.desk.recent import Recent
@@ -9,8 +10,10 @@ from matrixrl.service.errors import NotFound
 from matrixrl.service.fold import Book, EpisodeState
 from matrixrl.service.log import Commit, Draft, Event, EventLog, Taker
 
-__all__ = ["Ledger"]
+__all__ = ["NAME", "Ledger"]
 
+NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+"""Names of episodes."""
 _REMEMBERED = 1000  # keys and episodes
 
 
@@ -58,7 +61,7 @@ class Ledger:
         found = self.book.episodes.get(name) or self._over.get(name)
         if found is not None:
             return found
-        rows = self._log.of_episode(name)
+        rows = self._log.of_episode(name) if NAME.fullmatch(name) else []
         if not rows:
             raise NotFound(f"episode {name!r} does not exist; open it first")
         past, closed = Book(self.book.mode), None

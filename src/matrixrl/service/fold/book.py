@@ -7,7 +7,7 @@ from typing import Any
 
 from matrixrl.errors import StoreError
 from matrixrl.service.fold.episode import Asked, EpisodeState, Step, Told
-from matrixrl.service.log import KINDS, Event
+from matrixrl.service.log import KINDS, LEARNER, Event
 from matrixrl.service.problem import Mode
 
 __all__ = ["Book"]
@@ -21,6 +21,7 @@ class Book:
         episodes: Open episodes by their names.
         n_opened: Number of episodes that were opened.
         mode: Mode of the episodes that are opened next.
+        mode_by_request: Whether a request chose it, and not the learner.
         plan: Version of the newest plan; 0 before the first.
         alarm: Words of the alarm, if one was raised.
         counts: Number of events of each kind.
@@ -31,6 +32,7 @@ class Book:
         self.episodes: dict[str, EpisodeState] = {}
         self.n_opened = 0
         self.mode: Mode = mode
+        self.mode_by_request = False
         self.plan = 0
         self.alarm: str | None = None
         self.counts: dict[str, int] = {kind: 0 for kind in KINDS}  # noqa: C420  # of type str
@@ -38,7 +40,7 @@ class Book:
     @property
     def oldest(self) -> EpisodeState | None:
         """The open episode that was opened first; None if none is open."""
-        return next(iter(self.episodes.values()), None)
+        return next(iter(list(self.episodes.values())), None)  # a copy: other threads open episodes
 
     @property
     def n_held_back(self) -> int:
@@ -62,6 +64,7 @@ class Book:
             self.plan = body["plan"]
         elif event.kind == "mode":
             self.mode = body["to"]
+            self.mode_by_request = event.actor != LEARNER
         elif event.kind == "alarm":
             self.alarm = body["words"]
         return None
@@ -116,6 +119,7 @@ class Book:
             "episodes": [episode.to_plain() for episode in self.episodes.values()],
             "n_opened": self.n_opened,
             "mode": self.mode,
+            "mode_by_request": self.mode_by_request,
             "plan": self.plan,
             "alarm": self.alarm,
             "counts": self.counts,
@@ -125,7 +129,7 @@ class Book:
     def from_plain(cls, data: dict[str, Any]) -> Book:
         """Return the book that `to_plain` wrote."""
         book = cls(data["mode"])
-        for name in ("seq", "n_opened", "plan", "alarm"):
+        for name in ("seq", "n_opened", "plan", "alarm", "mode_by_request"):
             setattr(book, name, data[name])
         book.counts = dict(data["counts"])
         for plain in data["episodes"]:

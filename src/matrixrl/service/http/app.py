@@ -110,6 +110,8 @@ async def _keep_house(service: Service | SharedService, access: Access) -> None:
             await asyncio.to_thread(service.keep_house, access)
         except StoreError as error:
             logger.error("the log cannot be used: %s", error)
+        except Exception:  # time-outs and tokens are looked after as long as the service runs
+            logger.exception("looking after time-outs and tokens failed")
         await asyncio.sleep(_TICK)
 
 

@@ -43,6 +43,8 @@ class Gate:
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             return await _refuse(send, 421, "the Host header must be a name of this service; see --allow-host")
+        if self._is_foreign(scope):
+            return await _refuse(send, 403, "pages of other sites may not send requests to this service")
         body: bytes | None = b""
         if scope["method"] not in ("GET", "HEAD"):
             try:
@@ -69,6 +71,15 @@ class Gate:
             await send(message)
 
         return await self._app(scope, receive_read, send_guarded)
+
+    def _is_foreign(self, scope: Message) -> bool:
+        """Say whether a page of another site made a browser send a request; a link to the dashboard is none."""
+        for name, value in scope["headers"]:
+            if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
+                return not (scope["method"] == "GET" and scope["path"] == "/")
+            if name == b"origin" and host_name(value.decode("latin-1").partition("://")[2]) not in self._hosts:
+                return True
+        return False
 
 
 class _Gone(Exception):

@@ -26,6 +26,7 @@ __all__ = ["reading_routes"]
 
 _FORMATS = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _MOST = 1000
+_LAST = 2**63 - 1  # of the numbers that a database holds
 
 
 def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
@@ -33,7 +34,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     router, desk, problem = APIRouter(tags=["reading"]), service.desk, service.problem
 
     @router.get("/v1/certificate", summary="What is proven about the recommended policy and the best one.")
-    async def certificate(request: Request) -> JSONResponse:
+    def certificate(request: Request) -> JSONResponse:
         doors.reader(request)
         report = desk.newest.report
         return JSONResponse(
@@ -49,7 +50,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
 
     @router.get("/v1/values", summary="Bounds on values over time, one entry for each plan.")
     def values(
-        request: Request, after: int = Query(0, ge=0), limit: int = Query(_MOST, ge=1, le=_MOST)
+        request: Request, after: int = Query(0, ge=0, le=_LAST), limit: int = Query(_MOST, ge=1, le=_MOST)
     ) -> JSONResponse:
         doors.reader(request)
         rows = service.log.page(after, limit=limit, kinds=["planned"])
@@ -57,12 +58,12 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
         return JSONResponse({"values": found})
 
     @router.get("/v1/alarm", summary="Whether something speaks against the assumptions, in words.")
-    async def alarm(request: Request) -> JSONResponse:
+    def alarm(request: Request) -> JSONResponse:
         doors.reader(request)
         return JSONResponse({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
 
     @router.get("/v1/mode", summary="The mode, and what is proven about the incumbent.")
-    async def mode(request: Request) -> JSONResponse:
+    def mode(request: Request) -> JSONResponse:
         doors.reader(request)
         found = {"mode": desk.book.mode, "promote": problem.file.promote}
         return JSONResponse({**found, "comparison": desk.newest.report["comparison"]})
@@ -87,7 +88,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     @router.get("/v1/events", summary="The log itself; states and actions count from 0.")
     def events(
         request: Request,
-        after: int = Query(0, ge=0),
+        after: int = Query(0, ge=0, le=_LAST),
         limit: int = Query(100, ge=1, le=_MOST),
         kind: str | None = None,
     ) -> JSONResponse:
@@ -109,7 +110,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
         return FileResponse(path, media_type=_FORMATS[ending], filename=path.name, background=done)
 
     @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
-    async def metrics(request: Request) -> PlainTextResponse:
+    def metrics(request: Request) -> PlainTextResponse:
         doors.reader(request)
         return PlainTextResponse(metrics_text(service), media_type="text/plain; version=0.0.4")
 

@@ -53,17 +53,23 @@ class LearnerProcess:
         self._publish, self._durable = publish, durable
         self.seq = 0
         """Number of the last event that the learner has taken."""
-        self.failure: str | None = None
-        """Why the learner stopped for good, in words."""
+        self._failure: str | None = None
         self.n_deaths = 0
         """How often the process died and was started again."""
         self._plans: list[Publication] = []
-        self._ready, self._closing = threading.Event(), False
+        self._ready, self._closing = threading.Event(), threading.Event()
         self._lock = threading.Lock()  # of the messages to the learner
-        self._is_idle, self._is_new = False, False  # whether it waits for news, and whether there is no plan yet
+        self._is_idle, self._is_new = False, False  # whether it waits for news, and whether a plan is due without any
         self._n_short, self._since = 0, time.monotonic()
         self._process, self._connection = self._start()
         self._thread = threading.Thread(target=self._run, name="matrixrl-learner", daemon=True)
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing is learned, in words."""
+        if self._failure is None and self._n_short >= len(_PAUSES):
+            return f"the learner died {self._n_short} times in a row; it is started again every {_PAUSES[-1]:g} s"
+        return self._failure
 
     @property
     def pid(self) -> int | None:
@@ -78,8 +84,8 @@ class LearnerProcess:
         self._thread.start()
         if not self._ready.wait(_PATIENCE):
             raise StoreError(f"the learner was not ready within {_PATIENCE:g} seconds")
-        if self.failure is not None:
-            raise StoreError(self.failure)
+        if self._failure is not None:
+            raise StoreError(self._failure)
         return self._plans
 
     def announce(self) -> None:
@@ -92,7 +98,7 @@ class LearnerProcess:
     def close(self) -> None:
         """Let the learner write a checkpoint, and end it."""
         with self._lock:
-            self._closing = True
+            self._closing.set()
             self._send("close")
         self._process.join(_LAST_PLAN)
         if self._process.is_alive():
@@ -120,9 +126,12 @@ class LearnerProcess:
                     pass
                 return
             except (EOFError, OSError):
-                if self._closing or not self._start_again():
-                    return
-            except MatrixRLError as error:  # the log takes no events any more
+                if not self._closing.is_set() and self._start_again():
+                    continue
+                return
+            except Exception as error:  # such as a log that takes no events any more
+                if not isinstance(error, MatrixRLError):
+                    logger.exception("the learner stopped")
                 self._fail(str(error))
                 self._connection.close()  # which ends the learner
                 return
@@ -135,8 +144,7 @@ class LearnerProcess:
                 self._send("published", last)
             self._ready.set()
         elif kind == "ready":
-            self._plans, self.seq = rest
-            self._is_new = not self._plans
+            self._plans, self.seq, self._is_new = rest
             if self._plans:
                 self._ready.set()
             self._go_on()
@@ -157,27 +165,40 @@ class LearnerProcess:
                 self._send("news", last)
 
     def _fail(self, words: str) -> None:
-        self.failure = f"the learner stopped: {words}"
-        logger.error("%s", self.failure)
+        self._failure = f"the learner stopped: {words}"
+        logger.error("%s", self._failure)
         self._ready.set()
 
     def _start_again(self) -> bool:
         """Start another learner; False if the service closes meanwhile."""
         self._process.join()
-        self.n_deaths += 1
-        self._n_short = self._n_short + 1 if time.monotonic() - self._since < _SHORT_LIFE else 0
-        pause = _PAUSES[min(self._n_short, len(_PAUSES) - 1)]
-        logger.warning("the learner died (exit code %s); another one starts in %g s", self._process.exitcode, pause)
-        deadline = time.monotonic() + pause
-        while time.monotonic() < deadline and not self._closing:
-            time.sleep(0.05)
-        with self._lock:
-            if self._closing:
+        while not self._closing.is_set():
+            self.n_deaths += 1
+            self._n_short = self._n_short + 1 if time.monotonic() - self._since < _SHORT_LIFE else 0
+            if self._n_short >= len(_PAUSES) and not self._ready.is_set():
+                self._fail(f"it died {self._n_short} times while the service started")
                 return False
-            self._is_idle = False
-            self._connection.close()
-            self._process, self._connection = self._start()
-        return True
+            pause = _PAUSES[min(self._n_short, len(_PAUSES) - 1)]
+            logger.warning("the learner died (exit code %s); another one starts in %g s", self._process.exitcode, pause)
+            deadline = time.monotonic() + pause
+            while time.monotonic() < deadline and not self._closing.is_set():
+                time.sleep(0.05)
+            if self._closing.is_set():
+                return False
+            try:
+                process, connection = self._start()
+            except OSError as error:  # no memory for another process
+                logger.warning("no learner could be started: %s", error)
+                self._since = time.monotonic()
+                continue
+            with self._lock:
+                old, self._is_idle = self._connection, False
+                self._process, self._connection = process, connection
+                if self._closing.is_set():
+                    self._send("close")
+            old.close()
+            return True
+        return False
 
     def _send(self, *message: object) -> None:
         with contextlib.suppress(OSError):  # it died: `_run` notices

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from matrixrl.service.learning.learner import LEARNER, Learner
-from matrixrl.service.log import Draft, Event
+from matrixrl.service.learning.learner import Learner
+from matrixrl.service.log import LEARNER, Draft, Event
 from matrixrl.service.log.events import canonical
 
 __all__ = ["Follower"]

@@ -10,13 +10,10 @@ from matrixrl.service.learning.publication import Publication
 from matrixrl.service.learning.recommending import Recommendation, Recommender
 from matrixrl.service.learning.switching import switch
 from matrixrl.service.learning.teaching import filled_in, teach
-from matrixrl.service.log import Draft, Event
+from matrixrl.service.log import LEARNER, Draft, Event
 from matrixrl.service.problem import LOGGED, ServedProblem
 
-__all__ = ["LEARNER", "Learner"]
-
-LEARNER = "learner"
-"""Actor of the events that the learner appends."""
+__all__ = ["Learner"]
 
 
 class Learner:
@@ -112,7 +109,9 @@ class Learner:
         drafts = [Draft("planned", LEARNER, report)]
         if alarm is not None and self.book.alarm is None:
             drafts.append(Draft("alarm", LEARNER, {"words": alarm}))
-        due = switch(self.book.mode, alarm, recommended.compared, self.problem)
+        book = self.book
+        raised = alarm or book.alarm  # one that was raised stays
+        due = switch(book.mode, raised, recommended.compared, self.problem, by_request=book.mode_by_request)
         if due is not None:
             drafts.append(Draft("mode", LEARNER, due))
         return publication, drafts

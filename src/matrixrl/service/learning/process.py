@@ -86,7 +86,7 @@ def learn(connection: Connection, data: str, problem: dict[str, Any], every: int
 def _follow(line: _Line, log: EventLog, problem: ServedProblem, checkpoints: Checkpoints, every: int) -> None:
     loop = LearningLoop(log, problem, checkpoints, line.publish, every=every)
     plans = [dataclasses.replace(plan, ahead=None) for plan in loop.learner.plans.values()]
-    line.send("ready", plans, loop.seq)
+    line.send("ready", plans, loop.seq, loop.learner.is_due)
     while True:
         kind, *rest = line.receive()
         if kind == "close":

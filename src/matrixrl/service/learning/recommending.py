@@ -35,7 +35,8 @@ class Recommender:
 
     The agent recommends the policy with the largest lower bound on its value. That of the next plan may have a larger
     bound, and a difference to the incumbent that is not proven to be positive: then the one before it stays. Bounds of
-    all policies and all times hold together with probability 1 − δ, so what was proven once stays proven.
+    all policies and all times hold together with probability 1 − δ, so what was proven once stays proven, also if
+    nothing more can be proven later, for example because an episode was abandoned.
 
     Args:
         problem: The problem.
@@ -58,7 +59,7 @@ class Recommender:
             return Recommendation(newest.table, certificate, None)
         if compared["guarantee"] is True and compared["lower"] > 0.0:
             self._proven, self._by = newest.table, compared["lower"]
-        elif self._proven is not None and compared["guarantee"] is True:
+        elif self._proven is not None:
             return self._kept(agent, newest, certificate, compared)
         return Recommendation(newest.table, certificate, compared)
 
@@ -95,13 +96,12 @@ class Recommender:
         assert self._proven is not None
         other = newest.table if self._problem.incumbent is None else self._problem.incumbent
         found = agent.compare(self._proven, other)
-        lower, by = found.policy[0], self._by
-        if self._problem.incumbent is None:
-            by = max(by, lower - compared["incumbent_upper"])
-            upper = compared["upper"]
-        else:
-            by, upper = max(by, found.lower), max(found.upper, by)
-        self._by = by
+        lower, by, upper = found.policy[0], self._by, compared["upper"]
+        if compared["guarantee"] is True:
+            known = self._problem.incumbent is not None
+            by = max(by, found.lower if known else lower - compared["incumbent_upper"])
+            upper = max(found.upper if known else upper, by)
+            self._by = by
         own = certificate | {"lower": lower, "gap": certificate["upper"] - lower, "basis": "model"}
         return Recommendation(self._proven, own, compared | {"lower": by, "upper": upper})
 

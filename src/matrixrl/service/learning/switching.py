@@ -10,7 +10,12 @@ __all__ = ["switch"]
 
 
 def switch(
-    mode: Mode, alarm: str | None, compared: dict[str, Any] | None, problem: ServedProblem
+    mode: Mode,
+    alarm: str | None,
+    compared: dict[str, Any] | None,
+    problem: ServedProblem,
+    *,
+    by_request: bool = False,
 ) -> dict[str, Any] | None:
     """Return the body of a mode event that is due after a plan, or None.
 
@@ -19,12 +24,13 @@ def switch(
         alarm: Words of the alarm, if it was raised.
         compared: What is proven about the recommended policy and the incumbent; see `Recommendation`.
         problem: The problem.
+        by_request: Whether somebody chose the present mode: then the service does not promote itself.
     """
     if alarm is not None:
         if mode == "live" and problem.file.incumbent is not None:
             return {"from": mode, "to": "shadow", "reason": f"back to the incumbent: {alarm}"}
         return None
-    if mode != "shadow" or not problem.file.promote or compared is None:
+    if mode != "shadow" or by_request or not problem.file.promote or compared is None:
         return None
     if compared["guarantee"] is not True or not compared["lower"] > 0.0:
         return None

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["FIRST_DIGEST", "KINDS", "Draft", "Event", "Kind", "canonical", "chained"]
+__all__ = ["FIRST_DIGEST", "KINDS", "LEARNER", "Draft", "Event", "Kind", "canonical", "chained"]
 
 Kind = Literal[
     "created", "opened", "asked", "told", "ended", "abandoned", "timed_out", "planned", "mode", "alarm", "token"
@@ -26,6 +26,9 @@ KINDS: tuple[Kind, ...] = (
     "token",
 )
 """Everything that can happen: docs of the log describe the body of each kind."""
+
+LEARNER = "learner"
+"""Actor of the events that the learner appends."""
 
 _in_order = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 _as_given = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode

@@ -150,11 +150,12 @@ class Writer:
         with self._news:
             if self.error is not None or self._closing:
                 raise StoreError(f"the log takes no events: {self.error or 'it was closed'}")
-            taken = []
+            taken, seq, digest = [], self._seq, self._digest
             for draft in drafts:
-                event = chained(draft, self._seq + 1, self._clock(), self._digest)
-                self._seq, self._digest = event.seq, event.digest
+                event = chained(draft, seq + 1, self._clock(), digest)
+                seq, digest = event.seq, event.digest
                 taken.append(event)
+            self._seq, self._digest = seq, digest  # of all of them or of none
             self._pending.extend(taken)
             self._last = self._commit
             self._news.notify()

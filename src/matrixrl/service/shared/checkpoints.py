@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -38,13 +39,18 @@ class StoredCheckpoints:
         with failing(self._log.data), self._log.engine.connect() as connection:
             return list(connection.execute(sa.select(checkpoints.c.seq).order_by(checkpoints.c.seq)).scalars())
 
-    def save(self, connection: sa.Connection, learner: Learner, digest: str) -> int:
-        """Write a checkpoint in a transaction, and return the number of the event that it covers."""
+    def row(self, learner: Learner, digest: str) -> dict[str, Any]:
+        """Return a checkpoint as a row; do this before the transaction that writes it, which must not take long."""
         with tempfile.TemporaryDirectory(prefix="matrixrl-") as folder:
             seq = Checkpoints(Path(folder)).save(learner, digest)
             agent, state = (path.read_bytes() for path in Checkpoints(Path(folder)).files(seq))
+        return {"seq": seq, "agent": agent, "state": state}
+
+    def save(self, connection: sa.Connection, row: dict[str, Any]) -> int:
+        """Write a checkpoint in a transaction, and return the number of the event that it covers."""
+        seq = int(row["seq"])
         connection.execute(checkpoints.delete().where(checkpoints.c.seq == seq))
-        connection.execute(checkpoints.insert(), {"seq": seq, "agent": agent, "state": state})
+        connection.execute(checkpoints.insert(), row)
         newest = sa.select(checkpoints.c.seq).order_by(checkpoints.c.seq.desc()).limit(_KEPT)
         connection.execute(checkpoints.delete().where(checkpoints.c.seq.not_in(newest)))
         return seq

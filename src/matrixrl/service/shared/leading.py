@@ -151,10 +151,9 @@ class Candidate:
         seq = learner.book.seq
         rows = self._log.page(seq - 1, limit=1, until=seq)
         try:
+            row = self._checkpoints.row(learner, rows[0].digest if rows else FIRST_DIGEST)
             with leadership.transaction() as connection:
-                self._last_checkpoint = self._checkpoints.save(
-                    connection, learner, rows[0].digest if rows else FIRST_DIGEST
-                )
+                self._last_checkpoint = self._checkpoints.save(connection, row)
         except CheckpointError as error:
             logger.warning("no checkpoint was written: %s", error)
 

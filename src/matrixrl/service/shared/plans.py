@@ -19,16 +19,21 @@ __all__ = ["StoredPlans", "forget_plans", "write_plan"]
 _KIND = "matrixrl-plan"
 
 
-def write_plan(connection: sa.Connection, publication: Publication, seq: int) -> None:
+def packed(publication: Publication) -> bytes:
+    """Return the tables of a plan as bytes; do this before a transaction that others wait for."""
+    return pack(_KIND, {"plan": publication.version}, publication.tables)
+
+
+def write_plan(connection: sa.Connection, version: int, tables: bytes, seq: int) -> None:
     """Write the tables of a plan in the transaction that publishes it.
 
     Args:
         connection: The transaction.
-        publication: The plan.
+        version: Version of the plan.
+        tables: What `packed` returned.
         seq: Number of the event that publishes it.
     """
-    tables = pack(_KIND, {"plan": publication.version}, publication.tables)
-    connection.execute(plans.insert(), {"version": publication.version, "seq": seq, "tables": tables})
+    connection.execute(plans.insert(), {"version": version, "seq": seq, "tables": tables})
 
 
 def forget_plans(connection: sa.Connection, book: Book) -> None:

@@ -15,7 +15,7 @@ from matrixrl.service.log.postgres import insert
 from matrixrl.service.log.tables import event_of, events
 from matrixrl.service.problem import ServedProblem
 from matrixrl.service.shared.election import Deposed, Leadership
-from matrixrl.service.shared.plans import forget_plans, write_plan
+from matrixrl.service.shared.plans import forget_plans, packed, write_plan
 
 __all__ = ["publish"]
 
@@ -35,6 +35,7 @@ def publish(
     Raises:
         Deposed: Another learner published a plan meanwhile, or may do so.
     """
+    tables = packed(publication)
     with leadership.appending() as (connection, now):
         newest, change = _newest(connection, "planned"), _newest(connection, "mode")
         if publication.version != (0 if newest is None else newest["plan"]) + 1:
@@ -47,7 +48,7 @@ def publish(
                 rows.append(chained(draft, seq + 1, now, digest))
                 seq, digest = rows[-1].seq, rows[-1].digest
         insert(connection, rows)
-        write_plan(connection, publication, rows[0].seq)
+        write_plan(connection, publication.version, tables, rows[0].seq)
         forget_plans(connection, book)
 
 

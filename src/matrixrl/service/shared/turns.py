@@ -166,12 +166,12 @@ class Turns:
     def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
         """Give events their place in the log; only requests in their turn may call it."""
         assert threading.current_thread() is self._thread
-        events = []
+        events, (seq, digest) = [], self._head
         for draft in drafts:
-            seq, digest = self._head
             event = chained(draft, seq + 1, self._now, digest)
-            self._head = event.seq, event.digest
+            seq, digest = event.seq, event.digest
             events.append(event)
+        self._head = seq, digest  # of all of them or of none
         self._taken.extend(events)
         return events, self._commit
 

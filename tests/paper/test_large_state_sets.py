@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+import matrixrl
 from matrixrl import MatrixRL, make, run_seeds
+from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 from matrixrl.core import SETS
 from matrixrl.core.columns import column_sampler, inclusion_probabilities
 from matrixrl.features import FunctionPhi, SparsePsi, TablePhi, TablePsi
@@ -178,3 +180,16 @@ def test_a_long_function_is_multiplied_in_chunks(monkeypatch):
     function = FunctionPhi(lambda states: table[states], n_states=40, n_actions=3)
     weights = np.random.default_rng(0).random((2, 4))
     np.testing.assert_allclose(function.dot(weights), TablePhi(table).dot(weights), atol=ALGEBRA)
+
+
+def test_no_table_of_all_states_is_made_while_it_learns(monkeypatch):
+    """One table of the policy takes longer than a hundred episodes on sampled columns."""
+
+    def refuse(self, plan):
+        raise AssertionError("a table of all states")
+
+    agent = matrixrl.MatrixRL(
+        matrixrl.make("soft-grid", side=20), columns=50, preset="practical", measure_regret=False, seed=0
+    )
+    monkeypatch.setattr(SampledMatrixRL, "policy_table", refuse)
+    assert agent.learn(n_episodes=5).n_episodes == 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,12 +59,12 @@ class CertifiedSoFar:
         self.contradiction: str | None = None
         """Words, if bounds contradicted each other at some time."""
 
-    def observe(self, number: int, table: IntArray, steps: Steps) -> None:
+    def observe(self, number: int, table: Callable[[], IntArray] | None, steps: Steps) -> None:
         """Take note of a finished episode.
 
         Args:
             number: Number of the episode, counted from 1.
-            table: (H, S) Policy that it was begun with.
+            table: Function that returns the policy (H, S) that it was begun with; None if no policy is kept.
             steps: (1, k) Its steps.
         """
         start = self._start_of(int(steps.states[0, 0]))
@@ -77,7 +77,8 @@ class CertifiedSoFar:
         if self._doubts is None and length < self._problem.task.horizon and not steps.ended[0, -1]:
             self._doubts = "an episode was ended before its last step"
         self._episodes_start = start
-        self.returns.observe(number, table, steps, start, is_chain=chain)
+        if table is not None:
+            self.returns.observe(number, table, steps, start, is_chain=chain)
 
     def _start_of(self, first_state: int) -> int:
         """Return `start_of` of a first state; the answers are kept, as episodes begin in few states."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,12 @@ class FrozenReturns:
         """Whether returns are counted."""
         return self._delta > 0.0 and self._problem.reward_outside != "widen"
 
-    def observe(self, number: int, table: IntArray, steps: Steps, start: int, *, is_chain: bool) -> None:
+    def observe(self, number: int, table: Callable[[], IntArray], steps: Steps, start: int, *, is_chain: bool) -> None:
         """Count what an episode earned for every frozen policy.
 
         Args:
             number: Number of the episode, counted from 1.
-            table: (H, S) Policy that the episode was begun with.
+            table: Function that returns the policy (H, S) that the episode was begun with; only some are needed.
             steps: (1, k) Its steps.
             start: Where it started, as `start_of` returns it.
             is_chain: Whether every step begins in the state in which the one before it ended.
@@ -61,7 +61,7 @@ class FrozenReturns:
             return
         self._origin = start if self._origin is None else self._origin
         if number.bit_count() == 1:
-            self._frozen[number.bit_length() - 1] = table
+            self._frozen[number.bit_length() - 1] = table()
             self._stacked = None
             if len(self._frozen) > _LIVE:
                 del self._frozen[min(self._frozen)]

@@ -234,7 +234,9 @@ class Opening(Certifying):
             if self._seen is not None:
                 self._seen.add_played(steps)
             if self._algorithm.certifies and self.problem.kind == "finite":
-                self._certified.observe(self.n_episodes, self._algorithm.policy_table(plan)[0], steps)
+                freezes = self._algorithm.freezes_policies
+                table = (lambda: self._algorithm.policy_table(plan)[0]) if freezes else None
+                self._certified.observe(self.n_episodes, table, steps)
             self._certifying += self._algorithm.purpose == "certificate"
             episode._life, episode._record, episode._plan = "closed", record, None
             if before is not None and self.problem.task.reward_range != before:

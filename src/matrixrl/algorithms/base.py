@@ -243,6 +243,11 @@ class Algorithm(FromLogs, Configured):
         return True
 
     @property
+    def freezes_policies(self) -> bool:
+        """Whether policies may be kept as tables, for bounds from their returns; not if that takes too long."""
+        return True
+
+    @property
     def n_replicas(self) -> int:
         """Number of replicas B."""
         return len(self.seeds)

@@ -209,6 +209,11 @@ class SampledMatrixRL(MatrixRLLearner):
         del explore
         return np.stack([one.q(stage, states[b : b + 1])[:, 0] for b, one in enumerate(plan.plans)])
 
+    @property
+    def freezes_policies(self) -> bool:
+        """Whether the columns are all states: else a table takes longer than all the rest of an episode."""
+        return self.is_exact
+
     def policy_table(self, plan: SampledPlans) -> IntArray:
         """Return the actions of every counted state: (B, H, S)."""
         return plan.policy

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-import matrixrl
 from matrixrl import MatrixRL, make, run_seeds
 from matrixrl.algorithms.matrix_rl.sampled import SampledMatrixRL
 from matrixrl.core import SETS
@@ -188,8 +187,6 @@ def test_no_table_of_all_states_is_made_while_it_learns(monkeypatch):
     def refuse(self, plan):
         raise AssertionError("a table of all states")
 
-    agent = matrixrl.MatrixRL(
-        matrixrl.make("soft-grid", side=20), columns=50, preset="practical", measure_regret=False, seed=0
-    )
+    agent = MatrixRL(make("soft-grid", side=20), columns=50, preset="practical", measure_regret=False, seed=0)
     monkeypatch.setattr(SampledMatrixRL, "policy_table", refuse)
     assert agent.learn(n_episodes=5).n_episodes == 5

@@ -213,6 +213,7 @@ function promotionWords() {
   if (!plan.promote) return `${words} The mode changes only on request.`;
   if (now.alarm) return `${words} It does not take over, because an alarm was raised.`;
   if (found.guarantee !== true) return `${words} It does not take over without a proof.`;
+  if (now.mode_by_request) return `${words} It does not take over, because this mode was chosen by a request.`;
   if (found.lower > 0) return `${words} It takes over with the next plan.`;
   return `${words} It takes over once the lower end is above 0${found.lower < 0 ? `: ${figure(-found.lower)} to go` : ""}.`;
 }

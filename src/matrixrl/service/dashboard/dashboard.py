@@ -77,6 +77,7 @@ class Dashboard:
             "name": service.problem.file.name,
             "library": __version__,
             "mode": book.mode,
+            "mode_by_request": book.mode_by_request,
             "follows": followed(book.mode, service.problem),
             "alarm": book.alarm,
             "learner": service.failure,

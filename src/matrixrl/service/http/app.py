@@ -49,7 +49,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
     >>> with Service(ProblemFile(states=2, actions=2, horizon=2), tempfile.mkdtemp()) as service:
     ...     app = make_app(service)
     >>> app.title
-    'matrixrl serve: problem'
+    'matrixrl serve'
     """
     access = Access(service.log)
     doors = Doors(service.desk, access, RateLimit(rate), service.carry_out)
@@ -65,7 +65,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
     app = _Front(
         doors,
         hosts,
-        title=f"matrixrl serve: {service.problem.file.name}",
+        title="matrixrl serve",  # no name of the problem: /openapi.json needs no token
         description=_DESCRIPTION,
         version=__version__,
         lifespan=lifespan,

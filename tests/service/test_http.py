@@ -5,6 +5,7 @@ import io
 import json
 
 import httpx
+import minari
 import numpy as np
 import pytest
 from worlds_of_service import outcome, play, shop
@@ -161,6 +162,17 @@ def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path)
     other.learn_from(path, verbose=False)
     assert np.array_equal(other.algorithm.counts.totals(), service.learner.agent.algorithm.counts.totals())
     assert web.get("/v1/export", params={"format": "xml"}).status_code == 422
+
+
+def test_a_data_set_of_minari_holds_the_finished_episodes(web, service, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    for k in range(4):
+        play(service.desk, np.random.default_rng(k))
+    opened(web)  # one that is not over
+    answer = web.get("/v1/export", params={"format": "minari:shop/log-v0"}).json()
+    found = minari.load_dataset("shop/log-v0")
+    assert answer["steps"] == found.total_steps == 12
+    assert found.total_episodes == 4
 
 
 def test_modes_are_changed_by_request_and_noted(web, service):

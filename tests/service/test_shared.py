@@ -315,6 +315,11 @@ def test_tokens_are_noted_once(address, pair):
 def test_a_start_from_a_checkpoint_knows_the_same(address):
     with SharedService(shop(), address, checkpoint_every=50) as service:
         play([service], 1, 20)
+        deadline = time.monotonic() + 60.0
+        while not StoredCheckpoints(service.log).numbers():  # the learner looks a few times a second
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        play([service], 2, 20)
         do(service, "open", episode="open")
     log, problem = EventLog(address), ServedProblem(shop())
     checkpoints = StoredCheckpoints(log)

@@ -33,7 +33,7 @@ WITH_MODEL = (*CERTIFYING, "epsilon-greedy", "psrl", "ucbvi", "ucrl2")
 
 def test_every_algorithm_has_an_agent_and_every_agent_is_here():
     assert set(AGENTS) == set(ALGORITHMS) == {case.agent for case in CASES}
-    assert len(AGENTS) == 14
+    assert len(AGENTS) == 15
     assert all(kind.name == name for name, kind in AGENTS.items())
 
 

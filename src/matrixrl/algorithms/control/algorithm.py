@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,6 +31,8 @@ from matrixrl.settings import Settings
 __all__ = ["ContinuousControl", "ControlPlans"]
 
 _SLACK = 1e-9  # share of the range of values within which actions count as equal
+_MORE_PATIENCE = 4  # factor of the patience after a plan was made again
+_TOO_LATE = 10  # steps before the end of an episode in which plans are kept
 _MOST_COORDINATES = 64  # of states and actions together
 
 
@@ -57,6 +60,7 @@ class ContinuousControl(Algorithm):
     settings_class: ClassVar[type[Settings]] = ControlSettings
     stream_names = ("ties", "sampling")
     widens = True
+    revises = True
     settings: ControlSettings
 
     @property
@@ -102,6 +106,28 @@ class ContinuousControl(Algorithm):
             self.memories = [*self.memories[:b], memory, *self.memories[b + 1 :]]
             plans.append(plan)
         return ControlPlans(plans)
+
+    def revised(self, plan: ControlPlans, steps: Callable[[], Steps]) -> ControlPlans:
+        """Plan again during an episode when the model failed several times, with the steps of the episode so far.
+
+        The patience grows each time. Plans of a known MDP are kept, so that their exact regret can be measured.
+        """
+        if not self.settings.revise or self.problem.mdp is not None:
+            return plan
+        one, so_far = plan.plans[0], Experience.of(steps(), 0)
+        if not one.is_surprised(so_far.obs[-1], int(so_far.actions[-1]), so_far.next_obs[-1]):
+            return plan
+        one = replace(one, surprises=one.surprises + 1)
+        if one.surprises < one.patience or self.task.horizon - len(so_far.actions) < _TOO_LATE:
+            return ControlPlans([one])
+        scale = copy(self.scales[0])
+        scale.see(np.concatenate([so_far.obs, so_far.next_obs]))
+        starts = np.append(self.starts[0], len(self.data[0].actions))
+        everything = self.data[0].followed_by(so_far)
+        rng = self.streams["sampling"][0]
+        new, memory = self.planner.plan(everything, starts, scale, self.memories[0], rng)
+        self.memories = [memory]
+        return ControlPlans([replace(new, patience=_MORE_PATIENCE * one.patience)])
 
     def planning_memory(self) -> list[Memory]:
         """Return what `make_plan` remembers."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from matrixrl.features.kernels.evidence import Prior, fit_length_scales
+from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out
 from matrixrl.features.kernels.stationary import rbf
 from matrixrl.linalg import choose_pivots
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -18,6 +18,10 @@ _TOLERANCE = 1e-6  # share of the kernel that inducing points of the model may m
 _JITTER = 1e-10
 _TREND = 1e-6  # ridge of the linear trend, for each step
 _EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
+_TRIMMINGS = 2  # times that unusual steps are looked for
+_UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
+_LARGE = 2.0  # and beyond this many standard deviations of what is predicted
+_FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
 _FITTED_STEPS = 250  # steps that length scales are fitted to
 _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
 _ACTION_SCALE, _ACTION_SPREAD = (
@@ -121,7 +125,9 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
         return prior.mean if start is None else start
     y = rest[chosen][:, curved] / amplitude[curved]
     first = prior.mean if start is None else start
-    return fit_length_scales(observed.x[chosen], y, first, prior, iterations=40 if start is None else 15)
+    usual = usual_rows(leave_one_out(observed.x[chosen], y, first, prior), 1.0 / amplitude[curved])
+    iterations = _FIRST_ITERATIONS if start is None else _MORE_ITERATIONS
+    return fit_length_scales(observed.x[chosen[usual]], y[usual], first, prior, iterations=iterations)
 
 
 def fit_dynamics(
@@ -143,17 +149,43 @@ def fit_dynamics(
     m = len(points)
     factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
     z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)
+    on = ~observed.ended
+    usual = np.ones(len(rest), dtype=np.bool_)
+    for _ in range(_TRIMMINGS):
+        left_out = _leave_one_out(z, rest[:, :-1], usual, noise)
+        usual = usual_rows(left_out, observed.change.std(axis=0))
     weights = np.column_stack(
-        [
-            _ridge(z, rest[:, :-1], noise),
-            _ridge(z[:, ~observed.ended], rest[~observed.ended, -1:], noise),
-        ]
+        [_ridge(z[:, usual], rest[usual, :-1], noise), _ridge(z[:, on & usual], rest[on & usual, -1:], noise)]
     )
     edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
     limits = np.stack([-edge, edge])
     limits[:, -1] = observed.rewards.min(), observed.rewards.max()
     kernel_weights: FloatArray = solve_triangular(factor, weights, lower=True, trans="T", check_finite=False)
     return Dynamics(length_scales, points, trend, kernel_weights, limits)
+
+
+def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
+    """Say which steps (n, k) the others predict, up to noise; the rest are impacts and the like, which mislead a model.
+
+    Args:
+        errors: (n, k) errors of predictions from all other steps, studentised.
+        spread: (k,) standard deviations of what is predicted.
+    """
+    size = np.abs(errors)
+    usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
+    rows: BoolArray = (size <= usual + np.finfo(np.float64).tiny).all(axis=1)
+    return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)
+
+
+def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
+    """Return errors of predictions of outputs (n, k) from features (m, n) of all other usual steps: (n, k)."""
+    matrix = z[:, usual] @ z[:, usual].T
+    matrix.flat[:: len(matrix) + 1] += ridge
+    factor = np.linalg.cholesky(matrix)
+    half = solve_triangular(factor, z, lower=True, check_finite=False)
+    errors = y - half.T @ (half[:, usual] @ y[usual])
+    leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
+    return errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
 
 
 def _ridge(z: FloatArray, y: FloatArray, ridge: float) -> FloatArray:

@@ -14,9 +14,13 @@ from matrixrl.algorithms.control.values import Backups, ValueFunction
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.records import FloatArray
 
-__all__ = ["ControlPlan", "World"]
+__all__ = ["PATIENCE", "ControlPlan", "World"]
+
+PATIENCE = 8
+"""Number of surprises after which a plan is made again during an episode, the first time."""
 
 _REFINEMENTS = 2
+_SURPRISING = 0.03  # error of a predicted state, in scaled coordinates
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,24 @@ class ControlPlan:
         value: Value function; None before any data.
         scale: Scale of observations.
         grid: Actions.
+        surprises: Steps of the episode that the model did not predict, since the plan was made.
+        patience: Number of surprises after which the plan is made again.
     """
 
     world: World | None
     value: ValueFunction | None
     scale: ObservationScale
     grid: ActionGrid
+    surprises: int = 0
+    patience: int = PATIENCE
+
+    def is_surprised(self, obs: FloatArray, action: int, next_obs: FloatArray) -> bool:
+        """Say whether the model did not predict where an action led from an observation (p,)."""
+        if self.world is None:
+            return True
+        x = np.concatenate([self.scale(obs), self.grid.coordinates(np.array([action]))[0]])
+        following, _ = self.world.dynamics.predict(x[None])
+        return bool(np.abs(following[0] - self.scale(next_obs)).max() > _SURPRISING)
 
     def q(self, stage: int, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return Q_h of scaled states (n, p) and actions (A, q): (n, A)."""
@@ -90,6 +106,7 @@ class ControlPlan:
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the plan as named arrays; the scale as the largest observations seen."""
         found: dict[str, NDArray[np.float64]] = {"seen": self.scale.seen}
+        found["patience"] = np.array([self.surprises, self.patience], dtype=np.float64)
         if self.world is not None and self.value is not None:
             found["bonus"] = np.array([self.world.bonus])
             for part in (self.world.dynamics, self.world.arrivals, self.value):

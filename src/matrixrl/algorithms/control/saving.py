@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.control.arrivals import Arrivals
 from matrixrl.algorithms.control.dynamics import Dynamics
-from matrixrl.algorithms.control.plan import ControlPlan, World
+from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
 from matrixrl.algorithms.control.planner import Memory
 from matrixrl.algorithms.control.values import ValueFunction
 from matrixrl.errors import InvalidInput
@@ -54,18 +54,29 @@ def memory_from(arrays: Given, algorithm: ContinuousControl) -> Memory:
 def plan_from(arrays: Given, algorithm: ContinuousControl) -> ControlPlan:
     """Return the plan that `ControlPlan.arrays` wrote."""
     scale = copy(algorithm.scales[0])
+    if not {"seen", "patience"} <= set(arrays):
+        raise InvalidInput("a plan must have seen and patience")
     _check("seen", arrays["seen"], (scale.size,))
-    if (arrays["seen"] < 0.0).any() or (arrays["seen"] > scale.seen).any():
-        raise InvalidInput("seen must be at most the largest observations of the steps")
+    if (arrays["seen"] < 0.0).any():
+        raise InvalidInput("seen must be sizes of observations")
     scale.restore(arrays["seen"].copy())
-    if set(arrays) == {"seen"}:
-        return ControlPlan(None, None, scale, algorithm.grid)
+    _check("patience", arrays["patience"], (2,))
+    surprises, patience = (int(number) for number in arrays["patience"])
+    if not 0 <= surprises <= patience or patience < PATIENCE:
+        raise InvalidInput("patience must be the number of surprises and a limit that was not reached")
+    if set(arrays) == {"seen", "patience"}:
+        return ControlPlan(None, None, scale, algorithm.grid, surprises, patience)
     parts: dict[str, type[Dynamics | Arrivals | ValueFunction]] = {
         "dynamics": Dynamics,
         "arrivals": Arrivals,
         "valuefunction": ValueFunction,
     }
-    names = {"seen", "bonus", *(f"{prefix}_{one.name}" for prefix, part in parts.items() for one in fields(part))}
+    names = {
+        "seen",
+        "patience",
+        "bonus",
+        *(f"{prefix}_{one.name}" for prefix, part in parts.items() for one in fields(part)),
+    }
     if set(arrays) != names:
         raise InvalidInput(f"the arrays of a plan must be {sorted(names)}; got {sorted(arrays)}")
     p = scale.size
@@ -92,7 +103,8 @@ def plan_from(arrays: Given, algorithm: ContinuousControl) -> ControlPlan:
     dynamics = Dynamics(*(arrays[f"dynamics_{one.name}"] for one in fields(Dynamics)))
     arrivals = Arrivals(*(arrays[f"arrivals_{one.name}"] for one in fields(Arrivals)))
     world = World(dynamics, arrivals, float(arrays["bonus"][0]))
-    return ControlPlan(world, _value(arrays, "valuefunction_", algorithm), scale, algorithm.grid)
+    value = _value(arrays, "valuefunction_", algorithm)
+    return ControlPlan(world, value, scale, algorithm.grid, surprises, patience)
 
 
 def _value(arrays: Given, prefix: str, algorithm: ContinuousControl) -> ValueFunction:

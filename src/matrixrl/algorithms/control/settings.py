@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from matrixrl.checks import flag
 from matrixrl.settings import Settings, one_of, optional, real, setting, whole
 
 __all__ = ["ControlSettings"]
@@ -44,6 +45,12 @@ class ControlSettings(Settings):
         0.3,
         "Probability of a random action in backups, which keeps plans away from states where one mistake is fatal.",
         real(high=1.0, remedy="Try 0.3."),
+    )
+
+    revise: bool = setting(
+        True,
+        "Whether plans are made again during an episode whose steps the model does not predict.",
+        flag,
     )
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"practical": {}}

@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 from matrixrl.features.kernels.stationary import rbf
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Prior", "fit_length_scales", "negative_evidence"]
+__all__ = ["Prior", "fit_length_scales", "leave_one_out", "negative_evidence"]
 
 _SHORTEST, _LONGEST = 0.05, 20.0  # in units of scaled coordinates, which lie in about [-1, 1]
-_LEAST_NOISE, _MOST_NOISE = 1e-6, 0.3  # relative to the variance of the function
+_LEAST_NOISE, _MOST_NOISE = 1e-5, 0.3  # relative to the variance of the function
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,19 @@ def negative_evidence(parameters: FloatArray, x: FloatArray, y: FloatArray, prio
     by_coordinate = 2.0 * (slope.sum(axis=1) @ (scaled * scaled) - (scaled * (slope @ scaled)).sum(axis=0))
     np.add.at(gradient, prior.groups, by_coordinate)
     return float(value), gradient
+
+
+def leave_one_out(x: FloatArray, y: FloatArray, parameters: FloatArray, prior: Prior) -> FloatArray:
+    """Return errors of predictions of outputs (n, D) at inputs (n, d) from all others: (n, D).
+
+    They are K⁻¹y divided by the diagonal of K⁻¹ (Rasmussen & Williams 2006, equation 5.12).
+    """
+    scaled = x / np.exp(parameters[:-1])[prior.groups]
+    matrix = rbf(scaled, scaled)
+    matrix.flat[:: len(x) + 1] += float(np.exp(parameters[-1]))
+    inverse = np.linalg.inv(matrix)
+    found: FloatArray = (inverse @ y) / np.sqrt(np.diagonal(inverse))[:, None]
+    return found
 
 
 def fit_length_scales(x: FloatArray, y: FloatArray, start: FloatArray, prior: Prior, *, iterations: int) -> FloatArray:

@@ -127,7 +127,7 @@ class ContinuousControl(Algorithm):
         rng = self.streams["sampling"][0]
         new, memory = self.planner.plan(everything, starts, scale, self.memories[0], rng)
         self.memories = [memory]
-        return ControlPlans([replace(new, patience=_MORE_PATIENCE * one.patience)])
+        return ControlPlans([replace(new, patience=max(new.patience, _MORE_PATIENCE * one.patience))])
 
     def planning_memory(self) -> list[Memory]:
         """Return what `make_plan` remembers."""

@@ -14,6 +14,8 @@ __all__ = ["Arrivals", "Ends", "fit_arrivals"]
 
 _NOVELTY_RIDGE = 1e-3
 _END_RIDGE = 1e-3
+_END_WEIGHT = 10.0  # of ends and of the states before them, which are few; ten times that if they are missed
+_ROUNDS = 4
 _JITTER = 1e-9
 _POINTS = 120  # inducing points of novelty
 _PLACES = 80  # of ends, states before them, and other states that tell where episodes end
@@ -98,7 +100,16 @@ def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[Float
     points = np.concatenate([after, before, others[:_PLACES]])
     rows = matern_3_2(np.concatenate([after, before, states]), points)
     count = len(after)
-    moments = rows[:count].T @ np.column_stack([np.ones(count), extra - pay])
-    matrix = rows.T @ rows + _END_RIDGE * matern_3_2(points, points)
-    matrix.flat[:: len(matrix) + 1] += _JITTER
-    return points, np.linalg.solve(matrix, moments), np.array([pay])
+    near, targets = rows[: 2 * count], np.zeros((2 * count, 2))
+    targets[:count] = np.column_stack([np.ones(count), extra - pay])
+    others = rows[2 * count :].T @ rows[2 * count :] + _END_RIDGE * matern_3_2(points, points)
+    others.flat[:: len(others) + 1] += _JITTER
+    importance = np.full(2 * count, _END_WEIGHT)
+    for _ in range(_ROUNDS):
+        weighted = near * importance[:, None]
+        weights = np.linalg.solve(others + weighted.T @ near, weighted.T @ targets)
+        missed = ((near @ weights)[:, 0] > 0.5) != (targets[:, 0] > 0.5)
+        if not missed.any():
+            break
+        importance[missed] *= 10.0
+    return points, weights, np.array([pay])

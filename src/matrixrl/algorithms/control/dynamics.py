@@ -18,6 +18,7 @@ _TOLERANCE = 1e-6  # share of the kernel that inducing points of the model may m
 _JITTER = 1e-10
 _TREND = 1e-6  # ridge of the linear trend, for each step
 _EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
+_STIFF = 1e-2  # noise of the model that finds unusual steps
 _TRIMMINGS = 2  # times that unusual steps are looked for
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
@@ -81,13 +82,14 @@ class Dynamics:
         return found[:, :p], found[:, p]
 
 
-def _trend(observed: Observed) -> FloatArray:
-    """Return the linear part of every output by ridge regression; rewards count where the episode went on."""
+def _trend(observed: Observed, usual: BoolArray) -> FloatArray:
+    """Return the linear part of every output by ridge regression on some steps; rewards count where it went on."""
     rows = np.column_stack([np.ones(len(observed.x)), observed.x])
     ridge = _TREND * len(rows) * np.eye(rows.shape[1])
-    on = rows[~observed.ended]
-    change = np.linalg.solve(rows.T @ rows + ridge, rows.T @ observed.change)
-    reward = np.linalg.solve(on.T @ on + ridge, on.T @ observed.rewards[~observed.ended])
+    on = usual & ~observed.ended
+    all_rows, going = rows[usual], rows[on]
+    change = np.linalg.solve(all_rows.T @ all_rows + ridge, all_rows.T @ observed.change[usual])
+    reward = np.linalg.solve(going.T @ going + ridge, going.T @ observed.rewards[on])
     return np.column_stack([change, reward])
 
 
@@ -117,7 +119,8 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
         rng: Generator that chooses the steps.
     """
     size = np.append(observed.change.std(axis=0), np.abs(observed.rewards).max()) + 1e-12
-    rest = _rest(observed, _trend(observed)) / size
+    everything = np.ones(len(observed.x), dtype=np.bool_)
+    rest = _rest(observed, _trend(observed, everything)) / size
     chosen = rng.permutation(len(rest))[:_FITTED_STEPS]
     amplitude = rest[chosen].std(axis=0)
     curved = amplitude > _EXPLAINED
@@ -142,18 +145,18 @@ def fit_dynamics(
         bounded: (p,) coordinates of states that have bounds.
         budget: Largest number of inducing points.
     """
-    trend = _trend(observed)
-    rest = _rest(observed, trend)
     scaled = observed.x / length_scales
     points = scaled[choose_pivots(scaled, rbf, budget=budget, tolerance=_TOLERANCE)]
     m = len(points)
     factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
     z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)
-    on = ~observed.ended
-    usual = np.ones(len(rest), dtype=np.bool_)
-    for _ in range(_TRIMMINGS):
-        left_out = _leave_one_out(z, rest[:, :-1], usual, noise)
-        usual = usual_rows(left_out, observed.change.std(axis=0))
+    on, usual = ~observed.ended, np.ones(len(scaled), dtype=np.bool_)
+    spread = observed.change.std(axis=0)
+    for _ in range(_TRIMMINGS):  # by a stiff model, which cannot follow single steps
+        rest = _rest(observed, _trend(observed, usual))
+        usual = usual_rows(_leave_one_out(z, rest[:, :-1], usual, max(noise, _STIFF)), spread)
+    trend = _trend(observed, usual)
+    rest = _rest(observed, trend)
     weights = np.column_stack(
         [_ridge(z[:, usual], rest[usual, :-1], noise), _ridge(z[:, on & usual], rest[on & usual, -1:], noise)]
     )
@@ -173,7 +176,7 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
     """
     size = np.abs(errors)
     usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
-    rows: BoolArray = (size <= usual + np.finfo(np.float64).tiny).all(axis=1)
+    rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
     return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)
 
 
@@ -185,7 +188,8 @@ def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float)
     half = solve_triangular(factor, z, lower=True, check_finite=False)
     errors = y - half.T @ (half[:, usual] @ y[usual])
     leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
-    return errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
+    found: FloatArray = errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
+    return found
 
 
 def _ridge(z: FloatArray, y: FloatArray, ridge: float) -> FloatArray:

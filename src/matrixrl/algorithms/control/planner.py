@@ -10,7 +10,7 @@ from matrixrl.algorithms.continuous.model import Experience
 from matrixrl.algorithms.control.actions import ActionGrid
 from matrixrl.algorithms.control.arrivals import Ends, fit_arrivals
 from matrixrl.algorithms.control.dynamics import Observed, fit_dynamics, fit_kernel, kernel_prior
-from matrixrl.algorithms.control.plan import ControlPlan, World
+from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
 from matrixrl.algorithms.control.returns import Outlook, outlook
 from matrixrl.algorithms.control.settings import ControlSettings
 from matrixrl.algorithms.control.simulation import random_walks, simulate
@@ -25,6 +25,7 @@ _SEARCH = 1.25  # value functions are computed again when there are this many ti
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
 _STARTS = 8  # first states from which candidates are simulated
+_PATIENT = 0.02  # surprises that are awaited before a plan is made again, as a share of all steps
 _SURPRISE = 0.05  # share of the expected return that an episode may fall short before a new search
 
 
@@ -91,7 +92,8 @@ class Planner:
         )
         world = self._world(observed, seen.bonus, memory, rng)
         memory = self._searched(world, seen, observed, starts, memory, rng)
-        return ControlPlan(world, memory.value, scale, self.grid), memory
+        patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
+        return ControlPlan(world, memory.value, scale, self.grid, patience=patience), memory
 
     def _observed(self, data: Experience, scale: ObservationScale) -> Observed:
         before, after = scale(data.obs), scale(data.next_obs)
@@ -147,8 +149,13 @@ class Planner:
             value = self._candidate(world, seen, np.concatenate(pool), rng)
             earned, visited = simulate(world, value, self.grid, first)
             pool.append(visited)
+            if earned < best - _SURPRISE * abs(best):
+                continue
+            has_settled = earned <= best + _SURPRISE * abs(best)
             if earned >= best:
                 best, chosen = earned, value
+            if has_settled:  # as good as another one that was found before: more would hardly be better
+                break
         return replace(memory, value=chosen, search=np.array([float(n), best, float(seen.is_blind)]))
 
     def _is_settled(self, n: int, earned: float, memory: Memory) -> bool:

@@ -62,8 +62,8 @@ def plan_from(arrays: Given, algorithm: ContinuousControl) -> ControlPlan:
     scale.restore(arrays["seen"].copy())
     _check("patience", arrays["patience"], (2,))
     surprises, patience = (int(number) for number in arrays["patience"])
-    if not 0 <= surprises <= patience or patience < PATIENCE:
-        raise InvalidInput("patience must be the number of surprises and a limit that was not reached")
+    if not 0 <= surprises <= algorithm.task.horizon or patience < PATIENCE:
+        raise InvalidInput("patience must be a number of surprising steps and a limit")
     if set(arrays) == {"seen", "patience"}:
         return ControlPlan(None, None, scale, algorithm.grid, surprises, patience)
     parts: dict[str, type[Dynamics | Arrivals | ValueFunction]] = {

@@ -29,7 +29,7 @@ class ControlSettings(Settings):
         "about states; until then the bonus decides alone.",
         real(high=1e6, remedy="Try 0.001."),
     )
-    model_points: int = setting(200, "Largest number of inducing points of the model.", whole(remedy="Try 200."))
+    model_points: int = setting(300, "Largest number of inducing points of the model.", whole(remedy="Try 300."))
     value_points: int = setting(300, "Largest number of inducing points of the value.", whole(remedy="Try 300."))
     support: int = setting(500, "Number of states at which values are backed up.", whole(remedy="Try 500."))
     candidates: int = setting(

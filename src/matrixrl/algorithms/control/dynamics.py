@@ -19,7 +19,8 @@ _JITTER = 1e-10
 _TREND = 1e-6  # ridge of the linear trend, for each step
 _EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
 _STIFF = 1e-2  # noise of the model that finds unusual steps
-_TRIMMINGS = 2  # times that unusual steps are looked for
+_TRIMMINGS = 1  # times that unusual steps are looked for
+_CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
@@ -46,6 +47,10 @@ class Observed:
     change: FloatArray
     rewards: FloatArray
     ended: BoolArray
+
+    def rows(self, chosen: IntArray) -> Observed:
+        """Return some of the steps."""
+        return Observed(self.x[chosen], self.change[chosen], self.rewards[chosen], self.ended[chosen])
 
     @property
     def outputs(self) -> FloatArray:
@@ -146,7 +151,8 @@ def fit_dynamics(
         budget: Largest number of inducing points.
     """
     scaled = observed.x / length_scales
-    points = scaled[choose_pivots(scaled, rbf, budget=budget, tolerance=_TOLERANCE)]
+    some = scaled[:: 1 + len(scaled) // _CANDIDATES]
+    points = some[choose_pivots(some, rbf, budget=budget, tolerance=_TOLERANCE)]
     m = len(points)
     factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
     z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)

@@ -20,12 +20,13 @@ from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Memory", "Planner"]
 
+_MOST_STEPS = 4000  # steps that the model is fitted to; beyond, ends, the last episode and a random choice
 _REFIT = 1.3  # length scales are fitted again when there are this many times the steps of the last fit
-_SEARCH = 1.25  # value functions are computed again when there are this many times the steps of the last search
+_SEARCH = 1.5  # value functions are computed again when there are this many times the steps of the last search
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
 _STARTS = 8  # first states from which candidates are simulated
-_PATIENT = 0.02  # surprises that are awaited before a plan is made again, as a share of all steps
+_PATIENT = 0.05  # surprises that are awaited before a plan is made again, as a share of all steps
 _SURPRISE = 0.05  # share of the expected return that an episode may fall short before a new search
 
 
@@ -82,6 +83,7 @@ class Planner:
         if not len(data.actions):
             return ControlPlan(None, None, scale, self.grid), memory
         observed = self._observed(data, scale)
+        used = _some(len(data.actions), starts, data.terminated, rng)
         memory = self._fitted(observed, scale, memory, rng)
         seen = outlook(
             data.rewards,
@@ -90,7 +92,7 @@ class Planner:
             self.horizon,
             self.settings.exploration,
         )
-        world = self._world(observed, seen.bonus, memory, rng)
+        world = self._world(observed if used is None else observed.rows(used), seen.bonus, memory, rng)
         memory = self._searched(world, seen, observed, starts, memory, rng)
         patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
         return ControlPlan(world, memory.value, scale, self.grid, patience=patience), memory
@@ -138,8 +140,9 @@ class Planner:
         some = np.linspace(0, len(starts) - 1, min(len(starts), _STARTS)).astype(np.int64)
         first, n = states[starts[some]], len(states)
         best, chosen, visited = -np.inf, memory.value, states[:0]
+        judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
-            best, visited = simulate(world, memory.value, self.grid, first)
+            best, visited = simulate(judge, memory.value, self.grid, first)
             last = float(observed.rewards[starts[-1] :].sum())
             if not seen.is_blind and self._is_settled(n, min(best, last), memory):
                 return memory
@@ -147,7 +150,7 @@ class Planner:
         pool = [known, random_walks(world, self.grid, known, rng), visited]
         for _ in range(self.settings.candidates):
             value = self._candidate(world, seen, np.concatenate(pool), rng)
-            earned, visited = simulate(world, value, self.grid, first)
+            earned, visited = simulate(judge, value, self.grid, first)
             pool.append(visited)
             if earned < best - _SURPRISE * abs(best):
                 continue
@@ -172,3 +175,13 @@ class Planner:
         support = states[np.concatenate([chosen, more])]
         backups = world.backups(support, self.grid.planned)
         return backward(points, backups, seen.low, seen.high, softness=self.settings.softness)
+
+
+def _some(n: int, starts: IntArray, ended: BoolArray, rng: np.random.Generator) -> IntArray | None:
+    """Return the steps that a model is fitted to if there are too many: ends, the last episode and a random choice."""
+    if n <= _MOST_STEPS:
+        return None
+    kept = ended.copy()
+    kept[starts[-1] :] = True
+    kept[rng.permutation(n)[:_MOST_STEPS]] = True
+    return np.flatnonzero(kept)

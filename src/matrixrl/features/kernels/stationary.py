@@ -11,7 +11,8 @@ __all__ = ["matern_3_2", "matern_5_2", "rbf", "squared_distances"]
 
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return ‖x_i − y_j‖² of points (n, p) and (m, p): (n, m)."""
-    found: FloatArray = x @ (-2.0 * y.T)
+    found: FloatArray = x @ y.T
+    found *= -2.0
     found += np.vecdot(x, x)[:, None]
     found += np.vecdot(y, y)
     return np.maximum(found, 0.0, out=found)

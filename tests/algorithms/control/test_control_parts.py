@@ -96,9 +96,9 @@ def test_values_at_states_without_neighbours_are_those_of_a_table():
     pays, goes_on = rng.normal(size=18), (rng.random(18) > 0.2).astype(np.float64)
     backups = Backups(states, pays, goes_on, states[following.ravel()], 3)
     low, high, soft = np.full(7, -100.0), np.full(7, 100.0), 0.3
-    points, chosen = value_points(states, 10)
+    points, chosen = value_points(states, 10, 1e-4)
     assert sorted(chosen.tolist()) == list(range(6))
-    value = backward(points, backups, low, high, softness=soft)
+    value = backward(points, backups, low, high, softness=soft, tolerance=1e-4)
     v = np.zeros(6)
     for h in range(6, -1, -1):
         q = pays.reshape(6, 3) + goes_on.reshape(6, 3) * v[following]

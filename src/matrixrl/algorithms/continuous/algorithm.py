@@ -142,6 +142,10 @@ class ContinuousMatrixRL(Algorithm):
         best = np.minimum(one.q(stage, z, residual).max(axis=1), one.top[stage])
         return best, one.widths(z, residual).min(axis=1)
 
+    def observations(self) -> FloatArray:
+        """Return the observations that the first replica acted on: (n, p)."""
+        return self.models[0].data.obs
+
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S).
 

@@ -182,6 +182,10 @@ class ContinuousControl(Algorithm):
             return self._value(one, stage, obs), np.ones(len(obs))
         return self._value(one, stage, obs), one.world.arrivals.novelty(one.scale(obs))
 
+    def observations(self) -> FloatArray:
+        """Return the observations that the first replica acted on: (n, p)."""
+        return self.data[0].obs
+
     def policy_table(self, plan: ControlPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S); ties go to the lowest action."""
         points = self.problem.points

@@ -26,7 +26,11 @@ _SEARCH = 1.5  # value functions are computed again when there are this many tim
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
 _STARTS = 8  # first states from which candidates are simulated
+_VARIANTS = ((1.0, 1e-4), (0.3, 1e-6), (5.0 / 3.0, 1e-4))
+"""Factors of the softness, and tolerances of inducing points, of the value functions that are tried in turn."""
+
 _PATIENT = 0.05  # surprises that are awaited before a plan is made again, as a share of all steps
+_ENOUGH = 0.02  # share of the range of returns below the largest one at which no better plan is searched for
 _SURPRISE = 0.05  # share of the expected return that an episode may fall short before a new search
 
 
@@ -139,42 +143,60 @@ class Planner:
         states = observed.x[:, : len(self._bounded)]
         some = np.linspace(0, len(starts) - 1, min(len(starts), _STARTS)).astype(np.int64)
         first, n = states[starts[some]], len(states)
-        best, chosen, visited = -np.inf, memory.value, states[:0]
+        best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
         judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
             best, visited = simulate(judge, memory.value, self.grid, first)
             last = float(observed.rewards[starts[-1] :].sum())
-            if not seen.is_blind and self._is_settled(n, min(best, last), memory):
+            count = self._n_candidates(n, best, last, seen, memory)
+            if not count:
                 return memory
         known = states if n <= _SEEN else states[rng.permutation(n)[:_SEEN]]
         pool = [known, random_walks(world, self.grid, known, rng), visited]
-        for _ in range(self.settings.candidates):
-            value = self._candidate(world, seen, np.concatenate(pool), rng)
+        start = int(rng.integers(len(_VARIANTS))) if count == 1 else 0
+        for k in range(start, start + count):
+            value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
             earned, visited = simulate(judge, value, self.grid, first)
             pool.append(visited)
-            if earned < best - _SURPRISE * abs(best):
-                continue
-            has_settled = earned <= best + _SURPRISE * abs(best)
             if earned >= best:
                 best, chosen = earned, value
-            if has_settled:  # as good as another one that was found before: more would hardly be better
+            if best >= _enough(seen):
                 break
         return replace(memory, value=chosen, search=np.array([float(n), best, float(seen.is_blind)]))
 
-    def _is_settled(self, n: int, earned: float, memory: Memory) -> bool:
-        """Say whether the last value function can be kept: little is new, and it earned what it promised."""
-        searched, promised, was_blind = memory.search
-        short = _SURPRISE * max(abs(promised), 1e-12)
-        return bool(was_blind == 0.0 and n < _SEARCH * searched and earned >= promised - short)
+    def _n_candidates(self, n: int, now: float, last: float, seen: Outlook, memory: Memory) -> int:
+        """Return how many value functions to try: few if little is new and the last one earned what it promised.
 
-    def _candidate(self, world: World, seen: Outlook, pool: FloatArray, rng: np.random.Generator) -> ValueFunction:
+        Args:
+            n: Number of steps.
+            now: What the last value function earns in the model of now.
+            last: Return of the last episode, as far as it was played.
+            seen: Ranges of returns.
+            memory: What the last plan left.
+        """
+        searched, promised, was_blind = memory.search
+        as_promised = min(now, last) >= promised - _SURPRISE * max(abs(promised), 1e-12)
+        if seen.is_blind or was_blind or n >= _SEARCH * searched or not as_promised:
+            return self.settings.candidates
+        return 0 if now >= _enough(seen) else 1
+
+    def _candidate(
+        self, world: World, seen: Outlook, pool: FloatArray, variant: tuple[float, float], rng: np.random.Generator
+    ) -> ValueFunction:
         states = pool if len(pool) <= _POOL else pool[rng.permutation(len(pool))[:_POOL]]
-        points, chosen = value_points(states, self.settings.value_points)
+        firmness, tolerance = variant
+        points, chosen = value_points(states, self.settings.value_points, tolerance)
         others = np.setdiff1d(np.arange(len(states)), chosen)
         more = rng.permutation(others)[: max(0, self.settings.support - len(chosen))]
         support = states[np.concatenate([chosen, more])]
         backups = world.backups(support, self.grid.planned)
-        return backward(points, backups, seen.low, seen.high, softness=self.settings.softness)
+        softness = min(1.0, firmness * self.settings.softness)
+        return backward(points, backups, seen.low, seen.high, softness=softness, tolerance=tolerance)
+
+
+def _enough(seen: Outlook) -> float:
+    """Return a return that is so close to the largest possible one that no better plan is searched for."""
+    return float(seen.high[0] - _ENOUGH * (seen.high[0] - seen.low[0]))
 
 
 def _some(n: int, starts: IntArray, ended: BoolArray, rng: np.random.Generator) -> IntArray | None:

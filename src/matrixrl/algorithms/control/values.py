@@ -8,14 +8,13 @@ import numpy as np
 
 from matrixrl.features.kernels.stationary import matern_5_2
 from matrixrl.linalg import choose_pivots
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Backups", "ValueFunction", "backward", "value_points"]
 
 _LENGTH_SCALE = 2.0  # of a rough kernel, whose resolution follows the points rather than the length scale
-_RIDGE = 1e-3
+_RIDGE = 10.0  # of the regression of values, in units of the tolerance of inducing points
 _JITTER = 1e-9
-_TOLERANCE = 1e-4  # share of the kernel that inducing points of the value may miss
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,21 @@ class Backups:
     n_actions: int
 
 
-def value_points(states: FloatArray, budget: int) -> tuple[FloatArray, FloatArray]:
-    """Return inducing points for a value function at scaled states (n, p), and which states were chosen."""
+def value_points(states: FloatArray, budget: int, tolerance: float) -> tuple[FloatArray, IntArray]:
+    """Return inducing points for a value function at scaled states (n, p), and which states were chosen.
+
+    Args:
+        states: Scaled states.
+        budget: Largest number of points.
+        tolerance: Share of the kernel that the points may miss.
+    """
     scaled = states / _LENGTH_SCALE
-    chosen = choose_pivots(scaled, matern_5_2, budget=budget, tolerance=_TOLERANCE)
+    chosen = choose_pivots(scaled, matern_5_2, budget=budget, tolerance=tolerance)
     return scaled[chosen], chosen
 
 
 def backward(
-    points: FloatArray, backups: Backups, low: FloatArray, high: FloatArray, *, softness: float
+    points: FloatArray, backups: Backups, low: FloatArray, high: FloatArray, *, softness: float, tolerance: float
 ) -> ValueFunction:
     """Return the value function of backward induction on predicted outcomes.
 
@@ -89,12 +94,13 @@ def backward(
         low: (H,) smallest return from each stage on.
         high: (H,) largest return from each stage on.
         softness: ε.
+        tolerance: Share of the kernel that the points may miss, which decides the ridge of the regression.
     """
     horizon, m = len(low), len(points)
     gram = matern_5_2(points, points)
     gram.flat[:: m + 1] += _JITTER
     rows = matern_5_2(backups.states / _LENGTH_SCALE, points)
-    regress = np.linalg.solve(rows.T @ rows + _RIDGE * gram, rows.T)
+    regress = np.linalg.solve(rows.T @ rows + _RIDGE * tolerance * gram, rows.T)
     follow = matern_5_2(backups.following / _LENGTH_SCALE, points)
     theta, centre = np.empty((horizon, m)), np.empty(horizon)
     v = np.zeros(len(follow))

@@ -115,7 +115,8 @@ class ContinuousControl(Algorithm):
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
         one, so_far = plan.plans[0], Experience.of(steps(), 0)
-        if not one.is_surprised(so_far.obs[-1], int(so_far.actions[-1]), so_far.next_obs[-1]):
+        last = (so_far.obs[-1], int(so_far.actions[-1]), float(so_far.rewards[-1]), so_far.next_obs[-1])
+        if not one.is_surprised(*last):
             return plan
         one = replace(one, surprises=one.surprises + 1)
         if one.surprises < one.patience or self.task.horizon - len(so_far.actions) < _TOO_LATE:

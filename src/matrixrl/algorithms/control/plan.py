@@ -21,6 +21,7 @@ PATIENCE = 8
 
 _REFINEMENTS = 2
 _SURPRISING = 0.03  # error of a predicted state, in scaled coordinates
+_SURPRISING_REWARD = 0.05  # error of a predicted reward, as a share of the range of rewards
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,15 @@ class ControlPlan:
     surprises: int = 0
     patience: int = PATIENCE
 
-    def is_surprised(self, obs: FloatArray, action: int, next_obs: FloatArray) -> bool:
-        """Say whether the model did not predict where an action led from an observation (p,)."""
+    def is_surprised(self, obs: FloatArray, action: int, reward: float, next_obs: FloatArray) -> bool:
+        """Say whether the model did not predict where an action led from an observation (p,), or what it paid."""
         if self.world is None:
             return True
         x = np.concatenate([self.scale(obs), self.grid.coordinates(np.array([action]))[0]])
-        following, _ = self.world.dynamics.predict(x[None])
-        return bool(np.abs(following[0] - self.scale(next_obs)).max() > _SURPRISING)
+        following, pays = self.world.dynamics.predict(x[None])
+        low, high = self.world.dynamics.limits[:, -1]
+        is_elsewhere = np.abs(following[0] - self.scale(next_obs)).max() > _SURPRISING
+        return bool(is_elsewhere or abs(pays[0] - reward) > _SURPRISING_REWARD * max(high - low, 1e-12))
 
     def q(self, stage: int, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return Q_h of scaled states (n, p) and actions (A, q): (n, A)."""

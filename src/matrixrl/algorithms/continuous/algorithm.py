@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.continuous.base import VectorAlgorithm
 from matrixrl.algorithms.continuous.maps import make_state_map
 from matrixrl.algorithms.continuous.model import STEP_NAMES, ContinuousModel, Experience
 from matrixrl.algorithms.continuous.plan import ContinuousPlan, Coordinates
@@ -24,7 +25,6 @@ from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.features.state_maps import StateMap
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.problems.problem import Kind
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
 
@@ -47,24 +47,15 @@ class ContinuousPlans:
         return np.zeros(len(self.plans), dtype=np.int64)
 
 
-class ContinuousMatrixRL(Algorithm):
+class ContinuousMatrixRL(VectorAlgorithm):
     """Backward induction on all steps seen, through a kernel of state-action pairs (YW19 Algorithm 2).
 
     What is unknown is worth the largest return that is still possible; one configuration serves every task.
     """
 
     name = "kernel-matrix-rl"
-    kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ContinuousSettings
-    stream_names = ("ties", "sampling")
-    widens = True
     settings: ContinuousSettings
-
-    @property
-    def task(self) -> ContinuousTask:
-        """Description of the problem, as far as an agent may know it."""
-        assert isinstance(self.problem.task, ContinuousTask)
-        return self.problem.task
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -100,10 +91,6 @@ class ContinuousMatrixRL(Algorithm):
             return self.task.reward_range
         seen = model.data.rewards
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
-
-    def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards; data and plans have the environment's unit, so nothing else changes."""
-        self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ContinuousPlans:
         """Return the optimistic plan for the data at hand."""

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.continuous.base import VectorAlgorithm
 from matrixrl.algorithms.continuous.model import STEP_NAMES, Experience
 from matrixrl.algorithms.continuous.possible import check_steps, of_replica
 from matrixrl.algorithms.control.actions import ActionGrid
@@ -24,7 +25,6 @@ from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.problems.problem import Kind
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
 
@@ -48,7 +48,7 @@ class ControlPlans:
         return np.zeros(len(self.plans), dtype=np.int64)
 
 
-class ContinuousControl(Algorithm):
+class ContinuousControl(VectorAlgorithm):
     """Fits a kernel model of next states and rewards to all steps, and plans in it; one configuration for every task.
 
     The kernel model of YW19 Section 4 is used forward, to predict next states, in place of backward, to average values
@@ -56,18 +56,9 @@ class ContinuousControl(Algorithm):
     """
 
     name = "kernel-control"
-    kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ControlSettings
-    stream_names = ("ties", "sampling")
-    widens = True
     revises = True
     settings: ControlSettings
-
-    @property
-    def task(self) -> ContinuousTask:
-        """Description of the problem, as far as an agent may know it."""
-        assert isinstance(self.problem.task, ContinuousTask)
-        return self.problem.task
 
     @property
     def guarantee(self) -> Literal[True] | str:
@@ -92,10 +83,6 @@ class ContinuousControl(Algorithm):
         self.starts: list[IntArray] = [np.empty(0, dtype=np.int64) for _ in self.seeds]
         self.memories = [Memory.empty() for _ in self.seeds]
         self.planner = Planner(self.grid, task.horizon, self.scales[0].bounded, self.settings)
-
-    def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards; plans follow from the rewards seen, so nothing else changes."""
-        self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ControlPlans:
         """Fit the model to the data at hand and plan in it."""

@@ -26,8 +26,8 @@ _SEARCH = 1.5  # value functions are computed again when there are this many tim
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
 _STARTS = 8  # first states from which candidates are simulated
-_VARIANTS = ((1.0, 1e-4), (0.3, 1e-6), (5.0 / 3.0, 1e-4))
-"""Factors of the softness, and tolerances of inducing points, of the value functions that are tried in turn."""
+_VARIANTS = ((1.0, 1e-4, 1.0), (1.0, 1e-4, 0.98), (0.3, 1e-6, 0.99), (1.0, 1e-4, 0.95))
+"""Value functions that are tried in turn: factor of the softness, tolerance of inducing points, discount."""
 
 _PATIENT = 0.05  # surprises that are awaited before a plan is made again, as a share of all steps
 _ENOUGH = 0.02  # share of the range of returns below the largest one at which no better plan is searched for
@@ -144,11 +144,14 @@ class Planner:
         some = np.linspace(0, len(starts) - 1, min(len(starts), _STARTS)).astype(np.int64)
         first, n = states[starts[some]], len(states)
         best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
+        margin = 0.0
         judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
             best, visited = simulate(judge, memory.value, self.grid, first)
             last = float(observed.rewards[starts[-1] :].sum())
             count = self._n_candidates(n, best, last, seen, memory)
+            if last >= best - _SURPRISE * abs(best):  # it has proved itself, which others have to better
+                margin = seen.best - _enough(seen)
             if not count:
                 return memory
         known = states if n <= _SEEN else states[rng.permutation(n)[:_SEEN]]
@@ -158,8 +161,8 @@ class Planner:
             value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
             earned, visited = simulate(judge, value, self.grid, first)
             pool.append(visited)
-            if earned >= best:
-                best, chosen = earned, value
+            if earned >= best + margin:
+                best, chosen, margin = earned, value, 0.0
             if best >= _enough(seen):
                 break
         return replace(memory, value=chosen, search=np.array([float(n), best, float(seen.is_blind)]))
@@ -181,22 +184,28 @@ class Planner:
         return 0 if now >= _enough(seen) else 1
 
     def _candidate(
-        self, world: World, seen: Outlook, pool: FloatArray, variant: tuple[float, float], rng: np.random.Generator
+        self,
+        world: World,
+        seen: Outlook,
+        pool: FloatArray,
+        variant: tuple[float, float, float],
+        rng: np.random.Generator,
     ) -> ValueFunction:
         states = pool if len(pool) <= _POOL else pool[rng.permutation(len(pool))[:_POOL]]
-        firmness, tolerance = variant
+        factor, tolerance, discount = variant
         points, chosen = value_points(states, self.settings.value_points, tolerance)
         others = np.setdiff1d(np.arange(len(states)), chosen)
         more = rng.permutation(others)[: max(0, self.settings.support - len(chosen))]
         support = states[np.concatenate([chosen, more])]
         backups = world.backups(support, self.grid.planned)
-        softness = min(1.0, firmness * self.settings.softness)
+        backups = replace(backups, goes_on=discount * backups.goes_on)
+        softness = min(1.0, factor * self.settings.softness)
         return backward(points, backups, seen.low, seen.high, softness=softness, tolerance=tolerance)
 
 
 def _enough(seen: Outlook) -> float:
     """Return a return that is so close to the largest possible one that no better plan is searched for."""
-    return float(seen.high[0] - _ENOUGH * (seen.high[0] - seen.low[0]))
+    return seen.best - _ENOUGH * (seen.best - float(seen.low[0]))
 
 
 def _some(n: int, starts: IntArray, ended: BoolArray, rng: np.random.Generator) -> IntArray | None:

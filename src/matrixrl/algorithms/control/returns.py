@@ -20,12 +20,14 @@ class Outlook:
     Attributes:
         low: (H,) smallest return from each stage on.
         high: (H,) largest return from each stage on.
+        best: Largest return of an episode, without any bonus.
         bonus: Reward that is added for a state of which nothing is known.
         is_blind: Whether rewards and ends have said nothing about states yet.
     """
 
     low: FloatArray
     high: FloatArray
+    best: float
     bonus: float
     is_blind: bool
 
@@ -53,6 +55,6 @@ def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon:
     on = rewards[~ended] if (~ended).any() else rewards
     best = float(on.max())
     once = max(0.0, float(rewards[ended].max()) - best) if ended.any() else 0.0
-    high = np.maximum(left * best, best) + once + left * bonus
+    high = np.maximum(left * best, best) + once
     low = np.minimum(left * float(rewards.min()), min(0.0, float(rewards.min())))
-    return Outlook(low, np.maximum(high, low), bonus, is_blind)
+    return Outlook(low, np.maximum(high, low) + left * bonus, float(high[0]), bonus, is_blind)

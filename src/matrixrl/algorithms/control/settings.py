@@ -33,7 +33,7 @@ class ControlSettings(Settings):
     value_points: int = setting(300, "Largest number of inducing points of the value.", whole(remedy="Try 300."))
     support: int = setting(500, "Number of states at which values are backed up.", whole(remedy="Try 500."))
     candidates: int = setting(
-        3, "Number of value functions that a plan is chosen from, by simulation in the model.", whole(remedy="Try 3.")
+        4, "Number of value functions that a plan is chosen from, by simulation in the model.", whole(remedy="Try 4.")
     )
     action_points: int = setting(
         5,

@@ -178,7 +178,7 @@ def draw(results: dict[str, Any], tasks: list[str], seeds: list[int], file: Path
 
 
 def main(chosen: argparse.Namespace) -> None:
-    first = 0 if chosen.tuning else 100
+    first = 0 if chosen.tuning else chosen.first
     seeds = list(range(first, first + chosen.seeds))
     settings = {key: json.loads(value) for key, value in (pair.split("=", 1) for pair in chosen.set)}
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -200,6 +200,7 @@ if __name__ == "__main__":
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--agent", default="kernel-control")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=100, help="First reporting seed.")
     parser.add_argument("--tuning", action="store_true", help="Seeds 0, 1, … in place of 100, 101, …")
     parser.add_argument("--set", nargs="*", default=[], help="Settings of the agent, such as revise=false.")
     parser.add_argument("--label", default=None, help="Name of the files of results; the agent by default.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.interrupts import ending_at_once as _ending_at_once
 
 if TYPE_CHECKING:
-    from matrixrl.agents import Agent, KernelMatrixRL, MatrixRL
+    from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL
     from matrixrl.algorithms import MatrixRLSettings
     from matrixrl.envs import make
     from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
@@ -44,6 +44,7 @@ _MODULES = {
     "FunctionalTask": "problems",
     "History": "records",
     "InvalidInput": "errors",
+    "KernelControl": "agents",
     "KernelMatrixRL": "agents",
     "MDPEnv": "problems",
     "MatrixRL": "agents",
@@ -71,6 +72,7 @@ __all__ = [
     "FunctionalTask",
     "History",
     "InvalidInput",
+    "KernelControl",
     "KernelMatrixRL",
     "MDPEnv",
     "MatrixRL",

@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import LARGEST_INTEGER, fail, index, integer, shown
+from matrixrl.checks import LARGEST_INTEGER, fail, index, integer, number, shown
 from matrixrl.errors import InvalidInput
 
-__all__ = ["ArrayCodec", "Codec", "DictCodec", "DiscreteCodec", "TupleCodec", "codec_from"]
+__all__ = ["ArrayCodec", "BoxCodec", "Codec", "DictCodec", "DiscreteCodec", "TupleCodec", "codec_from"]
 
 _DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _LOWEST = -(2**63)
+_FLOATS = ("float32", "float64")
+_FINEST = 4097  # grid points along one continuous number
+_MOST_ELEMENTS = 10**7  # grid points of an array of continuous numbers
 _DAMAGED = "It is damaged."
 
 
@@ -199,6 +202,95 @@ class ArrayCodec(Codec):
         return f"MultiDiscrete({counts}, start={np.array(self.firsts).reshape(self.shape).tolist()})"
 
 
+@dataclass(frozen=True)
+class BoxCodec(Codec):
+    """Arrays of real numbers between bounds, as Gymnasium's `Box`, on a grid that is as fine as numbers allow.
+
+    Attributes:
+        levels: Number of grid points along each entry, odd, so that the middle is one of them.
+        low: Smallest value of each entry, in C order.
+        high: Largest value of each entry.
+        shape: Shape of the array.
+        dtype: Type of its entries.
+
+    >>> codec = BoxCodec.of((-2.0,), (2.0,), (1,), "float64")
+    >>> codec.levels, codec.encode("action", [0.5], "Give an action."), codec.decode(2560)
+    (4097, 2560, array([0.5]))
+    """
+
+    levels: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    shape: tuple[int, ...]
+    dtype: str = "float64"
+
+    @classmethod
+    def of(cls, low: Sequence[float], high: Sequence[float], shape: tuple[int, ...], dtype: str) -> BoxCodec:
+        """Return the finest grid whose elements can be numbered; it has fewer than 3 levels if there are too many."""
+        count = max(1, len(low))
+        levels = min(_FINEST, int(_MOST_ELEMENTS ** (1.0 / count) + 1e-9))
+        return cls(levels - (levels % 2 == 0), tuple(map(float, low)), tuple(map(float, high)), tuple(shape), dtype)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of the array."""
+        return len(self.low)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of grid points along each entry."""
+        return (self.levels,) * self.n_entries
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Zero for each entry."""
+        return (0,) * self.n_entries
+
+    def names(self, name: str) -> list[str]:
+        """Return the name of each entry."""
+        return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(self.shape)]
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of the nearest array of the grid."""
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.shape != self.shape or not np.isfinite(array).all():
+            fail(name, f"must be finite numbers of shape {self.shape}", shown(value), remedy)
+        low, high, flat = np.array(self.low), np.array(self.high), array.ravel()
+        slack = 1e-6 * (high - low)
+        for i in np.flatnonzero((flat < low - slack) | (flat > high + slack)):
+            fail(self.names(name)[i], f"must be in [{low[i]:g}, {high[i]:g}]", shown(float(flat[i])), remedy)
+        scaled = 2.0 * (flat - low) / np.where(high > low, high - low, 1.0) - 1.0
+        return int(self.nearest(scaled[None])[0])
+
+    def decode(self, number: int) -> NDArray[Any]:
+        """Return a new array."""
+        low, high = np.array(self.low), np.array(self.high)
+        part = 0.5 * (self.scaled(np.array([number]))[0] + 1.0)
+        found: NDArray[Any] = (low + part * (high - low)).astype(self.dtype).reshape(self.shape)
+        return found
+
+    def scaled(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the entries of elements (n,), from −1 at the lower to 1 at the upper bound: (n, q)."""
+        digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
+        return np.asarray(digits * (2.0 / (self.levels - 1)) - 1.0, dtype=np.float64)
+
+    def nearest(self, scaled: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the numbers of the elements nearest to entries (n, q) from −1 to 1: (n,)."""
+        digits = np.rint(0.5 * (np.clip(scaled, -1.0, 1.0) + 1.0) * (self.levels - 1)).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(digits.T), self.sizes), dtype=np.int64)
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        bounds = {"low": list(self.low), "high": list(self.high)}
+        return {"kind": "box", "levels": self.levels, **bounds, "shape": list(self.shape), "dtype": self.dtype}
+
+    def __str__(self) -> str:
+        return f"Box({list(self.low)}, {list(self.high)}, {self.shape}, {self.dtype})"
+
+
 class _Combined(Codec):
     """A codec of elements that have an element of each part."""
 
@@ -326,6 +418,7 @@ def codec_from(data: Any) -> Codec:
         "array": {"counts", "firsts", "shape", "dtype"},
         "tuple": {"parts"},
         "dict": {"keys", "parts"},
+        "box": {"levels", "low", "high", "shape", "dtype"},
     }
     if not isinstance(kind, str) or kind not in fields or set(data) != {"kind", *fields[kind]}:
         raise InvalidInput("a space must be described by its kind and its parts")
@@ -333,6 +426,8 @@ def codec_from(data: Any) -> Codec:
         return DiscreteCodec(_count(data["count"]), _first(data["first"]))
     if kind == "array":
         return _array_from(data)
+    if kind == "box":
+        return _box_from(data)
     parts = tuple(codec_from(part) for part in _list(data["parts"]))
     if kind == "tuple":
         return TupleCodec(parts)
@@ -352,6 +447,23 @@ def _array_from(data: dict[str, Any]) -> ArrayCodec:
         if not limits.min <= first <= first + count - 1 <= limits.max:
             raise InvalidInput(f"the entries of a space of arrays must be {data['dtype']}")
     return ArrayCodec(tuple(counts), tuple(firsts), shape, data["dtype"])
+
+
+def _box_from(data: dict[str, Any]) -> BoxCodec:
+    low, high = ([_bound(x) for x in _list(data[name])] for name in ("low", "high"))
+    shape = tuple(integer("shape", n, low=0, remedy=_DAMAGED) for n in _list(data["shape"]))
+    if data["dtype"] not in _FLOATS or not len(low) == len(high) == math.prod(shape):
+        raise InvalidInput("the bounds of a space of continuous numbers must be as many as its shape says")
+    if not low or any(a > b for a, b in zip(low, high, strict=True)):
+        raise InvalidInput("the bounds of a space of continuous numbers must be low <= high")
+    codec = BoxCodec.of(low, high, shape, data["dtype"])
+    if codec.levels < 3 or codec.levels != data["levels"]:
+        raise InvalidInput("the grid of a space of continuous numbers must be that of this version")
+    return codec
+
+
+def _bound(value: Any) -> float:
+    return number("bound", value, low=-1e12, high=1e12, remedy=_DAMAGED)
 
 
 def _list(value: Any) -> list[Any]:

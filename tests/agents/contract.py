@@ -59,6 +59,7 @@ WORLDS = {
     "endless": endless,
     "mountain-car": lambda: make("mountain-car", sparse=True, horizon=25),
     "cart-pole": lambda: make("cart-pole", horizon=15),
+    "pendulum": lambda: make("gym:Pendulum-v1", horizon=15),
     "functions": line,
 }
 
@@ -87,12 +88,15 @@ class Case:
 
 
 BANDITS = ("lin-ucb", "kernel-ucb")
+VECTORS = ("kernel-control",)
+FINITE = [name for name in AGENTS if name not in VECTORS]
 TUNED = {"preset": "tuned"}
 BALL = {"set": "normalised"}
 CASES = [
-    *(Case(name, world) for name in AGENTS if name not in BANDITS for world in ("river-swim", "frozen-lake")),
-    *(Case(name, "one step") for name in AGENTS),
+    *(Case(name, world) for name in FINITE if name not in BANDITS for world in ("river-swim", "frozen-lake")),
+    *(Case(name, "one step") for name in FINITE),
     *(Case(name, world) for name in ("kernel-matrix-rl", "random") for world in ("mountain-car", "cart-pole")),
+    *(Case("kernel-control", world) for world in ("mountain-car", "cart-pole", "pendulum")),
     Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
     *(Case("matrix-rl", world, BALL) for world in ("river-swim", "frozen-lake")),
     *(Case("matrix-rl", "river-swim", {**more, "switch_growth": 0.5}) for more in (BALL, {})),
@@ -107,7 +111,7 @@ CASES = [
     *(Case(name, "masked") for name in ("matrix-rl", "epsilon-greedy", "q-learning", "random", "ucrl2", "ucrl-vtr")),
     *(Case("matrix-rl", "masked", {**more, "known_reward": False, "switch_growth": 0.5}) for more in (BALL, {})),
     *(Case(name, "one masked step") for name in BANDITS),
-    *(Case(name, "discounted stages") for name in AGENTS if name not in (*BANDITS, "kernel-matrix-rl")),
+    *(Case(name, "discounted stages") for name in FINITE if name not in (*BANDITS, "kernel-matrix-rl")),
     *(Case("matrix-rl", "stages", {**more, "known_reward": False, "switch_growth": 0.5}) for more in (BALL, {})),
     *(Case(name, "endless") for name in ("matrix-rl", "q-learning", "psrl")),
     Case("matrix-rl", "endless", {**BALL, "known_reward": False}),

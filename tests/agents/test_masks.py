@@ -19,7 +19,7 @@ from matrixrl.simulate.resume import restore_simulation, save_simulation
 from small_worlds import masked_mdp
 
 BANDITS = ("lin-ucb", "kernel-ucb")
-FINITE = [name for name in AGENTS if name not in BANDITS]
+FINITE = [name for name in AGENTS if name not in (*BANDITS, "kernel-control")]
 NARROWED = "answer was chosen among fewer actions than declared: the regret bound is about policies"
 
 

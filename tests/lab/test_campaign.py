@@ -230,7 +230,7 @@ def test_killed_at_random_moments_and_resumed_is_bit_for_bit_the_same(tmp_path, 
         assert store.digest() == reference
 
 
-@pytest.mark.parametrize("agent", sorted(ALGORITHMS))
+@pytest.mark.parametrize("agent", sorted(set(ALGORITHMS) - {"kernel-control"}))
 def test_every_agent_goes_on_from_its_saved_state_bit_for_bit(agent):
     horizon = 1 if agent in ("lin-ucb", "kernel-ucb") else 8
     given = {

@@ -1,4 +1,4 @@
-"""One agent shell over any algorithm, and the constructors of MatrixRL, KernelMatrixRL and the baselines."""
+"""One agent shell over any algorithm, and constructors: MatrixRL, KernelMatrixRL, KernelControl and the baselines."""
 
 from matrixrl.agents.agent import Agent
 from matrixrl.agents.baselines import (
@@ -19,12 +19,13 @@ from matrixrl.agents.baselines import (
 )
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.logged import LearnedLog
-from matrixrl.agents.matrix_rl import KernelMatrixRL, MatrixRL
+from matrixrl.agents.matrix_rl import KernelControl, KernelMatrixRL, MatrixRL
 from matrixrl.agents.opening import PlannedAhead
 
 AGENTS: dict[str, type[Agent]] = {
     MatrixRL.name: MatrixRL,
     KernelMatrixRL.name: KernelMatrixRL,
+    KernelControl.name: KernelControl,
     **BASELINE_AGENTS,
 }
 """Every agent by the name used on the command line."""
@@ -35,6 +36,7 @@ __all__ = [
     "Agent",
     "BaselineAgent",
     "EpsilonGreedyAgent",
+    "KernelControl",
     "KernelMatrixRL",
     "KernelUCBAgent",
     "KernelUCBVIAgent",

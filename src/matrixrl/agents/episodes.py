@@ -225,6 +225,8 @@ class OpenEpisode:
         planned = self._planned(told.state, explore=False).planned
         self._off_plan |= self._agent.problem.own_number(told.action) != planned
         self._append(told)
+        if self.algorithm.revises and not self.is_finished:
+            self._plan = self.algorithm.revised(self._plan, self.steps)
 
     def end(self) -> Episode | None:
         """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record.

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents.agent import Agent
-from matrixrl.algorithms import ContinuousMatrixRL, KernelStarter, UCMatrixRL
+from matrixrl.algorithms import ContinuousControl, ContinuousMatrixRL, KernelStarter, UCMatrixRL
 from matrixrl.checks import fail, index, real_numbers, shaped
 from matrixrl.records import FloatArray
 
-__all__ = ["KernelMatrixRL", "MatrixRL"]
+__all__ = ["KernelControl", "KernelMatrixRL", "MatrixRL"]
 
 
 class MatrixRL(Agent):
@@ -39,7 +39,22 @@ class MatrixRL(Agent):
         super().__init__(problem, UCMatrixRL, **options)
 
 
-class KernelMatrixRL(Agent):
+class _OnVectors(Agent):
+    """An agent that may have vectors as states, and then a value of every observation."""
+
+    def value(self, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
+        """Return values and widths of observations (n, p), for pictures: (n,) and (n,)."""
+        algorithm, task = self.algorithm, self.problem.task
+        if not isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)):
+            fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
+        h = index("stage", stage, size=task.horizon, remedy="Stages count from 0.")
+        size = algorithm.task.n_coordinates
+        given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
+        points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
+        return algorithm.value(self._advised_plan(), h, points)
+
+
+class KernelMatrixRL(_OnVectors):
     """Learns through a kernel of states, finite or continuous (YW19 Algorithm 2).
 
     On numbered states it has the paper's sets, radii and certificates, and neighbours share what is learned. On vectors
@@ -62,13 +77,24 @@ class KernelMatrixRL(Agent):
     def __init__(self, problem: Any, **options: Any) -> None:
         super().__init__(problem, KernelStarter, **options)
 
-    def value(self, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
-        """Return optimistic values and widths of observations (n, p), for pictures: (n,) and (n,)."""
-        algorithm, task = self.algorithm, self.problem.task
-        if not isinstance(algorithm, ContinuousMatrixRL):
-            fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
-        h = index("stage", stage, size=task.horizon, remedy="Stages count from 0.")
-        size = algorithm.task.n_coordinates
-        given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
-        points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
-        return algorithm.value(self._advised_plan(), h, points)
+
+class KernelControl(_OnVectors):
+    """Learns a control task by planning in a kernel model of its dynamics, which fits itself to the data.
+
+    Observations are vectors, actions are discrete or continuous with bounds. No range of rewards, length scale or
+    largest return has to be given, and one configuration serves every task. It is measured, not proven.
+
+    Args:
+        problem: Name of a control task ("cart-pole"), or a Gymnasium environment with vectors as observations.
+        options: As in `MatrixRL`; settings are those of `ControlSettings`.
+
+    >>> import gymnasium
+    >>> agent = KernelControl(gymnasium.make("Pendulum-v1", max_episode_steps=20), seed=0)
+    >>> agent.learn(n_episodes=2).n_episodes
+    2
+    """
+
+    name = "kernel-control"
+
+    def __init__(self, problem: Any, **options: Any) -> None:
+        super().__init__(problem, ContinuousControl, **options)

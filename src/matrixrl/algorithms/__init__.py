@@ -3,6 +3,7 @@
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL, ContinuousSettings
+from matrixrl.algorithms.control import ContinuousControl, ControlSettings
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelStarter
@@ -15,8 +16,10 @@ __all__ = [
     "BASELINES",
     "PRESETS",
     "Algorithm",
+    "ContinuousControl",
     "ContinuousMatrixRL",
     "ContinuousSettings",
+    "ControlSettings",
     "FiniteAlgorithm",
     "KernelStarter",
     "MatrixRLSettings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -40,6 +40,7 @@ class Algorithm(FromLogs, Configured):
         stream_names: Random streams that it draws from.
         learned_names: Attributes that hold what was learned, all arrays.
         list_names: Names of learned arrays that may have any length.
+        revises: Whether `revised` may change the plan of an episode while it is played.
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
         outside: Rewards outside the declared range that were learned from.
         may_be_infinite: Names of learned arrays in which infinity has a meaning.
@@ -58,6 +59,7 @@ class Algorithm(FromLogs, Configured):
     stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
     list_names: ClassVar[tuple[str, ...]] = ()
+    revises: ClassVar[bool] = False
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
     overlap_is_proven: ClassVar[bool] = False
@@ -298,6 +300,16 @@ class Algorithm(FromLogs, Configured):
                 self.recall(plan)
             self.learn(self._inside(steps))
             self.episode += n_episodes
+
+    def revised(self, plan: Any, steps: Callable[[], Steps]) -> Any:
+        """Return the plan for the rest of an episode after one more of its steps, if the algorithm `revises` plans.
+
+        Args:
+            plan: The plan that is played.
+            steps: Function that returns the steps of the episode so far, as a batch of one replica.
+        """
+        del steps
+        return plan
 
     def recall(self, plan: Any) -> None:  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""

@@ -9,6 +9,7 @@ from typing import Any
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
+from matrixrl.algorithms.control import ContinuousControl
 from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL, SampledMatrixRL, UCMatrixRL
 from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
 from matrixrl.algorithms.startable import Startable
@@ -33,6 +34,7 @@ __all__ = [
 ALGORITHMS: dict[str, type[Startable]] = {
     UCMatrixRL.name: UCMatrixRL,
     KernelStarter.name: KernelStarter,
+    ContinuousControl.name: ContinuousControl,
     **BASELINES,
 }
 """Every algorithm by the name used on the command line and in specs."""
@@ -105,7 +107,7 @@ def setting_names(agent: Any) -> set[str]:
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
     forms: list[type[Algorithm]] = [UCMatrixRL, IndicatorMatrixRL, SampledMatrixRL]
-    forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, *BASELINES.values()]
+    forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, ContinuousControl, *BASELINES.values()]
     return {code_of(form): form for form in forms}.get(code)
 
 

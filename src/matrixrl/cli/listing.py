@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from matrixrl.agents import KernelMatrixRL, MatrixRL
+from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
 from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
 from matrixrl.core import RADII, SANDWICH_SETS, SETS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
@@ -47,7 +47,7 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
             "Any Gymnasium environment with a transition table (gym:FrozenLake-v1) or with vectors as observations",
         )
     elif topic == "agents":
-        for agent in (MatrixRL, KernelMatrixRL):
+        for agent in (MatrixRL, KernelMatrixRL, KernelControl):
             yield agent.name, (inspect.getdoc(agent) or "").partition("\n")[0]
         for name, baseline in BASELINES.items():
             shown = ", ".join(f"{key}={value}" for key, value, _ in describe_settings(baseline.settings_class))

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from matrixrl.envs.queue_admission import QueueAdmission
     from matrixrl.envs.river_swim import RiverSwim
     from matrixrl.envs.soft_grid import SoftGrid
+    from matrixrl.envs.swing_up import CartPoleSwingUp
     from matrixrl.envs.usual_policies import best_of, policy_log, policy_value
 
 _MODULES = {
     **{entry.class_name: entry.module for entry in ENVIRONMENTS.values()},
+    "CartPoleSwingUp": "swing_up",
     **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "SparseReward", "make_control"), "control"),
     "PointObservations": "point_observations",
     **dict.fromkeys(("best_of", "policy_log", "policy_value"), "usual_policies"),
@@ -46,6 +48,7 @@ _MODULES = {
 __all__ = [
     "CONTROL",
     "ENVIRONMENTS",
+    "CartPoleSwingUp",
     "CombinationLock",
     "DeepSea",
     "DoubleIntegrator",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm, ContinuousMatrixRL
+from matrixrl.algorithms import Algorithm, ContinuousControl, ContinuousMatrixRL
 from matrixrl.envs import CONTROL
 from matrixrl.lab.plots import add_grid, require_matplotlib
 from matrixrl.pages.colours import COLOURS
@@ -17,10 +17,11 @@ from matrixrl.simulate import RunResult
 __all__ = ["draw_returns"]
 
 _GRID = 61
+_OnVectors = ContinuousMatrixRL | ContinuousControl
 
 
 def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
-    """Draw the returns of every seed and, for KernelMatrixRL on two coordinates, value and width of one seed.
+    """Draw the returns of every seed and, for vectors with two coordinates, value and width of one seed.
 
     Args:
         result: Returns of all seeds.
@@ -33,7 +34,8 @@ def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
-    plane = algorithm if isinstance(algorithm, ContinuousMatrixRL) and algorithm.task.n_coordinates == 2 else None
+    on_vectors = algorithm if isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)) else None
+    plane = on_vectors if on_vectors is not None and on_vectors.task.n_coordinates == 2 else None
     figure = Figure(figsize=(6.2 + 9.0 * (plane is not None), 4.4), layout="constrained")
     axes = figure.subplots(1, 1 if plane is None else 3, squeeze=False)[0]
     _draw_curves(axes[0], result)
@@ -59,13 +61,13 @@ def _draw_curves(axes: Any, result: RunResult) -> None:
     axes.legend(fontsize=8.5)
 
 
-def _draw_plane(figure: Any, axes: Any, algorithm: ContinuousMatrixRL, names: tuple[str, ...]) -> None:
+def _draw_plane(figure: Any, axes: Any, algorithm: _OnVectors, names: tuple[str, ...]) -> None:
     low, high = _box(algorithm)
     x, y = (np.linspace(low[i], high[i], _GRID) for i in range(2))
     points = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
     value, width = algorithm.value(algorithm.advice(), 0, points)
-    seen = algorithm.models[0].data.obs
-    panels = ((value, "optimistic value at the first step"), (width, "width: uncertainty of the estimate"))
+    seen = algorithm.observations()
+    panels = ((value, "planned value at the first step"), (width, "width: uncertainty of the estimate"))
     for panel, (shown, title) in zip(axes, panels, strict=True):
         mesh = panel.pcolormesh(x, y, shown.reshape(_GRID, _GRID), cmap="viridis", shading="nearest")
         panel.scatter(seen[:, 0], seen[:, 1], s=0.4, color="white", alpha=0.25)
@@ -75,8 +77,8 @@ def _draw_plane(figure: Any, axes: Any, algorithm: ContinuousMatrixRL, names: tu
         panel.set_ylabel(names[1])
 
 
-def _box(algorithm: ContinuousMatrixRL) -> tuple[FloatArray, FloatArray]:
+def _box(algorithm: _OnVectors) -> tuple[FloatArray, FloatArray]:
     """Return the corners of the plane to draw: the bounds of the space, or of the visited states if unbounded."""
-    seen, task = algorithm.models[0].data.obs, algorithm.task
+    seen, task = algorithm.observations(), algorithm.task
     bounded = (np.abs(task.low) < 1e6) & (np.abs(task.high) < 1e6)
     return np.where(bounded, task.low, seen.min(axis=0)), np.where(bounded, task.high, seen.max(axis=0))

@@ -5,6 +5,7 @@ from matrixrl.linalg.gram import GramInverse
 from matrixrl.linalg.inducing import InducingFactor
 from matrixrl.linalg.outcome_counts import OutcomeCounts, SeenRows
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
+from matrixrl.linalg.pivots import choose_pivots
 from matrixrl.linalg.products import squared_row_norms
 from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
 from matrixrl.linalg.span import Span, rounding_level, span_of, span_of_chunks
@@ -23,6 +24,7 @@ __all__ = [
     "RewardLevels",
     "SeenRows",
     "Span",
+    "choose_pivots",
     "rounding_level",
     "span_of",
     "span_of_chunks",

@@ -11,11 +11,12 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown
+from matrixrl.coding import BoxCodec, Codec
 from matrixrl.problems.spaces import codec_of, space_remedy
-from matrixrl.problems.wrappers import time_limit
+from matrixrl.problems.wrappers import may_change_rewards, time_limit
 from matrixrl.records import FloatArray
 
-__all__ = ["ContinuousTask", "declared_range", "read_continuous"]
+__all__ = ["ContinuousTask", "control_codec", "declared_range", "read_continuous"]
 
 _KNOWN_REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -66,7 +67,8 @@ def read_continuous(
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     states, actions = env.observation_space, env.action_space
-    n_actions = codec_of("action", actions).size
+    codec = control_codec(actions)
+    n_actions = codec.size
     if isinstance(states, spaces.Discrete):
         fail("env", "must have vectors (Box) as observations", states, "For discrete states use MatrixRL.")
     if not isinstance(states, spaces.Box):
@@ -82,7 +84,8 @@ def read_continuous(
     if limit is not None and checked > limit:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
         fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", checked, remedy)
-    fits_memory("horizon", 100.0 * checked * n_actions, f"{checked:,} steps", remedy="Shorten the episode.")
+    if not isinstance(codec, BoxCodec):
+        fits_memory("horizon", 100.0 * checked * n_actions, f"{checked:,} steps", remedy="Shorten the episode.")
     fixed = _attribute(env, "fixed_horizon")
     if fixed is not None and checked != int(fixed):
         fail("horizon", f"must be {int(fixed)}, the step at which this task pays", checked, "Leave it out.")
@@ -101,11 +104,26 @@ def read_continuous(
     )
 
 
+def control_codec(actions: spaces.Space[Any]) -> Codec:
+    """Return the codec of discrete actions, or of continuous ones with bounds."""
+    if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
+        return codec_of("action", actions)
+    if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
+        remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+        fail("action_space", "must have bounds if actions are continuous", shown(actions), remedy)
+    dtype = "float32" if actions.dtype == np.float32 else "float64"
+    codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
+    if not codec.n_entries >= 1 or codec.levels < 3:
+        rule = "must have 1 to 14 continuous numbers"
+        fail("action_space", rule, shown(actions), "Leave out parts of it, or use deep RL.")
+    return codec
+
+
 def declared_range(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
     """Return the range of rewards that is given, or that an environment declares; None if there is none."""
     if given is None:
         own = _attribute(env, "reward_range")
-        known = None if env.spec is None else _KNOWN_REWARDS.get(env.spec.id)
+        known = None if env.spec is None or may_change_rewards(env) else _KNOWN_REWARDS.get(env.spec.id)
         given = own if own is not None else known
     if given is None:
         return None

@@ -17,7 +17,7 @@ from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features import Features, Phi, Psi
 from matrixrl.features.bundle import as_phi, as_psi
 from matrixrl.measuring import spacing
-from matrixrl.problems.continuous import declared_range, read_continuous
+from matrixrl.problems.continuous import control_codec, declared_range, read_continuous
 from matrixrl.problems.declared_masks import declared_mask, restricted
 from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.env import MDPEnv
@@ -249,7 +249,7 @@ def _read_vectors(
         name=name or _name_of(env),
         points=seen,
         regret_every=regret_every,
-        actions=codec_of("action", env.action_space),
+        actions=control_codec(env.action_space),
     )
 
 

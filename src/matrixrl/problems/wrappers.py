@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import wrappers
 
-__all__ = ["current_mask", "mask_of_state", "time_limit", "why_table_is_unknown", "wrapper_chain"]
+__all__ = ["current_mask", "mask_of_state", "may_change_rewards", "time_limit", "why_table_is_unknown", "wrapper_chain"]
 
 _HARMLESS = {
     wrappers.AddWhiteNoise,  # of pictures only, as the next three
@@ -91,6 +91,15 @@ def current_mask(env: gym.Env[Any, Any]) -> Callable[[], Any] | None:
             called: Callable[[], Any] = found
             return called
     return None
+
+
+def may_change_rewards(env: gym.Env[Any, Any]) -> bool:
+    """Say whether a user's class may have changed the rewards of an environment of a library."""
+    for layer in wrapper_chain(env):
+        owners = [kind for kind in type(layer).__mro__ if not _is_library(kind)]
+        if any(name in vars(kind) for kind in owners for name in ("step", "reward")) or "step" in vars(layer):
+            return True
+    return False
 
 
 def _takes(method: Callable[..., Any], count: int) -> bool:

@@ -10,24 +10,26 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.continuous.base import VectorAlgorithm
 from matrixrl.algorithms.continuous.maps import make_state_map
-from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
+from matrixrl.algorithms.continuous.model import STEP_NAMES, ContinuousModel, Experience
 from matrixrl.algorithms.continuous.plan import ContinuousPlan, Coordinates
+from matrixrl.algorithms.continuous.possible import check_steps, of_replica
 from matrixrl.algorithms.continuous.settings import ContinuousSettings
 from matrixrl.algorithms.possible import impossible
+from matrixrl.checks import fail
+from matrixrl.coding import BoxCodec
 from matrixrl.core.greedy import best_action_at_random
 from matrixrl.errors import InvalidInput
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.features.state_maps import StateMap
 from matrixrl.problems import ContinuousTask, Problem
-from matrixrl.problems.problem import Kind
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
 
 __all__ = ["ContinuousMatrixRL", "ContinuousPlans"]
 
-_DATA = ("obs", "actions", "rewards", "next_obs", "terminated")
 _COORDINATES = ("z", "z_next", "grams", "seen")
 _CHUNK = 1 << 12  # steps that are compared together
 _SLACK = 1e-9  # share of the range of values within which actions count as equal
@@ -45,29 +47,27 @@ class ContinuousPlans:
         return np.zeros(len(self.plans), dtype=np.int64)
 
 
-class ContinuousMatrixRL(Algorithm):
+class ContinuousMatrixRL(VectorAlgorithm):
     """Backward induction on all steps seen, through a kernel of state-action pairs (YW19 Algorithm 2).
 
     What is unknown is worth the largest return that is still possible; one configuration serves every task.
     """
 
     name = "kernel-matrix-rl"
-    kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
     settings_class: ClassVar[type[Settings]] = ContinuousSettings
-    stream_names = ("ties", "sampling")
-    widens = True
     settings: ContinuousSettings
-
-    @property
-    def task(self) -> ContinuousTask:
-        """Description of the problem, as far as an agent may know it."""
-        assert isinstance(self.problem.task, ContinuousTask)
-        return self.problem.task
 
     @property
     def guarantee(self) -> Literal[True] | str:
         """Why nothing is proven."""
         return "continuous states: the kernel is approximated and exploration is tuned, so nothing is proven"
+
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse continuous actions, of which there is no kernel here."""
+        super().check_problem(problem)
+        if isinstance(problem.actions, BoxCodec):
+            remedy = "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions, or use KernelControl."
+            fail("action_space", f"must be finite for {self.name}", str(problem.actions), remedy)
 
     def begin(self) -> None:
         """Start without data."""
@@ -91,10 +91,6 @@ class ContinuousMatrixRL(Algorithm):
             return self.task.reward_range
         seen = model.data.rewards
         return min(0.0, seen.min(initial=0.0)), max(1.0, seen.max(initial=1.0))
-
-    def widen(self, low: float, high: float) -> None:
-        """Use a wider range of rewards; data and plans have the environment's unit, so nothing else changes."""
-        self.problem = self.problem.with_range(low, high)
 
     def make_plan(self) -> ContinuousPlans:
         """Return the optimistic plan for the data at hand."""
@@ -133,6 +129,10 @@ class ContinuousMatrixRL(Algorithm):
         best = np.minimum(one.q(stage, z, residual).max(axis=1), one.top[stage])
         return best, one.widths(z, residual).min(axis=1)
 
+    def observations(self) -> FloatArray:
+        """Return the observations that the first replica acted on: (n, p)."""
+        return self.models[0].data.obs
+
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S).
 
@@ -150,22 +150,13 @@ class ContinuousMatrixRL(Algorithm):
     def learn(self, steps: Steps) -> None:
         """Add the steps that were taken to each replica's data."""
         for b, model in enumerate(self.models):
-            taken = steps.taken[b]
-            model.add(
-                Experience(
-                    obs=steps.states[b][taken],
-                    actions=steps.actions[b][taken].astype(np.int64),
-                    rewards=steps.rewards[b][taken],
-                    next_obs=steps.next_states[b][taken],
-                    terminated=steps.ended[b][taken],
-                )
-            )
+            model.add(Experience.of(steps, b))
 
     def learned(self) -> Arrays:
         """Return data, coordinates and maps of every replica."""
         arrays: Arrays = {}
         for b, model in enumerate(self.models):
-            own: Arrays = {f"data_{name}": getattr(model.data, name) for name in _DATA}
+            own: Arrays = {f"data_{name}": getattr(model.data, name) for name in STEP_NAMES}
             own |= {"z": model.z, "z_next": model.z_next, "grams": model.grams, "seen": model.scale.seen}
             own |= {f"map_{name}": array for name, array in model.map.arrays().items()}
             arrays |= {f"{b}_{name}": array for name, array in own.items()}
@@ -186,38 +177,20 @@ class ContinuousMatrixRL(Algorithm):
 
     def check_learned(self, arrays: Arrays, episode: int) -> None:
         """Refuse arrays that `learned` could not have returned."""
-        parts = [_of_replica(arrays, b) for b in range(self.n_replicas)]
+        parts = [of_replica(arrays, b) for b in range(self.n_replicas)]
         if sum(len(part) for part in parts) != len(arrays):
             raise InvalidInput(f"the arrays must be those of {self.n_replicas} replicas; got {sorted(arrays)}")
         for part in parts:
-            names = {*_COORDINATES, *(f"data_{name}" for name in _DATA)}
+            names = {*_COORDINATES, *(f"data_{name}" for name in STEP_NAMES)}
             if {name for name in part if not name.startswith("map_")} != names:
                 raise InvalidInput(f"the arrays must be {sorted(names)} and those of the map; got {sorted(part)}")
             self._check_steps(part, episode)
 
     def _check_steps(self, arrays: Arrays, episode: int) -> None:
-        p, n_actions, horizon = self.task.n_coordinates, self.task.n_actions, self.task.horizon
-        data = Experience(*(arrays[f"data_{name}"] for name in _DATA))
-        seen, n = arrays["seen"], len(data.actions)
-        floats = (data.obs, data.next_obs, data.rewards, seen, *(arrays[name] for name in _COORDINATES))
-        fits = (
-            data.obs.shape == data.next_obs.shape == (n, p)
-            and data.rewards.shape == data.terminated.shape == data.actions.shape == (n,)
-            and data.actions.dtype == np.int64
-            and data.terminated.dtype == np.bool_
-            and all(array.dtype == np.float64 for array in floats)
-            and episode <= n <= episode * horizon
-            and (n == 0 or 0 <= data.actions.min() <= data.actions.max() < n_actions)
-            and int(data.terminated.sum()) <= episode
-            and seen.shape == (p,)
-        )
-        if not fits:
-            raise InvalidInput("the steps do not fit the problem")
-        scale = ObservationScale(self.task.low, self.task.high)
-        scale.see(np.concatenate([data.obs, data.next_obs]))
-        if not np.array_equal(scale.seen, seen):
-            raise InvalidInput("seen must be the largest observations of the steps")
-        self.problem.rewards(data.rewards)
+        data = Experience(*(arrays[f"data_{name}"] for name in STEP_NAMES))
+        if any(arrays[name].dtype != np.float64 for name in _COORDINATES):
+            raise InvalidInput("the coordinates must be real numbers")
+        check_steps(data, arrays["seen"], self.problem, episode)
 
     def n_steps(self) -> FloatArray:
         """Return the number of steps: (B,)."""
@@ -226,10 +199,10 @@ class ContinuousMatrixRL(Algorithm):
     def load_learned(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `learned` returned, if it fits together."""
         for b, model in enumerate(self.models):
-            self._load_model(model, _of_replica(arrays, b))
+            self._load_model(model, of_replica(arrays, b))
 
     def _load_model(self, model: ContinuousModel, arrays: Arrays) -> None:
-        data = Experience(*(arrays[f"data_{name}"] for name in _DATA))
+        data = Experience(*(arrays[f"data_{name}"] for name in STEP_NAMES))
         model.scale.restore(arrays["seen"].copy())
         _restore_map(model.map, _of_map(arrays))
         z, z_next, grams = (arrays[name] for name in ("z", "z_next", "grams"))
@@ -286,10 +259,6 @@ class ContinuousMatrixRL(Algorithm):
             Coordinates(scale, state_map),
         )
         return ContinuousPlans([plan])
-
-
-def _of_replica(arrays: Mapping[str, NDArray[Any]], b: int) -> Arrays:
-    return {name.removeprefix(f"{b}_"): array for name, array in arrays.items() if name.startswith(f"{b}_")}
 
 
 def _restore_map(state_map: StateMap, arrays: Arrays) -> None:

@@ -18,9 +18,12 @@ from matrixrl.algorithms.continuous.settings import ContinuousSettings
 from matrixrl.core import Frame, backward_induction
 from matrixrl.features.kernels import ObservationScale, action_factor
 from matrixrl.features.state_maps import StateMap
-from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
-__all__ = ["ContinuousModel", "Experience"]
+__all__ = ["STEP_NAMES", "ContinuousModel", "Experience"]
+
+STEP_NAMES = ("obs", "actions", "rewards", "next_obs", "terminated")
+"""Names of the arrays of `Experience`."""
 
 _JITTER = 1e-10  # relative; keeps the factor of anchors' Gram matrix positive
 
@@ -51,8 +54,19 @@ class Experience:
 
     def followed_by(self, more: Experience) -> Experience:
         """Return these steps followed by others."""
-        names = ("obs", "actions", "rewards", "next_obs", "terminated")
-        return Experience(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in names))
+        return Experience(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in STEP_NAMES))
+
+    @classmethod
+    def of(cls, steps: Steps, replica: int) -> Experience:
+        """Return the steps that one replica took."""
+        taken = steps.taken[replica]
+        return cls(
+            obs=steps.states[replica][taken],
+            actions=steps.actions[replica][taken].astype(np.int64),
+            rewards=steps.rewards[replica][taken],
+            next_obs=steps.next_states[replica][taken],
+            terminated=steps.ended[replica][taken],
+        )
 
 
 class ContinuousModel:

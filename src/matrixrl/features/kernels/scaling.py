@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["ObservationScale"]
 
@@ -67,8 +67,18 @@ class ObservationScale:
         self._seen = np.maximum(self._seen, largest)
         return grown
 
+    @property
+    def bounded(self) -> BoolArray:
+        """Which observations have bounds, shape (p,)."""
+        return ~self._free
+
+    @property
+    def unit(self) -> FloatArray:
+        """What observations are divided by, shape (p,)."""
+        found: FloatArray = np.where(self._free, np.where(self._seen > 0.0, self._seen, 1.0), self._half)
+        return found
+
     def __call__(self, observations: FloatArray) -> FloatArray:
         """Return scaled observations: (n, p) → (n, p)."""
-        unit = np.where(self._free, np.where(self._seen > 0.0, self._seen, 1.0), self._half)
-        scaled: FloatArray = (observations - self._centre) / unit
+        scaled: FloatArray = (observations - self._centre) / self.unit
         return scaled

@@ -1,0 +1,115 @@
+"""What is known of states that a step leads to: whether they end the episode, what that pays, and how new they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matrixrl.features.kernels.stationary import matern_3_2, rbf
+from matrixrl.linalg import choose_pivots
+from matrixrl.records import FloatArray
+
+__all__ = ["Arrivals", "Ends", "fit_arrivals"]
+
+_NOVELTY_RIDGE = 1e-3
+_END_RIDGE = 1e-3
+_END_WEIGHT = 10.0  # of ends and of the states before them, which are few; ten times that if they are missed
+_ROUNDS = 4
+_JITTER = 1e-9
+_POINTS = 120  # inducing points of novelty
+_PLACES = 80  # of ends, states before them, and other states that tell where episodes end
+_MOST = 3000  # states that inducing points are chosen from
+_MARGIN = 0.2  # an indicator of 0.5 − margin is surely no end, one of 0.5 + margin surely is
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Steps that ended an episode.
+
+    Attributes:
+        before: (k, p) scaled states before them.
+        after: (k, p) scaled states after them.
+        extra: (k,) reward minus what the model of continuing steps predicts.
+    """
+
+    before: FloatArray
+    after: FloatArray
+    extra: FloatArray
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Kernel regression on the states that steps led to.
+
+    Attributes:
+        points: (k, p) inducing points of novelty.
+        known: (k, k) C with novelty 1 − k(x)ᵀCk(x).
+        end_points: (e, p) inducing points of ends; none if no episode was ended by the environment.
+        end_weights: (e, 2) weights of the indicator of an end, and of what it pays beyond the mean.
+        end_pay: (1,) mean of what an end pays more than a continuing step.
+    """
+
+    points: FloatArray
+    known: FloatArray
+    end_points: FloatArray
+    end_weights: FloatArray
+    end_pay: FloatArray
+
+    def novelty(self, x: FloatArray) -> FloatArray:
+        """Return how unknown scaled states (n, p) are, from 0 to 1: (n,)."""
+        k = rbf(x, self.points)
+        found: FloatArray = np.clip(1.0 - np.vecdot(k @ self.known, k), 0.0, 1.0)
+        return found
+
+    def ends(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities that scaled states (n, p) end the episode, and what that pays: (n,) and (n,)."""
+        if not len(self.end_points):
+            return np.zeros(len(x)), np.zeros(len(x))
+        found = matern_3_2(x, self.end_points) @ self.end_weights
+        sure: FloatArray = np.clip((found[:, 0] - (0.5 - _MARGIN)) / (2.0 * _MARGIN), 0.0, 1.0)
+        return sure, self.end_pay[0] + found[:, 1]
+
+
+def fit_arrivals(states: FloatArray, ends: Ends, rng: np.random.Generator) -> Arrivals:
+    """Return what is known of arrivals.
+
+    Args:
+        states: (n, p) scaled states that steps led to without an end, and the first states of episodes.
+        ends: Steps that ended episodes.
+        rng: Generator that chooses states if there are many.
+    """
+    everything = np.concatenate([states, ends.after])
+    chosen = everything if len(everything) <= _MOST else everything[np.sort(rng.permutation(len(everything))[:_MOST])]
+    points = chosen[choose_pivots(chosen, rbf, budget=_POINTS, tolerance=1e-5)]
+    gram = rbf(points, points)
+    gram.flat[:: len(gram) + 1] += _JITTER
+    k = rbf(everything, points)
+    inner = np.linalg.inv(gram)
+    known = inner - np.linalg.inv(gram + (k.T @ k) / _NOVELTY_RIDGE)
+    if not len(ends.after):
+        none = np.empty((0, states.shape[1]))
+        return Arrivals(points, known, none, np.empty((0, 2)), np.zeros(1))
+    return Arrivals(points, known, *_fit_ends(states, ends, points))
+
+
+def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return inducing points, weights and the mean pay of ends: the last ones and what preceded them count."""
+    before, after, extra = (part[-_PLACES:] for part in (ends.before, ends.after, ends.extra))
+    pay = extra.mean()
+    points = np.concatenate([after, before, others[:_PLACES]])
+    rows = matern_3_2(np.concatenate([after, before, states]), points)
+    count = len(after)
+    near, targets = rows[: 2 * count], np.zeros((2 * count, 2))
+    targets[:count] = np.column_stack([np.ones(count), extra - pay])
+    others = rows[2 * count :].T @ rows[2 * count :] + _END_RIDGE * matern_3_2(points, points)
+    others.flat[:: len(others) + 1] += _JITTER
+    importance = np.full(2 * count, _END_WEIGHT)
+    for _ in range(_ROUNDS):
+        weighted = near * importance[:, None]
+        weights = np.linalg.solve(others + weighted.T @ near, weighted.T @ targets)
+        missed = ((near @ weights)[:, 0] > 0.5) != (targets[:, 0] > 0.5)
+        if not missed.any():
+            break
+        importance[missed] *= 10.0
+    return points, weights, np.array([pay])

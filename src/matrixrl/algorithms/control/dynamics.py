@@ -1,0 +1,206 @@
+"""A kernel model of next states and rewards: linear trends, and kernel regression of what they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out
+from matrixrl.features.kernels.stationary import rbf
+from matrixrl.linalg import choose_pivots
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["Dynamics", "Observed", "fit_dynamics", "fit_kernel", "kernel_prior"]
+
+_TOLERANCE = 1e-6  # share of the kernel that inducing points of the model may miss
+_JITTER = 1e-10
+_TREND = 1e-6  # ridge of the linear trend, for each step
+_EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
+_STIFF = 1e-2  # noise of the model that finds unusual steps
+_TRIMMINGS = 1  # times that unusual steps are looked for
+_CANDIDATES = 2000  # steps that inducing points are chosen from, about
+_UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
+_LARGE = 2.0  # and beyond this many standard deviations of what is predicted
+_FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
+_FITTED_STEPS = 250  # steps that length scales are fitted to
+_FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
+_ACTION_SCALE, _ACTION_SPREAD = (
+    np.log(3.0),
+    0.5,
+)  # prior of the length scale of actions: they share most of the dynamics
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Steps in scaled coordinates.
+
+    Attributes:
+        x: (n, d) states and actions.
+        change: (n, p) change of the state.
+        rewards: (n,) rewards.
+        ended: (n,) whether the environment ended the episode.
+    """
+
+    x: FloatArray
+    change: FloatArray
+    rewards: FloatArray
+    ended: BoolArray
+
+    def rows(self, chosen: IntArray) -> Observed:
+        """Return some of the steps."""
+        return Observed(self.x[chosen], self.change[chosen], self.rewards[chosen], self.ended[chosen])
+
+    @property
+    def outputs(self) -> FloatArray:
+        """(n, p + 1) changes of the state, and rewards."""
+        return np.column_stack([self.change, self.rewards])
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """Predicts the next state and the reward of a step that does not end the episode.
+
+    Attributes:
+        length_scales: (d,) length scales of state and action coordinates.
+        points: (m, d) inducing points, divided by the length scales.
+        trend: (1 + d, p + 1) linear part.
+        weights: (m, p + 1) kernel part.
+        limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
+    """
+
+    length_scales: FloatArray
+    points: FloatArray
+    trend: FloatArray
+    weights: FloatArray
+    limits: FloatArray
+
+    def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return next states (n, p) and rewards (n,) of state-action pairs (n, d)."""
+        found = rbf(x / self.length_scales, self.points) @ self.weights
+        found += x @ self.trend[1:]
+        found += self.trend[0]
+        p = found.shape[1] - 1
+        found[:, :p] += x[:, :p]
+        np.clip(found, self.limits[0], self.limits[1], out=found)
+        return found[:, :p], found[:, p]
+
+
+def _trend(observed: Observed, usual: BoolArray) -> FloatArray:
+    """Return the linear part of every output by ridge regression on some steps; rewards count where it went on."""
+    rows = np.column_stack([np.ones(len(observed.x)), observed.x])
+    ridge = _TREND * len(rows) * np.eye(rows.shape[1])
+    on = usual & ~observed.ended
+    all_rows, going = rows[usual], rows[on]
+    change = np.linalg.solve(all_rows.T @ all_rows + ridge, all_rows.T @ observed.change[usual])
+    reward = np.linalg.solve(going.T @ going + ridge, going.T @ observed.rewards[on])
+    return np.column_stack([change, reward])
+
+
+def _rest(observed: Observed, trend: FloatArray) -> FloatArray:
+    """Return what the trend leaves of every output, (n, p + 1); nothing of the rewards of steps that ended."""
+    rest: FloatArray = observed.outputs - trend[0] - observed.x @ trend[1:]
+    rest[observed.ended, -1] = 0.0
+    return rest
+
+
+def kernel_prior(n_coordinates: int, action_groups: IntArray) -> Prior:
+    """Return the prior of the length scales of states and actions, and of the noise."""
+    groups = np.concatenate([np.arange(n_coordinates), n_coordinates + action_groups])
+    n_actions = int(action_groups.max()) + 1
+    mean = np.concatenate([np.zeros(n_coordinates), np.full(n_actions, _ACTION_SCALE), [np.log(1e-4)]])
+    spread = np.concatenate([np.ones(n_coordinates), np.full(n_actions, _ACTION_SPREAD), [3.0]])
+    return Prior(groups, mean, spread)
+
+
+def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: np.random.Generator) -> FloatArray:
+    """Return log length scales and log noise by evidence, on at most a few hundred steps: (g + 1,).
+
+    Args:
+        observed: All steps.
+        start: Parameters found earlier, if any.
+        prior: Prior of the parameters.
+        rng: Generator that chooses the steps.
+    """
+    size = np.append(observed.change.std(axis=0), np.abs(observed.rewards).max()) + 1e-12
+    everything = np.ones(len(observed.x), dtype=np.bool_)
+    rest = _rest(observed, _trend(observed, everything)) / size
+    chosen = rng.permutation(len(rest))[:_FITTED_STEPS]
+    amplitude = rest[chosen].std(axis=0)
+    curved = amplitude > _EXPLAINED
+    if not curved.any():
+        return prior.mean if start is None else start
+    y = rest[chosen][:, curved] / amplitude[curved]
+    first = prior.mean if start is None else start
+    usual = usual_rows(leave_one_out(observed.x[chosen], y, first, prior), 1.0 / amplitude[curved])
+    iterations = _FIRST_ITERATIONS if start is None else _MORE_ITERATIONS
+    return fit_length_scales(observed.x[chosen[usual]], y[usual], first, prior, iterations=iterations)
+
+
+def fit_dynamics(
+    observed: Observed, length_scales: FloatArray, noise: float, bounded: BoolArray, budget: int
+) -> Dynamics:
+    """Return the model of all steps for given kernel parameters.
+
+    Args:
+        observed: All steps.
+        length_scales: (d,) length scales.
+        noise: Variance of the noise, relative to that of the function.
+        bounded: (p,) coordinates of states that have bounds.
+        budget: Largest number of inducing points.
+    """
+    scaled = observed.x / length_scales
+    some = scaled[:: 1 + len(scaled) // _CANDIDATES]
+    points = some[choose_pivots(some, rbf, budget=budget, tolerance=_TOLERANCE)]
+    m = len(points)
+    factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
+    z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)
+    on, usual = ~observed.ended, np.ones(len(scaled), dtype=np.bool_)
+    spread = observed.change.std(axis=0)
+    for _ in range(_TRIMMINGS):  # by a stiff model, which cannot follow single steps
+        rest = _rest(observed, _trend(observed, usual))
+        usual = usual_rows(_leave_one_out(z, rest[:, :-1], usual, max(noise, _STIFF)), spread)
+    trend = _trend(observed, usual)
+    rest = _rest(observed, trend)
+    weights = np.column_stack(
+        [_ridge(z[:, usual], rest[usual, :-1], noise), _ridge(z[:, on & usual], rest[on & usual, -1:], noise)]
+    )
+    edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
+    limits = np.stack([-edge, edge])
+    limits[:, -1] = observed.rewards.min(), observed.rewards.max()
+    kernel_weights: FloatArray = solve_triangular(factor, weights, lower=True, trans="T", check_finite=False)
+    return Dynamics(length_scales, points, trend, kernel_weights, limits)
+
+
+def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
+    """Say which steps (n, k) the others predict, up to noise; the rest are impacts and the like, which mislead a model.
+
+    Args:
+        errors: (n, k) errors of predictions from all other steps, studentised.
+        spread: (k,) standard deviations of what is predicted.
+    """
+    size = np.abs(errors)
+    usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
+    rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
+    return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)
+
+
+def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
+    """Return errors of predictions of outputs (n, k) from features (m, n) of all other usual steps: (n, k)."""
+    matrix = z[:, usual] @ z[:, usual].T
+    matrix.flat[:: len(matrix) + 1] += ridge
+    factor = np.linalg.cholesky(matrix)
+    half = solve_triangular(factor, z, lower=True, check_finite=False)
+    errors = y - half.T @ (half[:, usual] @ y[usual])
+    leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
+    found: FloatArray = errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
+    return found
+
+
+def _ridge(z: FloatArray, y: FloatArray, ridge: float) -> FloatArray:
+    """Return the weights of features (m, n) for outputs (n, k): (m, k)."""
+    matrix = z @ z.T
+    matrix.flat[:: len(matrix) + 1] += ridge
+    found: FloatArray = cho_solve((np.linalg.cholesky(matrix), True), z @ y, check_finite=False)
+    return found

@@ -1,0 +1,218 @@
+"""From all steps to a plan: fit the model, back up values in it, and keep the value function that plays best in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matrixrl.algorithms.continuous.model import Experience
+from matrixrl.algorithms.control.actions import ActionGrid
+from matrixrl.algorithms.control.arrivals import Ends, fit_arrivals
+from matrixrl.algorithms.control.dynamics import Observed, fit_dynamics, fit_kernel, kernel_prior
+from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
+from matrixrl.algorithms.control.returns import Outlook, outlook
+from matrixrl.algorithms.control.settings import ControlSettings
+from matrixrl.algorithms.control.simulation import random_walks, simulate
+from matrixrl.algorithms.control.values import ValueFunction, backward, value_points
+from matrixrl.features.kernels import ObservationScale
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["Memory", "Planner"]
+
+_MOST_STEPS = 4000  # steps that the model is fitted to; beyond, ends, the last episode and a random choice
+_REFIT = 1.3  # length scales are fitted again when there are this many times the steps of the last fit
+_SEARCH = 1.5  # value functions are computed again when there are this many times the steps of the last search
+_POOL = 1500  # states that inducing points of values are chosen from
+_SEEN = 2000  # of all states seen, the most that a plan looks at
+_STARTS = 8  # first states from which candidates are simulated
+_VARIANTS = ((1.0, 1e-4, 1.0), (1.0, 1e-4, 0.98), (0.3, 1e-6, 0.99), (1.0, 1e-4, 0.95))
+"""Value functions that are tried in turn: factor of the softness, tolerance of inducing points, discount."""
+
+_PATIENT = 0.05  # surprises that are awaited before a plan is made again, as a share of all steps
+_ENOUGH = 0.02  # share of the range of returns below the largest one at which no better plan is searched for
+_SURPRISE = 0.05  # share of the expected return that an episode may fall short before a new search
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one plan leaves to the next.
+
+    Attributes:
+        kernel: (g + 1,) log length scales and log noise; empty before the first fit.
+        fitted: (1 + p,) number of steps and units of observations at the last fit.
+        value: Value function that was chosen; None before the first plan.
+        search: (3,) number of steps at the last search, what the chosen value function then earned in the model, and
+            whether it was chosen while rewards said nothing.
+    """
+
+    kernel: FloatArray
+    fitted: FloatArray
+    value: ValueFunction | None
+    search: FloatArray
+
+    @classmethod
+    def empty(cls) -> Memory:
+        """Return the memory before the first plan."""
+        return cls(np.empty(0), np.empty(0), None, np.zeros(3))
+
+
+class Planner:
+    """Makes plans from steps.
+
+    Args:
+        grid: Actions.
+        horizon: H.
+        bounded: (p,) coordinates of observations that have bounds.
+        settings: Settings of the algorithm.
+    """
+
+    def __init__(self, grid: ActionGrid, horizon: int, bounded: BoolArray, settings: ControlSettings) -> None:
+        self.grid, self.horizon, self.settings = grid, horizon, settings
+        self._bounded = bounded
+        self._prior = kernel_prior(len(self._bounded), grid.groups)
+
+    def plan(
+        self, data: Experience, starts: IntArray, scale: ObservationScale, memory: Memory, rng: np.random.Generator
+    ) -> tuple[ControlPlan, Memory]:
+        """Return a plan for all steps, and what the next plan may use.
+
+        Args:
+            data: All steps.
+            starts: Numbers of the first steps of episodes.
+            scale: Scale of observations.
+            memory: What the last plan left.
+            rng: Random generator.
+        """
+        if not len(data.actions):
+            return ControlPlan(None, None, scale, self.grid), memory
+        observed = self._observed(data, scale)
+        used = _some(len(data.actions), starts, data.terminated, rng)
+        memory = self._fitted(observed, scale, memory, rng)
+        seen = outlook(
+            data.rewards,
+            observed.x[:, len(self._bounded) :],
+            data.terminated,
+            self.horizon,
+            self.settings.exploration,
+        )
+        world = self._world(observed if used is None else observed.rows(used), seen.bonus, memory, rng)
+        memory = self._searched(world, seen, observed, starts, memory, rng)
+        patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
+        return ControlPlan(world, memory.value, scale, self.grid, patience=patience), memory
+
+    def _observed(self, data: Experience, scale: ObservationScale) -> Observed:
+        before, after = scale(data.obs), scale(data.next_obs)
+        x = np.concatenate([before, self.grid.coordinates(data.actions)], axis=1)
+        return Observed(x, after - before, data.rewards, data.terminated)
+
+    def _fitted(self, observed: Observed, scale: ObservationScale, memory: Memory, rng: np.random.Generator) -> Memory:
+        """Fit length scales again if there are many more steps, or if the unit of a coordinate grew."""
+        n, unit = len(observed.rewards), scale.unit
+        if self.settings.length_scale is not None:
+            kernel = self._prior.mean.copy()
+            kernel[:-1] = np.log(self.settings.length_scale)
+            return replace(memory, kernel=kernel, fitted=np.append(n, unit))
+        if len(memory.kernel):
+            known, units = memory.fitted[0], memory.fitted[1:]
+            if n < _REFIT * known and (unit <= _REFIT * units).all():
+                return memory
+        start = memory.kernel if len(memory.kernel) else None
+        return replace(memory, kernel=fit_kernel(observed, start, self._prior, rng), fitted=np.append(n, unit))
+
+    def _world(self, observed: Observed, bonus: float, memory: Memory, rng: np.random.Generator) -> World:
+        scales = np.exp(memory.kernel[:-1])[self._prior.groups]
+        noise = float(np.exp(memory.kernel[-1]))
+        dynamics = fit_dynamics(observed, scales, noise, self._bounded, self.settings.model_points)
+        ended, before = observed.ended, observed.x[:, : len(self._bounded)]
+        after = before + observed.change
+        extra = observed.rewards[ended] - dynamics.predict(observed.x[ended])[1]
+        ends = Ends(before[ended], after[ended], extra)
+        return World(dynamics, fit_arrivals(np.concatenate([before[:1], after[~ended]]), ends, rng), bonus)
+
+    def _searched(
+        self,
+        world: World,
+        seen: Outlook,
+        observed: Observed,
+        starts: IntArray,
+        memory: Memory,
+        rng: np.random.Generator,
+    ) -> Memory:
+        """Return the memory with the value function that plays best in the model."""
+        states = observed.x[:, : len(self._bounded)]
+        some = np.linspace(0, len(starts) - 1, min(len(starts), _STARTS)).astype(np.int64)
+        first, n = states[starts[some]], len(states)
+        best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
+        margin = 0.0
+        judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
+        if memory.value is not None:
+            best, visited = simulate(judge, memory.value, self.grid, first)
+            last = float(observed.rewards[starts[-1] :].sum())
+            count = self._n_candidates(n, best, last, seen, memory)
+            if last >= best - _SURPRISE * abs(best):  # it has proved itself, which others have to better
+                margin = seen.best - _enough(seen)
+            if not count:
+                return memory
+        known = states if n <= _SEEN else states[rng.permutation(n)[:_SEEN]]
+        pool = [known, random_walks(world, self.grid, known, rng), visited]
+        start = int(rng.integers(len(_VARIANTS))) if count == 1 else 0
+        for k in range(start, start + count):
+            value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
+            earned, visited = simulate(judge, value, self.grid, first)
+            pool.append(visited)
+            if earned >= best + margin:
+                best, chosen, margin = earned, value, 0.0
+            if best >= _enough(seen):
+                break
+        return replace(memory, value=chosen, search=np.array([float(n), best, float(seen.is_blind)]))
+
+    def _n_candidates(self, n: int, now: float, last: float, seen: Outlook, memory: Memory) -> int:
+        """Return how many value functions to try: few if little is new and the last one earned what it promised.
+
+        Args:
+            n: Number of steps.
+            now: What the last value function earns in the model of now.
+            last: Return of the last episode, as far as it was played.
+            seen: Ranges of returns.
+            memory: What the last plan left.
+        """
+        searched, promised, was_blind = memory.search
+        as_promised = min(now, last) >= promised - _SURPRISE * max(abs(promised), 1e-12)
+        if seen.is_blind or was_blind or n >= _SEARCH * searched or not as_promised:
+            return self.settings.candidates
+        return 0 if now >= _enough(seen) else 1
+
+    def _candidate(
+        self,
+        world: World,
+        seen: Outlook,
+        pool: FloatArray,
+        variant: tuple[float, float, float],
+        rng: np.random.Generator,
+    ) -> ValueFunction:
+        states = pool if len(pool) <= _POOL else pool[rng.permutation(len(pool))[:_POOL]]
+        factor, tolerance, discount = variant
+        points, chosen = value_points(states, self.settings.value_points, tolerance)
+        others = np.setdiff1d(np.arange(len(states)), chosen)
+        more = rng.permutation(others)[: max(0, self.settings.support - len(chosen))]
+        support = states[np.concatenate([chosen, more])]
+        backups = world.backups(support, self.grid.planned)
+        backups = replace(backups, goes_on=discount * backups.goes_on)
+        softness = min(1.0, factor * self.settings.softness)
+        return backward(points, backups, seen.low, seen.high, softness=softness, tolerance=tolerance)
+
+
+def _enough(seen: Outlook) -> float:
+    """Return a return that is so close to the largest possible one that no better plan is searched for."""
+    return seen.best - _ENOUGH * (seen.best - float(seen.low[0]))
+
+
+def _some(n: int, starts: IntArray, ended: BoolArray, rng: np.random.Generator) -> IntArray | None:
+    """Return the steps that a model is fitted to if there are too many: ends, the last episode and a random choice."""
+    if n <= _MOST_STEPS:
+        return None
+    kept = ended.copy()
+    kept[starts[-1] :] = True
+    kept[rng.permutation(n)[:_MOST_STEPS]] = True
+    return np.flatnonzero(kept)

@@ -1,0 +1,66 @@
+"""Play in the model: greedy episodes, to compare value functions, and random walks, to find states worth a value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from matrixrl.algorithms.control.actions import ActionGrid
+from matrixrl.algorithms.control.plan import World
+from matrixrl.algorithms.control.values import ValueFunction
+from matrixrl.records import FloatArray
+
+__all__ = ["random_walks", "simulate"]
+
+_WALKERS, _WALK = 100, 20
+_TURN = 0.1  # probability of another action in a random walk
+_MISTAKE = 0.1  # probability of a random action in a simulated episode, which rewards margins
+_GONE = 0.05  # an episode that goes on with less probability than this is over
+
+
+def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatArray) -> tuple[float, FloatArray]:
+    """Return the mean return of greedy episodes in the model, and all states that they visit (n, p).
+
+    Some actions are random, always the same ones, so that value functions are compared by the same luck.
+
+    Args:
+        world: Predictions.
+        value: Value function to be greedy for.
+        grid: Actions.
+        first: (k, p) scaled states that episodes start from.
+    """
+    rng = np.random.default_rng(0)
+    actions, count = grid.planned, len(grid.planned)
+    mistakes = rng.random((len(value.centre), len(first))) < _MISTAKE
+    drawn = rng.integers(count, size=mistakes.shape)
+    earned, going, live = np.zeros(len(first)), np.ones(len(first)), np.arange(len(first))
+    states, visited = first, []
+    for h in range(len(value.centre)):
+        ahead = world.backups(states, actions)
+        q = (ahead.pays + ahead.goes_on * value.at(h + 1, ahead.following)).reshape(-1, count)
+        taken = np.where(mistakes[h, live], drawn[h, live], q.argmax(axis=1))
+        taken += count * np.arange(len(states))
+        earned[live] += going[live] * ahead.pays[taken]
+        going[live] *= ahead.goes_on[taken]
+        on = going[live] > _GONE
+        live, states = live[on], ahead.following[taken[on]]
+        if not len(live):
+            break
+        visited.append(states)
+    return float(earned.mean()), np.concatenate(visited) if visited else first[:0]
+
+
+def random_walks(world: World, grid: ActionGrid, seen: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return states (n, p) that random walks in the model visit, from scaled states that were seen (n, p)."""
+    states = seen[rng.permutation(len(seen))[:_WALKERS]]
+    taken = rng.integers(len(grid.planned), size=len(states))
+    visited = []
+    for _ in range(_WALK):
+        turning = rng.random(len(states)) < _TURN
+        taken = np.where(turning, rng.integers(len(grid.planned), size=len(states)), taken)
+        states, _, goes_on = world.outcomes(states, grid.planned[taken])
+        on = goes_on > 0.5
+        states, taken = states[on], taken[on]
+        if not len(states):
+            break
+        visited.append(states)
+    return np.concatenate(visited) if visited else seen[:0]

@@ -57,7 +57,7 @@ def test_a_learner_that_dies_is_started_again_and_goes_on(tmp_path):
     rng = np.random.default_rng(1)
     with Service(shop(), tmp_path, apart=True) as service:
         play(service, rng, 5)
-        learner = service._apart
+        learner = service._follower
         first = learner.pid
         os.kill(first, signal.SIGKILL)
         play(service, rng, 5)  # answers do not notice
@@ -88,7 +88,7 @@ def test_it_ends_with_the_service_also_if_that_is_killed(tmp_path):
 def test_a_learner_that_fails_is_reported_and_answers_go_on(tmp_path, monkeypatch):
     with Service(shop(), tmp_path, apart=True) as service:
         monkeypatch.setattr(service, "_publish", None)
-        service._apart._publish = _refuse
+        service._follower._publish = _refuse
         play(service, np.random.default_rng(2), 30)
         until(lambda: service.failure is not None)
         assert "no room" in service.failure
@@ -102,7 +102,7 @@ def _refuse(publication, drafts):
 def test_learners_that_die_at_once_wait_longer_and_longer(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0, 300.0))
     with Service(shop(), tmp_path, apart=True) as service:
-        learner = service._apart
+        learner = service._follower
         for deaths in (1, 2):
             pid = learner.pid
             os.kill(pid, signal.SIGKILL)

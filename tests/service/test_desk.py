@@ -188,6 +188,9 @@ def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
         assert agent.n_time_outs == 1
         assert agent.history.returns.tolist() == [0.5, 1.0]
         assert agent.algorithm.counts.totals().sum() == 3.0
+        said = desk.newest.report["assumptions"]
+        assert said.startswith(agent.assumptions)
+        assert "not reported in time pays 0.25" in said
 
 
 def test_an_abandoned_episode_ends_the_proof_only_if_it_was_asked(service):

@@ -82,6 +82,9 @@ def test_a_better_policy_is_promoted_with_its_proof(tmp_path, incumbent, action)
         assert proof["delta"] == pytest.approx(0.05)
         truth = 0.9 - (0.2 if incumbent == ["wait"] else 0.2 + 0.3 * 0.7)
         assert proof["lower"] <= truth <= proof["upper"]
+        of_logged = "the incumbent was one policy" if incumbent == "logged" else ""
+        assert of_logged in proof.get("assumptions", "")
+        assert ("if the incumbent was one policy" in event["reason"]) == bool(of_logged)
         name = service.desk.open("local").answer.episode
         assert service.desk.ask("local", name, state=0).answer.action == "order"
     assert replay(tmp_path).difference is None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,16 +21,15 @@ from matrixrl.service.learning.apart import LearnerProcess
 from matrixrl.service.learning.checkpoints import Checkpoints
 from matrixrl.service.learning.loop import LearningLoop
 from matrixrl.service.learning.restoring import restored_book
+from matrixrl.service.learning.within import LearnerThread
 from matrixrl.service.log import Commit, Draft, EventLog, Writer
 from matrixrl.service.problem import ProblemFile, ServedProblem
 from matrixrl.threads import limited_threads
 
 __all__ = ["Service", "agreed", "created", "problem_of"]
 
-logger = logging.getLogger("matrixrl.service")
 Answer = TypeVar("Answer")
 _LOCK = "owner.db"
-_IDLE = 0.5  # seconds after which the learner looks for news that nobody announced
 
 
 class Service:
@@ -76,43 +73,43 @@ class Service:
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
-        self._news = threading.Event()
-        self._apart: LearnerProcess | None = None
-        self._loop: LearningLoop | None = None
-        self._failure: str | None = None
+        self._follower: LearnerThread | LearnerProcess | None = None
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             undo.callback(self._lock.release)
             self.log = EventLog(folder)
             undo.callback(self.log.close)
             self.problem = ServedProblem(agreed(problem, self.log))
-            self.writer = Writer(self.log, clock=clock, on_commit=self._on_commit)
+            self.writer = Writer(self.log, clock=clock, on_commit=self._announce)
             undo.callback(self.writer.close)
-            checkpoints = Checkpoints(folder)
-            if apart:
-                durable = lambda: self.writer.durable  # noqa: E731
-                self._apart = LearnerProcess(
-                    folder, self.problem.file, every=checkpoint_every, publish=self._publish, durable=durable
-                )
-                undo.callback(self._apart.close)
-                book = restored_book(self.log, checkpoints, self.problem)  # the learner reads the log meanwhile
-                self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock)
-                self.desk.plans.update({plan.version: plan for plan in self._apart.await_plans()})
-            else:
-                with limited_threads(1):
-                    self._loop = LearningLoop(
-                        self.log, self.problem, checkpoints, self._publish, every=checkpoint_every
-                    )
-                    book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
-                    plans = dict(self.learner.plans)
-                    self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock)
-                    if not self.learner.version:
-                        self.learn_now()
+            begin = self._learn_apart if apart else self._learn_within
+            begin(clock, folder, checkpoint_every)
             undo.pop_all()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
         if learning and not apart:
-            self._thread = threading.Thread(target=self._run, name="matrixrl-learner", daemon=True)
-            self._thread.start()
+            self._within.start()
+
+    def _learn_within(self, clock: Callable[[], float], folder: Path, every: int) -> None:
+        """Begin with a learner in this process."""
+        with limited_threads(1):
+            loop = LearningLoop(self.log, self.problem, Checkpoints(folder), self._publish, every=every)
+            self._follower = LearnerThread(loop, self.writer)
+            book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
+            plans = dict(self.learner.plans)
+            self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock)
+            if not self.learner.version:
+                self.learn_now()
+
+    def _learn_apart(self, clock: Callable[[], float], folder: Path, every: int) -> None:
+        """Begin with a learner in a process of its own."""
+        self._follower = follower = LearnerProcess(
+            folder, self.problem.file, every=every, publish=self._publish, durable=lambda: self.writer.durable
+        )
+        try:  # the learner reads the log meanwhile
+            book = restored_book(self.log, Checkpoints(folder), self.problem)
+            self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock)
+            self.desk.plans.update({plan.version: plan for plan in follower.await_plans()})
+        except BaseException:
+            follower.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -123,18 +120,22 @@ class Service:
     @property
     def learner(self) -> Learner:
         """The learner, if it is in this process."""
-        assert self._loop is not None
-        return self._loop.learner
+        return self._within.loop.learner
 
     @property
     def failure(self) -> str | None:
         """Why the learner stopped, in words; answers go on from its last plan."""
-        return self._failure if self._apart is None else self._apart.failure
+        return None if self._follower is None else self._follower.failure
 
     @property
     def n_behind(self) -> int:
         """Number of events that the learner has not seen yet."""
-        return self.writer.seq - (self.learner.book.seq if self._apart is None else self._apart.seq)
+        return self.writer.seq - (0 if self._follower is None else self._follower.seq)
+
+    @property
+    def _within(self) -> LearnerThread:
+        assert isinstance(self._follower, LearnerThread)
+        return self._follower
 
     async def carry_out(self, work: Callable[[], tuple[Answer, Commit | None]]) -> Answer:
         """Answer a request once it is durable.
@@ -157,24 +158,14 @@ class Service:
             access.noted()
 
     def learn_now(self) -> None:
-        """Let the learner take the events so far, and plan if that is due."""
-        assert self._loop is not None
-        last, commit = self.writer.seq, self.writer.latest
-        commit.wait()
-        self._loop.learn(last)
+        """Let a learner in this process take the events so far, and plan if that is due."""
+        self._within.learn_now()
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
-        self._closing.set()
-        self._news.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._apart is not None:
-            self._apart.close()
+        if self._follower is not None:
+            self._follower.close()
         self.writer.close()
-        if self._loop is not None and self.failure is None and self.writer.error is None:
-            self._loop.catch_up()
-            self._loop.save()
         self.log.close()
         self._lock.release()
 
@@ -182,24 +173,9 @@ class Service:
         self.desk.publish(publication, drafts).wait()
         return self.writer.durable
 
-    def _on_commit(self) -> None:
-        self._news.set()
-        if self._apart is not None:
-            self._apart.announce()
-
-    def _run(self) -> None:
-        assert self._loop is not None
-        with limited_threads(1):
-            while not self._closing.is_set():
-                self._news.wait(_IDLE)
-                self._news.clear()
-                try:
-                    self.learn_now()
-                    self._loop.save_if_due()
-                except Exception as error:  # a plan that fails must not take the answers with it
-                    self._failure = f"the learner stopped: {error}"
-                    logger.exception("the learner stopped")
-                    return
+    def _announce(self) -> None:
+        if self._follower is not None:
+            self._follower.announce()
 
 
 def problem_of(log: EventLog) -> ProblemFile | None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from matrixrl.service.desk.recent import Recent
 from matrixrl.service.errors import NotFound
-from matrixrl.service.fold import Book, EpisodeState
+from matrixrl.service.fold import EPISODE_NAME, Book, EpisodeState
 from matrixrl.service.log import Commit, Draft, Event, EventLog, Taker
 
-__all__ = ["NAME", "Ledger"]
+__all__ = ["Ledger"]
 
-NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-"""Names of episodes."""
 _REMEMBERED = 1000  # keys and episodes
 
 
@@ -61,7 +58,7 @@ class Ledger:
         found = self.book.episodes.get(name) or self._over.get(name)
         if found is not None:
             return found
-        rows = self._log.of_episode(name) if NAME.fullmatch(name) else []
+        rows = self._log.of_episode(name) if EPISODE_NAME.fullmatch(name) else []
         if not rows:
             raise NotFound(f"episode {name!r} does not exist; open it first")
         past, closed = Book(self.book.mode), None

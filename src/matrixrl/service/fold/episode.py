@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from matrixrl.service.problem import Mode
 
-__all__ = ["Asked", "EpisodeState", "Follows", "Step", "Told"]
+__all__ = ["EPISODE_NAME", "Asked", "EpisodeState", "Follows", "Step", "Told"]
 
+EPISODE_NAME = re.compile(r"^[A-Za-z0-9._:-]{1,64}$")
+"""Names that episodes may have."""
 Follows = Literal["plan", "recommended", "incumbent"]
 """Whose actions the answers are: the optimistic plan's, the recommended policy's, or the incumbent's."""
 

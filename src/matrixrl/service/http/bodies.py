@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from matrixrl.service.fold import EPISODE_NAME
 from matrixrl.service.voice import refusal
 
 __all__ = [
@@ -25,9 +26,7 @@ Key = Field(
     pattern=r"^[!-~]+$",
     description="Idempotency key, printable ASCII: the same request again has the same key.",
 )
-EpisodeName = Field(
-    None, min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._:-]+$", description="Name of the episode."
-)
+EpisodeName = Field(None, pattern=EPISODE_NAME.pattern, description="Name of the episode.")
 MOST_IN_A_BATCH = 1000
 
 

@@ -155,6 +155,6 @@ class Learner:
             "certificate": recommended.certificate,
             "comparison": recommended.compared,
             "guarantee": self.agent.guarantee,
-            "assumptions": self.agent.assumptions,
+            "assumptions": "; ".join(words for words in (self.agent.assumptions, self.problem.assumptions) if words),
             "alarm": alarm,
         }

@@ -87,6 +87,7 @@ class Recommender:
             "guarantee": shown.guarantee,
             "incumbent_upper": bound,
             "incumbent_episodes": self.returns.n_episodes,
+            "assumptions": "the incumbent was one policy, the same in all shadow episodes",
         }
 
     def _kept(

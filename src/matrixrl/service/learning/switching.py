@@ -35,5 +35,6 @@ def switch(
     if compared["guarantee"] is not True or not compared["lower"] > 0.0:
         return None
     chance = 1.0 - compared["delta"]
+    if_so = f", if {compared['assumptions']}" if "assumptions" in compared else ""
     words = f"with probability {chance:g} the recommended policy earns at least {compared['lower']:.4g} more"
-    return {"from": mode, "to": "live", "reason": f"{words} in an episode than the incumbent", "proof": compared}
+    return {"from": mode, "to": "live", "reason": f"{words} in an episode than the incumbent{if_so}", "proof": compared}

@@ -70,6 +70,17 @@ class ServedProblem:
         """Share of δ for the bound on the value of an incumbent that is only known from its returns."""
         return _SHARE_OF_LOGGED * self.file.delta if self.file.incumbent == LOGGED else 0.0
 
+    @property
+    def assumptions(self) -> str:
+        """What the service assumes besides what its agent does, in words; may be empty."""
+        if self.file.time_out is None:
+            return ""
+        default = self.file.default_reward or 0.0
+        return (
+            f"an outcome that is not reported in time pays {default:g}, and whether it is reported depends on "
+            "its state and action alone"
+        )
+
     def agent(self) -> MatrixRL:
         """Return a new agent that has learned nothing."""
         file = self.file

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features.kernels.stationary import matern_3_2, rbf
+from matrixrl.features.kernels.stationary import rbf
 from matrixrl.linalg import choose_pivots
 from matrixrl.records import FloatArray
 
-__all__ = ["Arrivals", "Ends", "fit_arrivals"]
+__all__ = ["END_GRID", "Arrivals", "Ends", "end_kernel", "fit_arrivals"]
+
+END_GRID = 201
+"""Number of points at which the parts of ends that depend on one coordinate are stored."""
 
 _NOVELTY_RIDGE = 1e-3
 _END_RIDGE = 1e-3
@@ -47,6 +50,8 @@ class Arrivals:
         known: (k, k) C with novelty 1 − k(x)ᵀCk(x).
         end_points: (e, p) inducing points of ends; none if no episode was ended by the environment.
         end_weights: (e, 2) weights of the indicator of an end, and of what it pays beyond the mean.
+        end_range: (2, p) smallest and largest coordinates seen; beyond them, ends are predicted as at the border.
+        end_parts: (p, G, 2) parts that depend on one coordinate, at G points from its smallest to its largest value.
         end_pay: (1,) mean of what an end pays more than a continuing step.
     """
 
@@ -54,6 +59,8 @@ class Arrivals:
     known: FloatArray
     end_points: FloatArray
     end_weights: FloatArray
+    end_range: FloatArray
+    end_parts: FloatArray
     end_pay: FloatArray
 
     def novelty(self, x: FloatArray) -> FloatArray:
@@ -66,7 +73,14 @@ class Arrivals:
         """Return probabilities that scaled states (n, p) end the episode, and what that pays: (n,) and (n,)."""
         if not len(self.end_points):
             return np.zeros(len(x)), np.zeros(len(x))
-        found = matern_3_2(x, self.end_points) @ self.end_weights
+        low, high = self.end_range
+        x = np.clip(x, low, high)
+        found = (0.5 * rbf(x, self.end_points)) @ self.end_weights
+        place = (x - low) * ((END_GRID - 1) / (high - low))
+        left = np.minimum(place.astype(np.int64), END_GRID - 2)
+        coordinates, share = np.arange(x.shape[1]), (place - left)[:, :, None]
+        before, after = self.end_parts[coordinates, left], self.end_parts[coordinates, left + 1]
+        found += (before + share * (after - before)).sum(axis=1)
         sure: FloatArray = np.clip((found[:, 0] - (0.5 - _MARGIN)) / (2.0 * _MARGIN), 0.0, 1.0)
         return sure, self.end_pay[0] + found[:, 1]
 
@@ -87,22 +101,43 @@ def fit_arrivals(states: FloatArray, ends: Ends, rng: np.random.Generator) -> Ar
     k = rbf(everything, points)
     inner = np.linalg.inv(gram)
     known = inner - np.linalg.inv(gram + (k.T @ k) / _NOVELTY_RIDGE)
+    p = states.shape[1]
     if not len(ends.after):
-        none = np.empty((0, states.shape[1]))
-        return Arrivals(points, known, none, np.empty((0, 2)), np.zeros(1))
+        none, parts = np.empty((0, p)), np.zeros((p, END_GRID, 2))
+        return Arrivals(points, known, none, np.empty((0, 2)), np.stack([-np.ones(p), np.ones(p)]), parts, np.zeros(1))
     return Arrivals(points, known, *_fit_ends(states, ends, points))
 
 
-def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return inducing points, weights and the mean pay of ends: the last ones and what preceded them count."""
+def end_kernel(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the mean of an RBF kernel of states (n, p) and (m, p) and of exponential kernels of their coordinates.
+
+    Most ends are thresholds of one coordinate. The exponential kernels find them from a few ends, and the RBF kernel
+    finds other ends.
+    """
+    found = rbf(x, y)
+    p = x.shape[1]
+    for j in range(p):
+        found += _of_coordinate(x[:, j], y[:, j]) / p
+    found *= 0.5
+    return found
+
+
+def _of_coordinate(x: FloatArray, y: FloatArray) -> FloatArray:
+    found: FloatArray = np.exp(-np.abs(x[:, None] - y))
+    return found
+
+
+def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[FloatArray, ...]:
+    """Return points, weights, range, parts and mean pay of ends: the last ones and what preceded them count."""
     before, after, extra = (part[-_PLACES:] for part in (ends.before, ends.after, ends.extra))
     pay = extra.mean()
     points = np.concatenate([after, before, others[:_PLACES]])
-    rows = matern_3_2(np.concatenate([after, before, states]), points)
+    everything = np.concatenate([after, before, states])
+    rows = end_kernel(everything, points)
     count = len(after)
     near, targets = rows[: 2 * count], np.zeros((2 * count, 2))
     targets[:count] = np.column_stack([np.ones(count), extra - pay])
-    others = rows[2 * count :].T @ rows[2 * count :] + _END_RIDGE * matern_3_2(points, points)
+    others = rows[2 * count :].T @ rows[2 * count :] + _END_RIDGE * end_kernel(points, points)
     others.flat[:: len(others) + 1] += _JITTER
     importance = np.full(2 * count, _END_WEIGHT)
     for _ in range(_ROUNDS):
@@ -112,4 +147,9 @@ def _fit_ends(states: FloatArray, ends: Ends, others: FloatArray) -> tuple[Float
         if not missed.any():
             break
         importance[missed] *= 10.0
-    return points, weights, np.array([pay])
+    low = everything.min(axis=0)
+    high = np.maximum(everything.max(axis=0), low + 1e-9)
+    p = states.shape[1]
+    grid = np.linspace(low, high, END_GRID)
+    parts = np.stack([_of_coordinate(grid[:, j], points[:, j]) @ weights for j in range(p)]) * (0.5 / p)
+    return points, weights, np.stack([low, high]), parts, np.array([pay])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.control.arrivals import Arrivals
+from matrixrl.algorithms.control.arrivals import END_GRID, Arrivals
 from matrixrl.algorithms.control.dynamics import Dynamics
 from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
 from matrixrl.algorithms.control.planner import Memory
@@ -94,6 +94,8 @@ def plan_from(arrays: Given, algorithm: ContinuousControl) -> ControlPlan:
         "arrivals_known": (k, k),
         "arrivals_end_points": (e, p),
         "arrivals_end_weights": (e, 2),
+        "arrivals_end_range": (2, p),
+        "arrivals_end_parts": (p, END_GRID, 2),
         "arrivals_end_pay": (1,),
     }
     for name, shape in shapes.items():

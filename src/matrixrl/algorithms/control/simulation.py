@@ -20,7 +20,8 @@ _GONE = 0.05  # an episode that goes on with less probability than this is over
 def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatArray) -> tuple[float, FloatArray]:
     """Return the mean return of greedy episodes in the model, and all states that they visit (n, p).
 
-    Some actions are random, always the same ones, so that value functions are compared by the same luck.
+    Each state starts two episodes: one with some random actions, always the same ones, so that value functions are
+    compared by the same luck, and one without, which shows whether the plan gets stuck where nothing disturbs it.
 
     Args:
         world: Predictions.
@@ -32,6 +33,8 @@ def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatA
     actions, count = grid.planned, len(grid.planned)
     mistakes = rng.random((len(value.centre), len(first))) < _MISTAKE
     drawn = rng.integers(count, size=mistakes.shape)
+    first = np.concatenate([first, first])
+    mistakes, drawn = np.concatenate([mistakes, np.zeros_like(mistakes)], axis=1), np.tile(drawn, 2)
     earned, going, live = np.zeros(len(first)), np.ones(len(first)), np.arange(len(first))
     states, visited = first, []
     for h in range(len(value.centre)):

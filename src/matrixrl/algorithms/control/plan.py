@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -12,6 +13,7 @@ from matrixrl.algorithms.control.arrivals import Arrivals
 from matrixrl.algorithms.control.dynamics import Dynamics
 from matrixrl.algorithms.control.values import Backups, ValueFunction
 from matrixrl.features.kernels import ObservationScale
+from matrixrl.features.kernels.stationary import rbf
 from matrixrl.records import FloatArray
 
 __all__ = ["PATIENCE", "ControlPlan", "World"]
@@ -46,6 +48,10 @@ class World:
             actions: (n, q) coordinates of actions.
         """
         following, pays = self.dynamics.predict(np.concatenate([states, actions], axis=1))
+        return self._arrived(following, pays)
+
+    def _arrived(self, following: FloatArray, pays: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Add ends and novelty to predicted states (n, p) and rewards (n,)."""
         ends, extra = self.arrivals.ends(following)
         pays = pays + ends * extra
         if self.bonus > 0.0:
@@ -54,9 +60,31 @@ class World:
 
     def backups(self, states: FloatArray, actions: FloatArray) -> Backups:
         """Return the outcomes of all actions (A, q) at states (n, p)."""
-        rows = np.repeat(states, len(actions), axis=0)
-        following, pays, goes_on = self.outcomes(rows, np.tile(actions, (len(states), 1)))
-        return Backups(states, pays, goes_on, following, len(actions))
+        return self.lookahead(actions)(states)
+
+    def lookahead(self, actions: FloatArray) -> Callable[[FloatArray], Backups]:
+        """Return the function from states (n, p) to the outcomes of all actions (A, q).
+
+        The kernel of pairs is the product of those of states and of actions, so that the kernel of states is computed
+        once for all actions.
+        """
+        model, count = self.dynamics, len(actions)
+        p = model.weights.shape[1] - 1
+        scales, points = model.length_scales[:p], model.points[:, :p]
+        shared = rbf(actions / model.length_scales[p:], model.points[:, p:])
+        weights = (shared.T[:, :, None] * model.weights[:, None]).reshape(len(points), -1)
+        constant = model.trend[0] + actions @ model.trend[1 + p :]
+        slope = model.trend[1 : 1 + p] + np.eye(p, p + 1)
+
+        def of(states: FloatArray) -> Backups:
+            found = (rbf(states / scales, points) @ weights).reshape(len(states), count, p + 1)
+            found += (states @ slope)[:, None] + constant
+            np.clip(found, model.limits[0], model.limits[1], out=found)
+            flat = found.reshape(-1, p + 1)
+            following, pays, goes_on = self._arrived(flat[:, :p], flat[:, p])
+            return Backups(states, pays, goes_on, following, count)
+
+        return of
 
 
 @dataclass(frozen=True)

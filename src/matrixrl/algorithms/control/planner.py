@@ -25,7 +25,7 @@ _REFIT = 1.3  # length scales are fitted again when there are this many times th
 _SEARCH = 1.5  # value functions are computed again when there are this many times the steps of the last search
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
-_STARTS = 8  # first states from which candidates are simulated
+_STARTS = 16  # first states from which candidates are simulated
 _VARIANTS = ((1.0, 1e-4, 1.0), (1.0, 1e-4, 0.98), (0.3, 1e-6, 0.99), (1.0, 1e-4, 0.95))
 """Value functions that are tried in turn: factor of the softness, tolerance of inducing points, discount."""
 

@@ -14,14 +14,16 @@ __all__ = ["random_walks", "simulate"]
 _WALKERS, _WALK = 100, 20
 _TURN = 0.1  # probability of another action in a random walk
 _MISTAKE = 0.1  # probability of a random action in a simulated episode, which rewards margins
+_DISTURBED = 8  # most simulated episodes with random actions
 _GONE = 0.05  # an episode that goes on with less probability than this is over
 
 
 def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatArray) -> tuple[float, FloatArray]:
     """Return the mean return of greedy episodes in the model, and all states that they visit (n, p).
 
-    Each state starts two episodes: one with some random actions, always the same ones, so that value functions are
-    compared by the same luck, and one without, which shows whether the plan gets stuck where nothing disturbs it.
+    Some states start two episodes: one with some random actions, always the same ones, so that value functions are
+    compared by the same luck, and one without, which shows whether the plan gets stuck where nothing disturbs it. All
+    others start one of the second kind.
 
     Args:
         world: Predictions.
@@ -30,15 +32,16 @@ def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatA
         first: (k, p) scaled states that episodes start from.
     """
     rng = np.random.default_rng(0)
-    actions, count = grid.planned, len(grid.planned)
-    mistakes = rng.random((len(value.centre), len(first))) < _MISTAKE
+    count, horizon, disturbed = len(grid.planned), len(value.centre), min(len(first), _DISTURBED)
+    some = np.linspace(0, len(first) - 1, disturbed).astype(np.int64)
+    mistakes = np.zeros((horizon, disturbed + len(first)), dtype=np.bool_)
+    mistakes[:, :disturbed] = rng.random((horizon, disturbed)) < _MISTAKE
     drawn = rng.integers(count, size=mistakes.shape)
-    first = np.concatenate([first, first])
-    mistakes, drawn = np.concatenate([mistakes, np.zeros_like(mistakes)], axis=1), np.tile(drawn, 2)
-    earned, going, live = np.zeros(len(first)), np.ones(len(first)), np.arange(len(first))
-    states, visited = first, []
+    states, visited = np.concatenate([first[some], first]), []
+    earned, going, live = np.zeros(len(states)), np.ones(len(states)), np.arange(len(states))
+    look = world.lookahead(grid.planned)
     for h in range(len(value.centre)):
-        ahead = world.backups(states, actions)
+        ahead = look(states)
         q = (ahead.pays + ahead.goes_on * value.at(h + 1, ahead.following)).reshape(-1, count)
         taken = np.where(mistakes[h, live], drawn[h, live], q.argmax(axis=1))
         taken += count * np.arange(len(states))

@@ -19,6 +19,7 @@ _JITTER = 1e-10
 _TREND = 1e-6  # ridge of the linear trend, for each step
 _EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
 _STIFF = 1e-2  # noise of the model that finds unusual steps
+_MOST_RIDGE = 1.0  # of an output, relative to its variance
 _TRIMMINGS = 1  # times that unusual steps are looked for
 _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
@@ -198,9 +199,29 @@ def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float)
     return found
 
 
-def _ridge(z: FloatArray, y: FloatArray, ridge: float) -> FloatArray:
-    """Return the weights of features (m, n) for outputs (n, k): (m, k)."""
-    matrix = z @ z.T
-    matrix.flat[:: len(matrix) + 1] += ridge
-    found: FloatArray = cho_solve((np.linalg.cholesky(matrix), True), z @ y, check_finite=False)
-    return found
+def _ridge(z: FloatArray, y: FloatArray, least: float) -> FloatArray:
+    """Return the weights of features (m, n) for outputs (n, k), each with the ridge of the largest evidence: (m, k).
+
+    Outputs share length scales, but not their noise: rewards may be exact where next states are not.
+
+    Args:
+        z: Features.
+        y: Outputs.
+        least: Smallest ridge.
+    """
+    matrix, products, size = z @ z.T, z @ y, np.vecdot(y.T, y.T)
+    m, n = z.shape
+    diagonal = matrix.diagonal().copy()
+    best, weights = np.full(y.shape[1], np.inf), np.zeros_like(products)
+    for ridge in least * 10.0 ** np.arange(1 + max(0.0, np.floor(np.log10(_MOST_RIDGE / least)))):
+        matrix.flat[:: m + 1] = diagonal + ridge
+        factor = np.linalg.cholesky(matrix)
+        found = cho_solve((factor, True), products, check_finite=False)
+        left = np.maximum((size - np.vecdot(products.T, found.T)) / ridge, np.finfo(np.float64).tiny)
+        volume = 2.0 * np.log(factor.diagonal()).sum() + (n - m) * np.log(ridge)
+        evidence = n * np.log(left) + volume  # Rasmussen & Williams 2006, equation 5.8, at the best variance
+        better = evidence < best
+        if not better.any():
+            break
+        best, weights[:, better] = np.where(better, evidence, best), found[:, better]
+    return weights

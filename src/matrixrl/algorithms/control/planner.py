@@ -26,6 +26,7 @@ _SEARCH = 1.5  # value functions are computed again when there are this many tim
 _POOL = 1500  # states that inducing points of values are chosen from
 _SEEN = 2000  # of all states seen, the most that a plan looks at
 _STARTS = 16  # first states from which candidates are simulated
+_NOISE_STEPS = 500  # steps that the noise of simulated episodes follows from
 _VARIANTS = ((1.0, 1e-4, 1.0), (1.0, 1e-4, 0.98), (0.3, 1e-6, 0.99), (1.0, 1e-4, 0.95))
 """Value functions that are tried in turn: factor of the softness, tolerance of inducing points, discount."""
 
@@ -145,9 +146,10 @@ class Planner:
         first, n = states[starts[some]], len(states)
         best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
         margin = 0.0
+        noise = _noise(world, observed)
         judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
-            best, visited = simulate(judge, memory.value, self.grid, first)
+            best, visited = simulate(judge, memory.value, self.grid, first, noise)
             last = float(observed.rewards[starts[-1] :].sum())
             count = self._n_candidates(n, best, last, seen, memory)
             if last >= best - _SURPRISE * abs(best):  # it has proved itself, which others have to better
@@ -159,7 +161,7 @@ class Planner:
         start = int(rng.integers(len(_VARIANTS))) if count == 1 else 0
         for k in range(start, start + count):
             value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
-            earned, visited = simulate(judge, value, self.grid, first)
+            earned, visited = simulate(judge, value, self.grid, first, noise)
             pool.append(visited)
             if earned >= best + margin:
                 best, chosen, margin = earned, value, 0.0
@@ -201,6 +203,14 @@ class Planner:
         backups = replace(backups, goes_on=discount * backups.goes_on)
         softness = min(1.0, factor * self.settings.softness)
         return backward(points, backups, seen.low, seen.high, softness=softness, tolerance=tolerance)
+
+
+def _noise(world: World, observed: Observed) -> FloatArray:
+    """Return standard deviations of next states around their predictions in the last steps, from the medians: (p,)."""
+    x, change = observed.x[-_NOISE_STEPS:], observed.change[-_NOISE_STEPS:]
+    p = change.shape[1]
+    found: FloatArray = 1.4826 * np.median(np.abs(world.dynamics.predict(x)[0] - x[:, :p] - change), axis=0)
+    return found
 
 
 def _enough(seen: Outlook) -> float:

@@ -18,7 +18,9 @@ _DISTURBED = 8  # most simulated episodes with random actions
 _GONE = 0.05  # an episode that goes on with less probability than this is over
 
 
-def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatArray) -> tuple[float, FloatArray]:
+def simulate(
+    world: World, value: ValueFunction, grid: ActionGrid, first: FloatArray, noise: FloatArray
+) -> tuple[float, FloatArray]:
     """Return the mean return of greedy episodes in the model, and all states that they visit (n, p).
 
     Some states start two episodes: one with some random actions, always the same ones, so that value functions are
@@ -30,6 +32,7 @@ def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatA
         value: Value function to be greedy for.
         grid: Actions.
         first: (k, p) scaled states that episodes start from.
+        noise: (p,) standard deviations of next states around their predictions.
     """
     rng = np.random.default_rng(0)
     count, horizon, disturbed = len(grid.planned), len(value.centre), min(len(first), _DISTURBED)
@@ -37,6 +40,8 @@ def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatA
     mistakes = np.zeros((horizon, disturbed + len(first)), dtype=np.bool_)
     mistakes[:, :disturbed] = rng.random((horizon, disturbed)) < _MISTAKE
     drawn = rng.integers(count, size=mistakes.shape)
+    shocks = noise * rng.standard_normal((*mistakes.shape, len(noise)))
+    edges = world.dynamics.limits[:, :-1]
     states, visited = np.concatenate([first[some], first]), []
     earned, going, live = np.zeros(len(states)), np.ones(len(states)), np.arange(len(states))
     look = world.lookahead(grid.planned)
@@ -48,7 +53,8 @@ def simulate(world: World, value: ValueFunction, grid: ActionGrid, first: FloatA
         earned[live] += going[live] * ahead.pays[taken]
         going[live] *= ahead.goes_on[taken]
         on = going[live] > _GONE
-        live, states = live[on], ahead.following[taken[on]]
+        live, states = live[on], ahead.following[taken[on]] + shocks[h, live[on]]
+        np.clip(states, edges[0], edges[1], out=states)
         if not len(live):
             break
         visited.append(states)

@@ -135,6 +135,7 @@ class ThreePoints(gym.Env):
     horizon = 60
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        del options
         super().reset(seed=seed)
         self.state = np.concatenate([self.np_random.uniform(-1, 1, 6), np.zeros(6)])
         return self.state.copy(), {}
@@ -154,10 +155,12 @@ class Unrelated(gym.Env):
     horizon = 100
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        del options
         super().reset(seed=seed)
         return self.np_random.standard_normal(12), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        del action
         obs = self.np_random.standard_normal(12)
         return obs, float(np.sin(3.0 * obs[:3]).sum()), False, False, {}
 
@@ -173,6 +176,7 @@ class Pendula(gym.Env):
         self._parts = [gym.make("Pendulum-v1").unwrapped for _ in range(4)]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        del options
         super().reset(seed=seed)
         found = [part.reset(seed=int(self.np_random.integers(2**31)))[0] for part in self._parts]
         return np.concatenate(found).astype(np.float64), {}
@@ -199,25 +203,25 @@ _CAR_MIDDLE = np.array([-0.35, 0.0])
 _SPIN = np.array([0.01 * np.pi, 0.01 * 8.0])  # state of the pendulum: angle and speed
 Task = tuple[Callable[[], gym.Env], int]
 TASKS: dict[str, Task] = {
-    "cart-pole": (cart_pole, 25),
-    "cart-pole-observed-1": (lambda: ObservationNoise(cart_pole(), 0.01 * CART_POLE), 25),
-    "cart-pole-observed-5": (lambda: ObservationNoise(cart_pole(), 0.05 * CART_POLE), 25),
-    "cart-pole-process-1": (lambda: ProcessNoise(cart_pole(), 0.01 * CART_POLE), 25),
-    "cart-pole-actions-10": (lambda: ActionNoise(cart_pole(), 0.1), 25),
-    "pendulum": (pendulum, 25),
-    "pendulum-observed-1": (lambda: ObservationNoise(pendulum(), 0.01 * PENDULUM), 25),
-    "pendulum-observed-5": (lambda: ObservationNoise(pendulum(), 0.05 * PENDULUM), 25),
-    "pendulum-process-1": (lambda: ProcessNoise(pendulum(), _SPIN), 25),
-    "pendulum-actions-20": (lambda: ActionNoise(pendulum(), 0.2), 25),
-    "cart-pole-far": (lambda: FarStarts(cart_pole(), 0.5 * CART_POLE * np.array([1.0, 0.5, 1.0, 0.5])), 25),
-    "pendulum-far": (lambda: FarStarts(pendulum(), np.array([np.pi, 8.0])), 25),
-    "mountain-car": (mountain_car, 25),
-    "mountain-car-far": (lambda: FarStarts(mountain_car(), MOUNTAIN_CAR * [0.9, 0.9], _CAR_MIDDLE), 25),
+    "cart-pole": (cart_pole, 15),
+    "cart-pole-observed-1": (lambda: ObservationNoise(cart_pole(), 0.01 * CART_POLE), 15),
+    "cart-pole-observed-5": (lambda: ObservationNoise(cart_pole(), 0.05 * CART_POLE), 15),
+    "cart-pole-process-1": (lambda: ProcessNoise(cart_pole(), 0.01 * CART_POLE), 15),
+    "cart-pole-actions-10": (lambda: ActionNoise(cart_pole(), 0.1), 15),
+    "pendulum": (pendulum, 15),
+    "pendulum-observed-1": (lambda: ObservationNoise(pendulum(), 0.01 * PENDULUM), 15),
+    "pendulum-observed-5": (lambda: ObservationNoise(pendulum(), 0.05 * PENDULUM), 15),
+    "pendulum-process-1": (lambda: ProcessNoise(pendulum(), _SPIN), 15),
+    "pendulum-actions-20": (lambda: ActionNoise(pendulum(), 0.2), 15),
+    "cart-pole-far": (lambda: FarStarts(cart_pole(), 0.5 * CART_POLE * np.array([1.0, 0.5, 1.0, 0.5])), 15),
+    "pendulum-far": (lambda: FarStarts(pendulum(), np.array([np.pi, 8.0])), 15),
+    "mountain-car": (mountain_car, 15),
+    "mountain-car-far": (lambda: FarStarts(mountain_car(), MOUNTAIN_CAR * [0.9, 0.9], _CAR_MIDDLE), 15),
     "cart-pole-2000": (lambda: cart_pole(2000), 15),
     "pendulum-2000": (lambda: pendulum(2000), 10),
-    "pendulum-and-9-of-noise": (lambda: NoiseBeside(pendulum(), 9), 25),
-    "three-points": (ThreePoints, 25),
-    "four-pendula": (Pendula, 25),
+    "pendulum-and-9-of-noise": (lambda: NoiseBeside(pendulum(), 9), 15),
+    "three-points": (ThreePoints, 15),
+    "four-pendula": (Pendula, 15),
     "unrelated": (Unrelated, 10),
 }
 """For each task: environment, and episodes."""

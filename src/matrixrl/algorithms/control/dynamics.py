@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 
-from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out
+from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out, negative_evidence
 from matrixrl.features.kernels.stationary import rbf
 from matrixrl.linalg import choose_pivots
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["Dynamics", "Observed", "fit_dynamics", "fit_kernel", "kernel_prior"]
+__all__ = ["Dynamics", "Observed", "fit_dynamics", "fit_kernel", "kernel_prior", "regress"]
 
 _TOLERANCE = 1e-6  # share of the kernel that inducing points of the model may miss
 _JITTER = 1e-10
@@ -22,8 +22,12 @@ _STIFF = 1e-2  # noise of the model that finds unusual steps
 _TRIMMINGS = 1  # times that unusual steps are looked for
 _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
+_RIDGES = 10.0 ** np.arange(6)  # multiples of the noise that are tried as ridges
+_TESTED = 1000  # steps that are left out to choose a ridge, about
+_ABOUT = 1.02  # errors within this factor of the smallest one are about as small
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
+_NOISY = 1.0  # noise that the search starts from if that is likelier; short length scales look like noise otherwise
 _FITTED_STEPS = 250  # steps that length scales are fitted to
 _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
 _ACTION_SCALE, _ACTION_SPREAD = (
@@ -68,6 +72,7 @@ class Dynamics:
         trend: (1 + d, p + 1) linear part.
         weights: (m, p + 1) kernel part.
         limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
+        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit.
     """
 
     length_scales: FloatArray
@@ -75,6 +80,7 @@ class Dynamics:
     trend: FloatArray
     weights: FloatArray
     limits: FloatArray
+    errors: FloatArray
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return next states (n, p) and rewards (n,) of state-action pairs (n, d)."""
@@ -135,7 +141,10 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
     first = prior.mean if start is None else start
     usual = usual_rows(leave_one_out(observed.x[chosen], y, first, prior), 1.0 / amplitude[curved])
     iterations = _FIRST_ITERATIONS if start is None else _MORE_ITERATIONS
-    return fit_length_scales(observed.x[chosen[usual]], y[usual], first, prior, iterations=iterations)
+    x, y = observed.x[chosen[usual]], y[usual]
+    noisy = np.append(np.maximum(first[:-1], prior.mean[:-1]), np.log(_NOISY))
+    first = min(first, noisy, key=lambda one: negative_evidence(one, x, y, prior)[0])
+    return fit_length_scales(x, y, first, prior, iterations=iterations)
 
 
 def fit_dynamics(
@@ -153,8 +162,7 @@ def fit_dynamics(
     scaled = observed.x / length_scales
     some = scaled[:: 1 + len(scaled) // _CANDIDATES]
     points = some[choose_pivots(some, rbf, budget=budget, tolerance=_TOLERANCE)]
-    m = len(points)
-    factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
+    factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(len(points)))
     z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)
     on, usual = ~observed.ended, np.ones(len(scaled), dtype=np.bool_)
     spread = observed.change.std(axis=0)
@@ -163,14 +171,17 @@ def fit_dynamics(
         usual = usual_rows(_leave_one_out(z, rest[:, :-1], usual, max(noise, _STIFF)), spread)
     trend = _trend(observed, usual)
     rest = _rest(observed, trend)
-    weights = np.column_stack(
-        [_ridge(z[:, usual], rest[usual, :-1], noise), _ridge(z[:, on & usual], rest[on & usual, -1:], noise)]
-    )
+    if on[usual].all():
+        weights, errors = regress(z[:, usual], rest[usual], noise)
+    else:
+        parts = (usual, slice(None, -1)), (on & usual, slice(-1, None))
+        found = [regress(z[:, rows], rest[rows, which], noise) for rows, which in parts]
+        weights, errors = np.column_stack([one[0] for one in found]), np.concatenate([one[1] for one in found])
     edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
     limits = np.stack([-edge, edge])
     limits[:, -1] = observed.rewards.min(), observed.rewards.max()
     kernel_weights: FloatArray = solve_triangular(factor, weights, lower=True, trans="T", check_finite=False)
-    return Dynamics(length_scales, points, trend, kernel_weights, limits)
+    return Dynamics(length_scales, points, trend, kernel_weights, limits, errors)
 
 
 def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
@@ -187,7 +198,7 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
 
 
 def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
-    """Return errors of predictions of outputs (n, k) from features (m, n) of all other usual steps: (n, k)."""
+    """Return studentised errors of predictions of outputs (n, k) from features (m, n) of other usual steps: (n, k)."""
     matrix = z[:, usual] @ z[:, usual].T
     matrix.flat[:: len(matrix) + 1] += ridge
     factor = np.linalg.cholesky(matrix)
@@ -198,9 +209,31 @@ def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float)
     return found
 
 
-def _ridge(z: FloatArray, y: FloatArray, ridge: float) -> FloatArray:
-    """Return the weights of features (m, n) for outputs (n, k): (m, k)."""
-    matrix = z @ z.T
-    matrix.flat[:: len(matrix) + 1] += ridge
-    found: FloatArray = cho_solve((np.linalg.cholesky(matrix), True), z @ y, check_finite=False)
+def regress(z: FloatArray, y: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
+    """Return weights (m, k) of features (m, n) for outputs (n, k), and errors at steps that are left out: (k,).
+
+    Every output has a ridge of its own, because outputs may have more noise than their kernel says: the smallest of
+    some multiples of the noise whose error by leaving out one step is about the smallest.
+
+    Args:
+        z: (m, n) features.
+        y: (n, k) outputs.
+        noise: Variance of the noise, relative to that of the function.
+    """
+    values, vectors = np.linalg.eigh(z @ z.T)
+    values, turned = np.maximum(values, 0.0), vectors.T @ (z @ y)
+    every = 1 + z.shape[1] // _TESTED
+    rows, known = (vectors.T @ z[:, ::every]).T, y[::every]
+    ridges = noise * _RIDGES
+    squares = np.array([_left_out(rows, known, turned, values + ridge) for ridge in ridges])
+    chosen = (squares <= _ABOUT * squares.min(axis=0) + np.finfo(np.float64).tiny).argmax(axis=0)
+    weights: FloatArray = vectors @ (turned / (values[:, None] + ridges[chosen]))
+    return weights, np.sqrt(squares[chosen, np.arange(len(chosen))])
+
+
+def _left_out(rows: FloatArray, y: FloatArray, turned: FloatArray, values: FloatArray) -> FloatArray:
+    """Return mean squared errors (k,) of outputs (t, k) that are predicted from all other steps."""
+    leverage = (rows * rows) @ (1.0 / values)
+    errors = (y - rows @ (turned / values[:, None])) / np.maximum(1.0 - leverage, 1e-9)[:, None]
+    found: FloatArray = (errors * errors).mean(axis=0)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out, negative_evidence
 from matrixrl.features.kernels.stationary import rbf
@@ -22,9 +22,7 @@ _STIFF = 1e-2  # noise of the model that finds unusual steps
 _TRIMMINGS = 1  # times that unusual steps are looked for
 _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
-_RIDGES = 10.0 ** np.arange(6)  # multiples of the noise that are tried as ridges
-_TESTED = 1000  # steps that are left out to choose a ridge, about
-_ABOUT = 1.02  # errors within this factor of the smallest one are about as small
+_TESTED = 1000  # steps that are left out to measure errors, about
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
 _NOISY = 1.0  # noise that the search starts from if that is likelier; short length scales look like noise otherwise
@@ -199,41 +197,36 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
 
 def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
     """Return studentised errors of predictions of outputs (n, k) from features (m, n) of other usual steps: (n, k)."""
-    matrix = z[:, usual] @ z[:, usual].T
-    matrix.flat[:: len(matrix) + 1] += ridge
-    factor = np.linalg.cholesky(matrix)
-    half = solve_triangular(factor, z, lower=True, check_finite=False)
+    half = solve_triangular(_gram_factor(z[:, usual], ridge), z, lower=True, check_finite=False)
     errors = y - half.T @ (half[:, usual] @ y[usual])
     leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
     found: FloatArray = errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
     return found
 
 
-def regress(z: FloatArray, y: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
+def regress(z: FloatArray, y: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
     """Return weights (m, k) of features (m, n) for outputs (n, k), and errors at steps that are left out: (k,).
 
-    Every output has a ridge of its own, because outputs may have more noise than their kernel says: the smallest of
-    some multiples of the noise whose error by leaving out one step is about the smallest.
+    The error of a step that is left out is the one of the fit divided by 1 minus its leverage.
 
     Args:
         z: (m, n) features.
         y: (n, k) outputs.
-        noise: Variance of the noise, relative to that of the function.
+        ridge: Ridge of the regression.
     """
-    values, vectors = np.linalg.eigh(z @ z.T)
-    values, turned = np.maximum(values, 0.0), vectors.T @ (z @ y)
+    factor = _gram_factor(z, ridge)
+    weights: FloatArray = cho_solve((factor, True), z @ y, check_finite=False)
     every = 1 + z.shape[1] // _TESTED
-    rows, known = (vectors.T @ z[:, ::every]).T, y[::every]
-    ridges = noise * _RIDGES
-    squares = np.array([_left_out(rows, known, turned, values + ridge) for ridge in ridges])
-    chosen = (squares <= _ABOUT * squares.min(axis=0) + np.finfo(np.float64).tiny).argmax(axis=0)
-    weights: FloatArray = vectors @ (turned / (values[:, None] + ridges[chosen]))
-    return weights, np.sqrt(squares[chosen, np.arange(len(chosen))])
+    rows = z[:, ::every]
+    half = solve_triangular(factor, rows, lower=True, check_finite=False)
+    left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
+    errors = (y[::every] - rows.T @ weights) / left[:, None]
+    return weights, np.sqrt((errors * errors).mean(axis=0))
 
 
-def _left_out(rows: FloatArray, y: FloatArray, turned: FloatArray, values: FloatArray) -> FloatArray:
-    """Return mean squared errors (k,) of outputs (t, k) that are predicted from all other steps."""
-    leverage = (rows * rows) @ (1.0 / values)
-    errors = (y - rows @ (turned / values[:, None])) / np.maximum(1.0 - leverage, 1e-9)[:, None]
-    found: FloatArray = (errors * errors).mean(axis=0)
+def _gram_factor(z: FloatArray, ridge: float) -> FloatArray:
+    """Return the lower Cholesky factor of zzᵀ + ridge·I for features (m, n): (m, m)."""
+    matrix = z @ z.T
+    matrix.flat[:: len(matrix) + 1] += ridge
+    found: FloatArray = np.linalg.cholesky(matrix)
     return found

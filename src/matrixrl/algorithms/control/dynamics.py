@@ -173,8 +173,8 @@ def fit_dynamics(
         weights, errors = regress(z[:, usual], rest[usual], noise)
     else:
         parts = (usual, slice(None, -1)), (on & usual, slice(-1, None))
-        found = [regress(z[:, rows], rest[rows, which], noise) for rows, which in parts]
-        weights, errors = np.column_stack([one[0] for one in found]), np.concatenate([one[1] for one in found])
+        each = [regress(z[:, rows], rest[rows, which], noise) for rows, which in parts]
+        weights, errors = np.column_stack([one[0] for one in each]), np.concatenate([one[1] for one in each])
     edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
     limits = np.stack([-edge, edge])
     limits[:, -1] = observed.rewards.min(), observed.rewards.max()
@@ -228,5 +228,4 @@ def _gram_factor(z: FloatArray, ridge: float) -> FloatArray:
     """Return the lower Cholesky factor of zzᵀ + ridge·I for features (m, n): (m, m)."""
     matrix = z @ z.T
     matrix.flat[:: len(matrix) + 1] += ridge
-    found: FloatArray = np.linalg.cholesky(matrix)
-    return found
+    return np.linalg.cholesky(matrix)

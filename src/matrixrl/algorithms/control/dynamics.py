@@ -228,4 +228,5 @@ def _gram_factor(z: FloatArray, ridge: float) -> FloatArray:
     """Return the lower Cholesky factor of zzᵀ + ridge·I for features (m, n): (m, m)."""
     matrix = z @ z.T
     matrix.flat[:: len(matrix) + 1] += ridge
-    return np.linalg.cholesky(matrix)
+    found: FloatArray = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+    return found

@@ -382,14 +382,19 @@ class OpenEpisode:
         if self.is_finished:
             raise ProtocolError(f"{call} was called after the last step of the episode; end it")
 
-    def steps(self) -> Steps:
-        """Return the steps that were observed, as a batch of one replica."""
-        ended = np.zeros(self.stage, dtype=np.bool_)
+    def steps(self, since: int = 0) -> Steps:
+        """Return the steps that were observed, as a batch of one replica.
+
+        Args:
+            since: Number of the first step to return; −1 is the last one.
+        """
+        actions = self._actions[since:]
+        ended = np.zeros(len(actions), dtype=np.bool_)
         ended[-1] = self._terminated
         return Steps.of(
-            np.array(self._states)[None],
-            np.array(self._actions)[None],
-            np.array(self._rewards)[None],
-            np.array(self._next_states)[None],
+            np.array(self._states[since:])[None],
+            np.array(actions)[None],
+            np.array(self._rewards[since:])[None],
+            np.array(self._next_states[since:])[None],
             ended[None],
         )

@@ -301,12 +301,13 @@ class Algorithm(FromLogs, Configured):
             self.learn(self._inside(steps))
             self.episode += n_episodes
 
-    def revised(self, plan: Any, steps: Callable[[], Steps]) -> Any:
+    def revised(self, plan: Any, steps: Callable[[int], Steps]) -> Any:
         """Return the plan for the rest of an episode after one more of its steps, if the algorithm `revises` plans.
 
         Args:
             plan: The plan that is played.
-            steps: Function that returns the steps of the episode so far, as a batch of one replica.
+            steps: Function that returns the steps of the episode from a number on, as a batch of one replica; −1 is the
+                last one.
         """
         del steps
         return plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,14 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown
+from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown, users_stacklevel
 from matrixrl.coding import BoxCodec, Codec
+from matrixrl.errors import MatrixRLWarning
 from matrixrl.problems.spaces import codec_of, space_remedy
 from matrixrl.problems.wrappers import may_change_rewards, time_limit
 from matrixrl.records import FloatArray
 
-__all__ = ["ContinuousTask", "control_codec", "declared_range", "read_continuous"]
+__all__ = ["USUAL_HORIZON", "ContinuousTask", "control_codec", "declared_range", "read_continuous"]
 
 _KNOWN_REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -25,6 +27,9 @@ _KNOWN_REWARDS = {
     "Acrobot-v1": (-1.0, 0.0),
 }
 """Ranges of the reward of a step that Gymnasium documents but does not declare."""
+
+USUAL_HORIZON = 200
+"""Steps in an episode of an environment that declares no time limit, if none is given."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,10 @@ class ContinuousTask:
 def read_continuous(
     env: gym.Env[Any, Any], *, horizon: int | None = None, reward_range: tuple[float, float] | None = None
 ) -> ContinuousTask:
-    """Return the task of an environment, or say which wrapper it needs."""
+    """Return the task of an environment, or say which wrapper it needs.
+
+    The horizon is the one that is given, that of the environment, or `USUAL_HORIZON`, with a warning.
+    """
     if not isinstance(env, gym.Env):
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Make one with gymnasium.make.")
     states, actions = env.observation_space, env.action_space
@@ -79,7 +87,13 @@ def read_continuous(
     limit = time_limit(env)
     steps = horizon if horizon is not None else limit or getattr(env.unwrapped, "horizon", None)
     if steps is None:
-        fail("horizon", "must be given for an environment without a time limit", None, "Such as horizon=200.")
+        steps = USUAL_HORIZON
+        warnings.warn(
+            f"{type(env.unwrapped).__name__} has no time limit, and no horizon was given: episodes are cut after "
+            f"{steps} steps. Give horizon=… to say how long an episode is.",
+            MatrixRLWarning,
+            stacklevel=users_stacklevel(),
+        )
     checked = integer("horizon", steps, low=1, remedy="Give the number of steps in an episode.")
     if limit is not None and checked > limit:
         remedy = "Make it with max_episode_steps=…, or give a smaller horizon."

@@ -56,6 +56,11 @@ class Experience:
         """Return these steps followed by others."""
         return Experience(*(np.concatenate([getattr(self, n), getattr(more, n)]) for n in STEP_NAMES))
 
+    def thinned(self, count: int) -> Experience:
+        """Return every k-th step, so that there are about as many as a count, and at most twice as many."""
+        every = max(1, len(self.actions) // count)
+        return Experience(*(getattr(self, name)[::every] for name in STEP_NAMES))
+
     @classmethod
     def of(cls, steps: Steps, replica: int) -> Experience:
         """Return the steps that one replica took."""

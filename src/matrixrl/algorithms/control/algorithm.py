@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -19,10 +20,11 @@ from matrixrl.algorithms.control.plan import ControlPlan
 from matrixrl.algorithms.control.planner import Memory, Planner
 from matrixrl.algorithms.control.saving import memory_arrays, memory_from, plan_from
 from matrixrl.algorithms.control.settings import ControlSettings
+from matrixrl.algorithms.control.skill import Skill, skill_of
 from matrixrl.algorithms.possible import Shapes
-from matrixrl.checks import fail
+from matrixrl.checks import fail, users_stacklevel
 from matrixrl.core.greedy import best_action_at_random
-from matrixrl.errors import InvalidInput
+from matrixrl.errors import InvalidInput, MatrixRLWarning
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import FloatArray, IntArray, Steps
@@ -34,6 +36,11 @@ _SLACK = 1e-9  # share of the range of values within which actions count as equa
 _MORE_PATIENCE = 4  # factor of the patience after a plan was made again
 _TOO_LATE = 10  # steps before the end of an episode in which plans are kept
 _MOST_COORDINATES = 64  # of states and actions together
+_WIDER = 2.0  # factor by which a range of rewards has to grow for a plan to be made again at once
+_SETTLED = 5  # episodes after which a range of rewards that grows so much is worth a warning
+_CHECKED, _CHECKED_EACH = 200, 15  # steps, and steps for each coordinate, before the model is judged
+_JUDGED = 1500  # steps that a model is judged by, about
+_CHECK_AGAIN = 1.5  # the model is judged again when there are this many times the steps
 
 
 class ControlPlans:
@@ -63,7 +70,7 @@ class ContinuousControl(VectorAlgorithm):
     @property
     def guarantee(self) -> Literal[True] | str:
         """Why nothing is proven."""
-        return "measured, not proven: plans trust a fitted model of the dynamics"
+        return "measured, not proven: plans trust a fitted model of the dynamics, and the range of rewards seen so far"
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse problems with too many dimensions for a kernel."""
@@ -82,6 +89,8 @@ class ContinuousControl(VectorAlgorithm):
         self.data = [Experience.none(task.n_coordinates) for _ in self.seeds]
         self.starts: list[IntArray] = [np.empty(0, dtype=np.int64) for _ in self.seeds]
         self.memories = [Memory.empty() for _ in self.seeds]
+        self._judged = [0 for _ in self.seeds]  # numbers of steps when models were judged last
+        self._said: set[str] = set()
         self.planner = Planner(self.grid, task.horizon, self.scales[0].bounded, self.settings)
 
     def make_plan(self) -> ControlPlans:
@@ -92,21 +101,51 @@ class ContinuousControl(VectorAlgorithm):
             plan, memory = self.planner.plan(self.data[b], self.starts[b], scale, self.memories[b], rng)
             self.memories = [*self.memories[:b], memory, *self.memories[b + 1 :]]
             plans.append(plan)
+            self._judge(b, plan)
         return ControlPlans(plans)
 
-    def revised(self, plan: ControlPlans, steps: Callable[[], Steps]) -> ControlPlans:
+    def skill(self, plan: ControlPlan, replica: int = 0) -> Skill | None:
+        """Return how well the model of a plan predicts steps that are left out of it; None before any data."""
+        if plan.world is None:
+            return None
+        observed = self.planner.observed(self.data[replica].thinned(_JUDGED), plan.scale)
+        return skill_of(observed, plan.world.dynamics, self.settings.model_points)
+
+    def _judge(self, b: int, plan: ControlPlan) -> None:
+        """Say once if the model does not predict; it is judged rarely, by how many steps there are."""
+        n, needed = len(self.data[b].actions), max(_CHECKED, _CHECKED_EACH * self.task.n_coordinates)
+        if n < needed or n < _CHECK_AGAIN * self._judged[b] or "model" in self._said:
+            return
+        self._judged[b] = n
+        skill = self.skill(plan, b)
+        words = None if skill is None else skill.words()
+        if words is not None:
+            self._say("model", f"after {n:,} steps of {self.problem.name}, {words}")
+
+    def _say(self, what: str, words: str) -> None:
+        """Warn the user, once for each cause."""
+        if what not in self._said:
+            self._said.add(what)
+            warnings.warn(words, MatrixRLWarning, stacklevel=users_stacklevel())
+
+    def revised(self, plan: ControlPlans, steps: Callable[[int], Steps]) -> ControlPlans:
         """Plan again during an episode when the model failed several times, with the steps of the episode so far.
 
-        The patience grows each time. Plans of a known MDP are kept, so that their exact regret can be measured.
+        The patience grows each time. A reward that doubles the range of rewards is enough once an episode was finished.
+        Plans of a known MDP are kept, so that their exact regret can be measured.
         """
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
-        one, so_far = plan.plans[0], Experience.of(steps(), 0)
-        last = (so_far.obs[-1], int(so_far.actions[-1]), float(so_far.rewards[-1]), so_far.next_obs[-1])
-        if not one.is_surprised(*last):
+        one, now = plan.plans[0], Experience.of(steps(-1), 0)
+        reward = float(now.rewards[0])
+        if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
         one = replace(one, surprises=one.surprises + 1)
-        if one.surprises < one.patience or self.task.horizon - len(so_far.actions) < _TOO_LATE:
+        is_wider = len(self.starts[0]) > 0 and one.widened_by(reward) >= _WIDER
+        if one.surprises < one.patience and not is_wider:
+            return ControlPlans([one])
+        so_far = Experience.of(steps(0), 0)
+        if self.task.horizon - len(so_far.actions) < _TOO_LATE:
             return ControlPlans([one])
         scale = copy(self.scales[0])
         scale.see(np.concatenate([so_far.obs, so_far.next_obs]))
@@ -115,7 +154,8 @@ class ContinuousControl(VectorAlgorithm):
         rng = self.streams["sampling"][0]
         new, memory = self.planner.plan(everything, starts, scale, self.memories[0], rng)
         self.memories = [memory]
-        return ControlPlans([replace(new, patience=max(new.patience, _MORE_PATIENCE * one.patience))])
+        more = 1 if is_wider else _MORE_PATIENCE
+        return ControlPlans([replace(new, patience=max(new.patience, more * one.patience))])
 
     def planning_memory(self) -> list[Memory]:
         """Return what `make_plan` remembers."""
@@ -196,9 +236,27 @@ class ContinuousControl(VectorAlgorithm):
         """Add the steps that were taken to each replica's data."""
         for b in range(self.n_replicas):
             more = Experience.of(steps, b)
+            self._note_rewards(b, more.rewards)
             self.starts[b] = np.append(self.starts[b], len(self.data[b].actions))
             self.data[b] = self.data[b].followed_by(more)
             self.scales[b].see(np.concatenate([more.obs, more.next_obs]))
+
+    def _note_rewards(self, b: int, rewards: FloatArray) -> None:
+        """Say once that rewards widened a declared range, or one that had been the same for several episodes."""
+        number = self.episode + 1
+        if self.outside.first_episode == number and self.problem.reward_outside == "widen":
+            self._say("range", f"episode {number} of {self.problem.name}: {self.reward_words}. Plans are made anew.")
+        before, known = self.data[b].rewards, self.problem.task.reward_range
+        if known is not None or len(self.starts[b]) < _SETTLED or not len(rewards):
+            return
+        low, high = float(before.min()), float(before.max())
+        now = min(low, float(rewards.min())), max(high, float(rewards.max()))
+        if high > low and now[1] - now[0] >= _WIDER * (high - low):
+            self._say(
+                "range",
+                f"episode {number} of {self.problem.name} had rewards far outside those seen before: their range grew "
+                f"from [{low:g}, {high:g}] to [{now[0]:g}, {now[1]:g}]. Plans are made anew for the wider range.",
+            )
 
     def n_steps(self) -> FloatArray:
         """Return the number of steps: (B,)."""

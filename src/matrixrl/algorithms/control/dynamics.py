@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 
-from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out
+from matrixrl.algorithms.control.regression import regress, studentised_errors
+from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out, negative_evidence
 from matrixrl.features.kernels.stationary import rbf
 from matrixrl.linalg import choose_pivots
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -19,12 +20,12 @@ _JITTER = 1e-10
 _TREND = 1e-6  # ridge of the linear trend, for each step
 _EXPLAINED = 1e-5  # outputs whose rest after the trend is smaller than this share are exactly linear
 _STIFF = 1e-2  # noise of the model that finds unusual steps
-_MOST_RIDGE = 1.0  # of an output, relative to its variance
 _TRIMMINGS = 1  # times that unusual steps are looked for
 _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
+_NOISY = 1.0  # noise that the search starts from if that is likelier; short length scales look like noise otherwise
 _FITTED_STEPS = 250  # steps that length scales are fitted to
 _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
 _ACTION_SCALE, _ACTION_SPREAD = (
@@ -69,6 +70,7 @@ class Dynamics:
         trend: (1 + d, p + 1) linear part.
         weights: (m, p + 1) kernel part.
         limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
+        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit.
     """
 
     length_scales: FloatArray
@@ -76,6 +78,7 @@ class Dynamics:
     trend: FloatArray
     weights: FloatArray
     limits: FloatArray
+    errors: FloatArray
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return next states (n, p) and rewards (n,) of state-action pairs (n, d)."""
@@ -136,7 +139,10 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
     first = prior.mean if start is None else start
     usual = usual_rows(leave_one_out(observed.x[chosen], y, first, prior), 1.0 / amplitude[curved])
     iterations = _FIRST_ITERATIONS if start is None else _MORE_ITERATIONS
-    return fit_length_scales(observed.x[chosen[usual]], y[usual], first, prior, iterations=iterations)
+    x, y = observed.x[chosen[usual]], y[usual]
+    noisy = np.append(np.maximum(first[:-1], prior.mean[:-1]), np.log(_NOISY))
+    first = min(first, noisy, key=lambda one: negative_evidence(one, x, y, prior)[0])
+    return fit_length_scales(x, y, first, prior, iterations=iterations)
 
 
 def fit_dynamics(
@@ -154,24 +160,26 @@ def fit_dynamics(
     scaled = observed.x / length_scales
     some = scaled[:: 1 + len(scaled) // _CANDIDATES]
     points = some[choose_pivots(some, rbf, budget=budget, tolerance=_TOLERANCE)]
-    m = len(points)
-    factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(m))
+    factor = np.linalg.cholesky(rbf(points, points) + _JITTER * np.eye(len(points)))
     z: FloatArray = solve_triangular(factor, rbf(points, scaled), lower=True, check_finite=False)
     on, usual = ~observed.ended, np.ones(len(scaled), dtype=np.bool_)
     spread = observed.change.std(axis=0)
     for _ in range(_TRIMMINGS):  # by a stiff model, which cannot follow single steps
         rest = _rest(observed, _trend(observed, usual))
-        usual = usual_rows(_leave_one_out(z, rest[:, :-1], usual, max(noise, _STIFF)), spread)
+        usual = usual_rows(studentised_errors(z, rest[:, :-1], usual, max(noise, _STIFF)), spread)
     trend = _trend(observed, usual)
     rest = _rest(observed, trend)
-    weights = np.column_stack(
-        [_ridge(z[:, usual], rest[usual, :-1], noise), _ridge(z[:, on & usual], rest[on & usual, -1:], noise)]
-    )
+    if on[usual].all():
+        weights, errors = regress(z[:, usual], rest[usual], noise)
+    else:
+        parts = (usual, slice(None, -1)), (on & usual, slice(-1, None))
+        each = [regress(z[:, rows], rest[rows, which], noise) for rows, which in parts]
+        weights, errors = np.column_stack([one[0] for one in each]), np.concatenate([one[1] for one in each])
     edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
     limits = np.stack([-edge, edge])
     limits[:, -1] = observed.rewards.min(), observed.rewards.max()
     kernel_weights: FloatArray = solve_triangular(factor, weights, lower=True, trans="T", check_finite=False)
-    return Dynamics(length_scales, points, trend, kernel_weights, limits)
+    return Dynamics(length_scales, points, trend, kernel_weights, limits, errors)
 
 
 def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
@@ -185,43 +193,3 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
     usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
     rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
     return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)
-
-
-def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float) -> FloatArray:
-    """Return errors of predictions of outputs (n, k) from features (m, n) of all other usual steps: (n, k)."""
-    matrix = z[:, usual] @ z[:, usual].T
-    matrix.flat[:: len(matrix) + 1] += ridge
-    factor = np.linalg.cholesky(matrix)
-    half = solve_triangular(factor, z, lower=True, check_finite=False)
-    errors = y - half.T @ (half[:, usual] @ y[usual])
-    leverage = np.where(usual, np.vecdot(half.T, half.T), 0.0)
-    found: FloatArray = errors / np.sqrt(np.maximum(1.0 - leverage, 1e-9))[:, None]
-    return found
-
-
-def _ridge(z: FloatArray, y: FloatArray, least: float) -> FloatArray:
-    """Return the weights of features (m, n) for outputs (n, k), each with the ridge of the largest evidence: (m, k).
-
-    Outputs share length scales, but not their noise: rewards may be exact where next states are not.
-
-    Args:
-        z: Features.
-        y: Outputs.
-        least: Smallest ridge.
-    """
-    matrix, products, size = z @ z.T, z @ y, np.vecdot(y.T, y.T)
-    m, n = z.shape
-    diagonal = matrix.diagonal().copy()
-    best, weights = np.full(y.shape[1], np.inf), np.zeros_like(products)
-    for ridge in least * 10.0 ** np.arange(1 + max(0.0, np.floor(np.log10(_MOST_RIDGE / least)))):
-        matrix.flat[:: m + 1] = diagonal + ridge
-        factor = np.linalg.cholesky(matrix)
-        found = cho_solve((factor, True), products, check_finite=False)
-        left = np.maximum((size - np.vecdot(products.T, found.T)) / ridge, np.finfo(np.float64).tiny)
-        volume = 2.0 * np.log(factor.diagonal()).sum() + (n - m) * np.log(ridge)
-        evidence = n * np.log(left) + volume  # Rasmussen & Williams 2006, equation 5.8, at the best variance
-        better = evidence < best
-        if not better.any():
-            break
-        best, weights[:, better] = np.where(better, evidence, best), found[:, better]
-    return weights

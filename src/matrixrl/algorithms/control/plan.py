@@ -22,6 +22,7 @@ PATIENCE = 8
 """Number of surprises after which a plan is made again during an episode, the first time."""
 
 _REFINEMENTS = 2
+_UNUSUAL = 3.0  # errors of a step beyond this many usual ones are surprising, and
 _SURPRISING = 0.03  # error of a predicted state, in scaled coordinates
 _SURPRISING_REWARD = 0.05  # error of a predicted reward, as a share of the range of rewards
 
@@ -114,8 +115,17 @@ class ControlPlan:
         x = np.concatenate([self.scale(obs), self.grid.coordinates(np.array([action]))[0]])
         following, pays = self.world.dynamics.predict(x[None])
         low, high = self.world.dynamics.limits[:, -1]
-        is_elsewhere = np.abs(following[0] - self.scale(next_obs)).max() > _SURPRISING
-        return bool(is_elsewhere or abs(pays[0] - reward) > _SURPRISING_REWARD * max(high - low, 1e-12))
+        usual = _UNUSUAL * self.world.dynamics.errors  # more than that is no noise
+        is_elsewhere = (np.abs(following[0] - self.scale(next_obs)) > np.maximum(_SURPRISING, usual[:-1])).any()
+        return bool(is_elsewhere or abs(pays[0] - reward) > max(_SURPRISING_REWARD * (high - low), usual[-1], 1e-12))
+
+    def widened_by(self, reward: float) -> float:
+        """Return by which factor a reward widens the range of rewards that the plan knows; 1 if it lies inside."""
+        if self.world is None:
+            return 1.0
+        low, high = self.world.dynamics.limits[:, -1]
+        now = max(high, reward) - min(low, reward)
+        return 1.0 if now <= high - low else float(now / max(high - low, 1e-12))
 
     def q(self, stage: int, states: FloatArray, actions: FloatArray) -> FloatArray:
         """Return Q_h of scaled states (n, p) and actions (A, q): (n, A)."""

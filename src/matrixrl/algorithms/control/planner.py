@@ -87,7 +87,7 @@ class Planner:
         """
         if not len(data.actions):
             return ControlPlan(None, None, scale, self.grid), memory
-        observed = self._observed(data, scale)
+        observed = self.observed(data, scale)
         used = _some(len(data.actions), starts, data.terminated, rng)
         memory = self._fitted(observed, scale, memory, rng)
         seen = outlook(
@@ -102,7 +102,8 @@ class Planner:
         patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
         return ControlPlan(world, memory.value, scale, self.grid, patience=patience), memory
 
-    def _observed(self, data: Experience, scale: ObservationScale) -> Observed:
+    def observed(self, data: Experience, scale: ObservationScale) -> Observed:
+        """Return steps in scaled coordinates."""
         before, after = scale(data.obs), scale(data.next_obs)
         x = np.concatenate([before, self.grid.coordinates(data.actions)], axis=1)
         return Observed(x, after - before, data.rewards, data.terminated)

@@ -90,6 +90,7 @@ def plan_from(arrays: Given, algorithm: ContinuousControl) -> ControlPlan:
         "dynamics_trend": (1 + d, p + 1),
         "dynamics_weights": (m, p + 1),
         "dynamics_limits": (2, p + 1),
+        "dynamics_errors": (p + 1,),
         "arrivals_points": (k, p),
         "arrivals_known": (k, k),
         "arrivals_end_points": (e, p),

@@ -14,7 +14,7 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = ["Prior", "fit_length_scales", "leave_one_out", "negative_evidence"]
 
 _SHORTEST, _LONGEST = 0.05, 20.0  # in units of scaled coordinates, which lie in about [-1, 1]
-_LEAST_NOISE, _MOST_NOISE = 1e-5, 0.3  # relative to the variance of the function
+_LEAST_NOISE, _MOST_NOISE = 1e-5, 100.0  # relative to the variance of the function
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.lab.demo import DEMO
-from matrixrl.lab.plots import draw_regret, require_matplotlib
+from matrixrl.lab.plots import draw_regret
 from matrixrl.lab.return_plots import draw_returns
+from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.printable import literal, printable
 from matrixrl.seeding import seed_list
 from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem

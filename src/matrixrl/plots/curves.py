@@ -65,7 +65,7 @@ def regret(runs: Any, *, log: bool = False, ax: Axes | None = None) -> Axes:
 
 
 def returns(runs: Any, *, smooth: int = 1, ax: Axes | None = None) -> Axes:
-    """Draw the return of every episode: a thin line for each seed, and their mean.
+    """Draw the return of every episode: a thin line for each seed, and their mean; of several runs the means alone.
 
     Args:
         runs: An agent, its history, a result of `run_seeds`, or a dictionary of them by name.
@@ -82,18 +82,20 @@ def returns(runs: Any, *, smooth: int = 1, ax: Axes | None = None) -> Axes:
     axes = axes_of(ax)
     for i, run in enumerate(played):
         episodes = np.arange(1, run.n_episodes + 1)
-        thin, thick = (COLOURS[0], COLOURS[1]) if len(played) == 1 else (look(i).colour, look(i).colour)
-        if len(played) == 1 or run.n_seeds > 1:
-            for row in run.returns:
-                axes.plot(episodes, row, color=thin, alpha=0.35 if run.n_seeds < 10 else 0.15, linewidth=1.0)
         were = ~np.isnan(run.returns).all(axis=0)
-        mean = np.nanmean(run.returns[:, were], axis=0)
-        label = "mean" if len(played) == 1 else run.label
-        if window > 1:
-            label += f" of {window} episodes"
-        axes.plot(episodes[were], _trailing(mean, window), color=thick, linewidth=2.0, label=label)
+        mean = _trailing(np.nanmean(run.returns[:, were], axis=0), window)
+        if len(played) > 1:
+            axes.plot(episodes[were], mean, color=look(i).colour, linestyle=look(i).line_style, label=run.label)
+            continue
+        for row in run.returns:
+            axes.plot(episodes, row, color=COLOURS[0], alpha=0.35 if run.n_seeds < 10 else 0.15, linewidth=1.0)
+        label = "mean" if window == 1 else f"mean of the last {window}"
+        axes.plot(episodes[were], mean, color=COLOURS[1], linewidth=2.0, label=label)
     axes.set_ylabel("return")
-    _finish(axes, played, words="")
+    _finish(axes, played)
+    if len(played) > 1:
+        over = "" if window == 1 else f", of the last {window} episodes"
+        axes.set_title(f"mean of {_seeds(played)}{over}", fontsize=10)
     return axes  # type: ignore[no-any-return]
 
 
@@ -179,12 +181,17 @@ def _draw_nothing_earned(axes: Any, runs: list[Run]) -> None:
 def _finish(axes: Any, runs: list[Run], *, words: str = "") -> None:
     """Add what all charts over episodes share; the title says how many seeds there are."""
     axes.set_xlabel("episode N")
-    seeds = {run.n_seeds for run in runs}
-    if seeds != {1}:
-        count = f"{seeds.pop()}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
-        axes.set_title(f"{words}mean and range of {count} seeds", fontsize=10)
+    if any(run.n_seeds > 1 for run in runs):
+        axes.set_title(f"{words}mean and range of {_seeds(runs)}", fontsize=10)
     add_grid(axes)
     axes.legend(fontsize=8.5, loc="best", framealpha=0.9)
+
+
+def _seeds(runs: list[Run]) -> str:
+    """Return the number of seeds in words."""
+    counts = [run.n_seeds for run in runs]
+    count = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return f"{count} seed{'s' * (max(counts) > 1)}"
 
 
 def _range(rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -28,6 +28,7 @@ __all__ = ["film"]
 _DPI = 80
 _HOLD = 2.5  # seconds for which the last picture stays
 _SIZE = (10.8, 3.7)
+_COLOURS = 64  # of a picture
 
 
 @dataclass(frozen=True)
@@ -131,60 +132,79 @@ def _play(agent: Agent, pair: tuple[Any, Any], n_episodes: int, n_frames: int, p
 
 
 def _write(path: Path, agent: Agent, pair: tuple[Any, Any], scenes: list[_Scene], fps: float) -> None:
-    from matplotlib.animation import PillowWriter  # slow to import, and optional
+    """Draw what moves of each scene over a picture of what does not, and write the pictures as one file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and optional
     from matplotlib.figure import Figure
+    from PIL import Image
 
     assert agent.problem.mdp is not None
-    figure = Figure(figsize=_SIZE, dpi=_DPI)
-    panels = figure.subplots(1, 3, width_ratios=(1.0, 1.0, 1.0))
-    figure.subplots_adjust(left=0.01, right=0.985, bottom=0.15, top=0.86, wspace=0.3)
     optimum, regret = solve(agent.problem.mdp).start_value, agent.history.cumulative_regret
-    names = state_names(agent)
-    writer = PillowWriter(fps=fps)
-    with writer.saving(figure, path, _DPI):
-        for i, scene in enumerate(scenes):
-            for axes in panels:
-                axes.clear()
-            draw_region(panels[0], scene.region, [names[s] for s in scene.region.next_states])
-            panels[0].set_title(f"laws of state {pair[0]}, action {pair[1]} still possible", fontsize=10)
-            _draw_certificate(panels[1], scenes, i, optimum)
-            _draw_regret(panels[2], regret, scene.n_episodes, optimum)
-            figure.suptitle(f"{agent.name}: {scene.n_episodes:,} episodes", fontsize=12, x=0.5, y=0.985)
-            for _ in range(round(_HOLD * fps) if i == len(scenes) - 1 else 1):
-                writer.grab_frame()
+    names = [state_names(agent)[s] for s in scenes[0].region.next_states]
+    figure = Figure(figsize=_SIZE, dpi=_DPI)
+    canvas, panels = FigureCanvasAgg(figure), figure.subplots(1, 3)
+    figure.subplots_adjust(left=0.01, right=0.985, bottom=0.15, top=0.84, wspace=0.3)
+    _prepare(panels, scenes, regret)
+    canvas.draw()
+    ground = canvas.copy_from_bbox(figure.bbox)
+    title = figure.text(0.5, 0.93, "", ha="center", fontsize=12)
+    pictures = []
+    for i, scene in enumerate(scenes):
+        draw_region(panels[0], scene.region, names)
+        panels[0].set_title(f"possible laws of state {pair[0]}, action {pair[1]}", fontsize=10)
+        _draw_certificate(panels[1], scenes[: i + 1], optimum)
+        _draw_regret(panels[2], regret, scene.n_episodes, optimum)
+        title.set_text(f"{agent.name}: {scene.n_episodes:,} episode{'s' * (scene.n_episodes != 1)}")
+        canvas.restore_region(ground)
+        figure.draw_artist(title)
+        for axes in panels:
+            moving = [*axes.lines, *axes.collections, *axes.patches, *axes.texts]
+            for artist in sorted([*moving, axes.title], key=lambda one: one.get_zorder()):
+                axes.draw_artist(artist)
+            for artist in moving:
+                artist.remove()
+        picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+        pictures.append(picture.convert("RGB").quantize(_COLOURS))
+    times = [round(1000.0 / fps)] * (len(pictures) - 1) + [round(1000.0 * _HOLD)]
+    pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
-def _draw_certificate(axes: Any, scenes: list[_Scene], last: int, optimum: float) -> None:
-    so_far = scenes[: last + 1]
-    episodes = np.array([max(scene.n_episodes, 1) for scene in so_far])
-    lower, upper = (np.array([[getattr(scene, side) for scene in so_far]]) for side in ("lower", "upper"))
+def _prepare(panels: Any, scenes: list[_Scene], regret: FloatArray) -> None:
+    """Draw axes, labels and limits, which are the same in all pictures."""
+    draw_region(panels[0], scenes[0].region, ["", "", ""])  # sets the limits
+    for artist in [*panels[0].lines, *panels[0].patches, *panels[0].texts]:
+        artist.remove()
+    last = max(scenes[-1].n_episodes, 2)
+    low, high = min(scene.lower for scene in scenes), max(scene.upper for scene in scenes)
+    panels[1].set_xscale("log")
+    panels[1].set_xlim(1, last)
+    powers = [10**k for k in range(len(str(last)))]
+    panels[1].set_xticks(powers, [f"{power:,}" for power in powers])
+    panels[1].set_xticks([], minor=True)
+    panels[1].set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+    panels[1].set_ylabel("value", fontsize=9)
+    panels[2].set_xlim(0, len(regret))
+    panels[2].set_ylim(0.0, 1.15 * max(float(regret[-1]), 1e-9))
+    panels[2].set_ylabel("cumulative regret", fontsize=9)
+    for axes in panels[1:]:
+        axes.set_xlabel("episode N", fontsize=9)
+        axes.tick_params(labelsize=8)
+        add_grid(axes)
+
+
+def _draw_certificate(axes: Any, scenes: list[_Scene], optimum: float) -> None:
+    episodes = np.array([max(scene.n_episodes, 1) for scene in scenes])
+    lower, upper = (np.array([[getattr(scene, side) for scene in scenes]]) for side in ("lower", "upper"))
     draw_band(axes, episodes, lower, upper, COLOURS[0])
     axes.axhline(optimum, color="black", linewidth=0.9, linestyle=":")
-    axes.set_xscale("log")
-    axes.set_xlim(1, max(scenes[-1].n_episodes, 2))
-    low, high = min(scene.lower for scene in scenes), max(scene.upper for scene in scenes)
-    axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
-    axes.set_title(f"certified: {lower[0, -1]:.2f} to {upper[0, -1]:.2f}   (V* = {optimum:.2f})", fontsize=10)
-    _finish(axes, "value")
+    axes.set_title(f"certified: {lower[0, -1]:.2f} to {upper[0, -1]:.2f} (V* = {optimum:.2f})", fontsize=10)
 
 
 def _draw_regret(axes: Any, regret: FloatArray, n_episodes: int, optimum: float) -> None:
-    total = len(regret)
-    axes.plot([0, total], [0.0, total * optimum], color="black", linewidth=0.9, linestyle=":")
+    axes.plot([0, len(regret)], [0.0, len(regret) * optimum], color="black", linewidth=0.9, linestyle=":")
     now = 0.0
     if n_episodes:
-        shown_now = shown_episodes(n_episodes)
-        axes.plot(np.r_[0, shown_now], np.r_[0.0, regret[shown_now - 1]], color=COLOURS[1], linewidth=2.0)
+        episodes = shown_episodes(n_episodes)
+        axes.plot(np.r_[0, episodes], np.r_[0.0, regret[episodes - 1]], color=COLOURS[1], linewidth=2.0)
         now = float(regret[n_episodes - 1])
-        axes.plot([n_episodes], [now], color=COLOURS[1], marker="o", markersize=5)
-    axes.set_xlim(0, total)
-    axes.set_ylim(0.0, 1.15 * max(float(regret[-1]), 1e-9))
-    axes.set_title(f"regret: {now:,.0f}", fontsize=10)
-    _finish(axes, "cumulative regret")
-
-
-def _finish(axes: Any, label: str) -> None:
-    axes.set_xlabel("episode N", fontsize=9)
-    axes.set_ylabel(label, fontsize=9)
-    axes.tick_params(labelsize=8)
-    add_grid(axes)
+    axes.plot([n_episodes], [now], color=COLOURS[1], marker="o", markersize=5)
+    axes.set_title(f"regret: {now:,.0f} (dotted: earning nothing)", fontsize=10)

@@ -113,7 +113,7 @@ def value(given: Any, stage: int = 0, *, bound: str = "plan", layout: Any = None
         fail("value", "must have values, which a policy alone has not", shown(given), _REMEDY)
     table = where.table(_only_cells(pictured.values, where))
     axes = axes_of(ax, _size(where))
-    draw_heat(axes, table, label="value", bar="bottom" if where.shape[0] == 1 else "right")
+    draw_heat(axes, table, label="value", bar="below" if where.shape[0] == 1 else "beside")
     _name_cells(axes, where)
     axes.set_title(pictured.title.format("value"), fontsize=10)
     return axes  # type: ignore[no-any-return]
@@ -180,7 +180,7 @@ def _only_cells(numbers: Any, layout: Layout) -> Any:
 def _draw_cells(axes: Any, layout: Layout) -> None:
     """Draw free cells white and walls grey, without a scale."""
     free = np.isfinite(layout.table(np.zeros(layout.n_states)))
-    axes.imshow(np.where(free, 1.0, 0.0), cmap="gray", vmin=-2.0, vmax=1.0, aspect="equal", interpolation="nearest")
+    axes.imshow(np.where(free, 0.94, 0.65), cmap="gray", vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
     _name_cells(axes, layout)
 
 

@@ -74,10 +74,10 @@ def widths(agent: Any, stage: int | None = None, *, ax: Axes | None = None) -> A
     finite_agent(one)
     table = _widths(one) if h is None else _distances(one, h)
     axes = axes_of(ax, _size(one))
-    what = "width w" if h is None else "upper − lower bound on Q*"
+    what = "width w" if h is None else "distance"
     image = draw_heat(axes, table, label=what)
     write_numbers(axes, image, table, "{:.2g}")
-    words = "widths" if h is None else f"distance of bounds at stage {h}"
+    words = "widths" if h is None else f"distance of the bounds on Q* at stage {h}"
     _name_axes(axes, one, f"{words} after {one.n_episodes:,} episodes")
     return axes  # type: ignore[no-any-return]
 
@@ -98,7 +98,7 @@ def _distances(agent: Agent, stage: int) -> FloatArray:
 
 def _size(agent: Agent) -> tuple[float, float]:
     n_states, n_actions = agent.problem.finite_task.n_states, agent.problem.actions.size
-    return float(np.clip(2.4 + 0.55 * n_states, 4.5, 11.0)), float(np.clip(1.4 + 0.4 * n_actions, 2.0, 7.0))
+    return float(np.clip(2.4 + 0.55 * n_states, 4.5, 11.0)), float(np.clip(1.4 + 0.4 * n_actions, 2.2, 7.0))
 
 
 def _name_axes(axes: Any, agent: Agent, title: str) -> None:

@@ -97,11 +97,8 @@ def _constraint(agent: Agent, belief: Any, s: int, a: int, three: IntArray) -> _
     if isinstance(belief, LikelihoodBelief):
         return _likelihood(belief, s, a, three)
     ball = belief.ball if isinstance(belief, SandwichBelief) else belief
-    places = (
-        [i for i, member in enumerate(ball.confidence_set.members) if type(member) is NormalisedBall]
-        if isinstance(ball, Belief)
-        else []
-    )
+    members = ball.confidence_set.members if isinstance(ball, Belief) else ()
+    places = [i for i, member in enumerate(members) if type(member) is NormalisedBall]
     if not places or not isinstance(ball.psi, OneHotPsi):
         rule = "must have a likelihood set, or the normalised ball with one-hot ψ"
         fail("agent", rule, shown(agent), _REMEDY)
@@ -157,10 +154,8 @@ def _boundary(constraint: _Constraint) -> FloatArray:
     """Return laws on the boundary: the last ones of the set on rays from a law inside, before the simplex ends."""
     inside = constraint.inside
     corners = (np.eye(3) - inside) @ PLANE.T
-    angles = np.concatenate(
-        [np.linspace(0.0, 2.0 * np.pi, _RAYS, endpoint=False), np.arctan2(corners[:, 1], corners[:, 0])]
-    )
-    angles = np.unique(angles % (2.0 * np.pi))
+    to_corners = np.arctan2(corners[:, 1], corners[:, 0]) % (2.0 * np.pi)
+    angles = np.union1d(np.linspace(0.0, 2.0 * np.pi, _RAYS, endpoint=False), to_corners)
     ways = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ PLANE
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = np.where(ways < -1e-15, -inside / ways, np.inf).min(axis=1)

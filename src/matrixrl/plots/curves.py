@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.checks import fail, flag, integer
+from matrixrl.html_tables import in_digits
 from matrixrl.pages.colours import COLOURS
 from matrixrl.plots.drawing import add_grid, axes_of, draw_curve, shown_episodes
 from matrixrl.plots.looks import REFERENCE, look
@@ -50,7 +51,7 @@ def regret(runs: Any, *, log: bool = False, ax: Axes | None = None) -> Axes:
         episodes = shown_episodes(run.n_episodes)
         some = total[:, episodes - 1]
         proof = "" if run.guarantee in (True, None) else " (no proof)"
-        label = f"{run.label}{proof}: {_number(total[:, -1].mean())}"
+        label = f"{run.label}{proof}: {in_digits(total[:, -1].mean())}"
         draw_curve(axes, episodes, some.mean(axis=0), _range(some), look(i), label=label, line_width=1.8)
     _draw_nothing_earned(axes, played)
     axes.set_ylabel("cumulative regret")
@@ -203,7 +204,3 @@ def _trailing(mean: FloatArray, window: int) -> FloatArray:
     sums = np.concatenate([[0.0], np.cumsum(mean)])
     first = np.maximum(np.arange(1, len(mean) + 1) - window, 0)
     return (sums[1:] - sums[first]) / (np.arange(1, len(mean) + 1) - first) if window > 1 else mean
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

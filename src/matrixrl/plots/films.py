@@ -141,7 +141,8 @@ def _write(path: Path, agent: Agent, pair: tuple[Any, Any], scenes: list[_Scene]
     optimum, regret = solve(agent.problem.mdp).start_value, agent.history.cumulative_regret
     names = [state_names(agent)[s] for s in scenes[0].region.next_states]
     figure = Figure(figsize=_SIZE, dpi=_DPI)
-    canvas, panels = FigureCanvasAgg(figure), figure.subplots(1, 3)
+    canvas: Any = FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 3)
     figure.subplots_adjust(left=0.01, right=0.985, bottom=0.15, top=0.84, wspace=0.3)
     _prepare(panels, scenes, regret)
     canvas.draw()
@@ -200,11 +201,10 @@ def _draw_certificate(axes: Any, scenes: list[_Scene], optimum: float) -> None:
 
 
 def _draw_regret(axes: Any, regret: FloatArray, n_episodes: int, optimum: float) -> None:
-    axes.plot([0, len(regret)], [0.0, len(regret) * optimum], color="black", linewidth=0.9, linestyle=":")
     now = 0.0
     if n_episodes:
         episodes = shown_episodes(n_episodes)
         axes.plot(np.r_[0, episodes], np.r_[0.0, regret[episodes - 1]], color=COLOURS[1], linewidth=2.0)
         now = float(regret[n_episodes - 1])
     axes.plot([n_episodes], [now], color=COLOURS[1], marker="o", markersize=5)
-    axes.set_title(f"regret: {now:,.0f} (dotted: earning nothing)", fontsize=10)
+    axes.set_title(f"regret: {now:,.0f} (earning nothing: {n_episodes * optimum:,.0f})", fontsize=10)

@@ -88,12 +88,14 @@ def _widths(agent: Agent) -> FloatArray:
     allowed = agent.problem.allowed_by_action
     if allowed is not None:
         table[~allowed] = np.nan
-    return table if stages is None else table[stages.block(0)]
+    chosen: FloatArray = table if stages is None else table[stages.block(0)]
+    return chosen
 
 
 def _distances(agent: Agent, stage: int) -> FloatArray:
     tables = tables_of(agent)
-    return (tables.upper[stage] - tables.lower[stage]).T
+    distances: FloatArray = (tables.upper[stage] - tables.lower[stage]).T
+    return distances
 
 
 def _size(agent: Agent) -> tuple[float, float]:

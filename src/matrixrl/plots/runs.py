@@ -46,12 +46,12 @@ class Run:
     @property
     def n_episodes(self) -> int:
         """Number of episodes N."""
-        return self.returns.shape[1]
+        return int(self.returns.shape[1])
 
     @property
     def n_seeds(self) -> int:
         """Number of seeds K."""
-        return self.returns.shape[0]
+        return int(self.returns.shape[0])
 
     @property
     def cumulative_regret(self) -> FloatArray | None:

@@ -164,9 +164,14 @@ def _write(path: Path, agent: Agent, pair: tuple[Any, Any], scenes: list[_Scene]
             for artist in moving:
                 artist.remove()
         picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
-        pictures.append(picture.convert("RGB").quantize(_COLOURS))
-    times = [round(1000.0 / fps)] * (len(pictures) - 1) + [round(1000.0 * _HOLD)]
-    pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
+        pictures.append(picture.convert("RGB"))
+    both = Image.new("RGB", (pictures[0].width, 2 * pictures[0].height))  # one palette for all: files become small
+    for i, picture in enumerate((pictures[0], pictures[-1])):
+        both.paste(picture, (0, i * picture.height))
+    palette = both.quantize(_COLOURS)
+    first, *others = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
+    times = [round(1000.0 / fps)] * len(others) + [round(1000.0 * _HOLD)]
+    first.save(path, format="GIF", save_all=True, append_images=others, duration=times, loop=0)
 
 
 def _prepare(panels: Any, scenes: list[_Scene], regret: FloatArray) -> None:

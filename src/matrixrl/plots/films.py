@@ -28,7 +28,7 @@ __all__ = ["film"]
 _DPI = 80
 _HOLD = 2.5  # seconds for which the last picture stays
 _SIZE = (10.8, 3.7)
-_COLOURS = 64  # of a picture
+_COLOURS = 128  # of a film
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _write(path: Path, agent: Agent, pair: tuple[Any, Any], scenes: list[_Scene]
     both = Image.new("RGB", (pictures[0].width, 2 * pictures[0].height))  # one palette for all: files become small
     for i, picture in enumerate((pictures[0], pictures[-1])):
         both.paste(picture, (0, i * picture.height))
-    palette = both.quantize(_COLOURS)
+    palette = both.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
     first, *others = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
     times = [round(1000.0 / fps)] * len(others) + [round(1000.0 * _HOLD)]
     first.save(path, format="GIF", save_all=True, append_images=others, duration=times, loop=0)

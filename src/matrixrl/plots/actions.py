@@ -46,7 +46,7 @@ def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = N
     tables = tables_of(one)
     lower, upper = tables.lower[h, s], tables.upper[h, s]
     allowed = np.flatnonzero(np.isfinite(lower))
-    axes = axes_of(ax, (7.2, 1.4 + 0.34 * min(len(allowed), 30)))
+    axes = axes_of(ax, (6.0, 1.7 + 0.34 * min(len(allowed), 30)))
     colours = [COLOURS[0] if a == tables.policy[h, s] else REFERENCE for a in allowed]
     rows = np.arange(len(allowed))
     axes.barh(rows, (upper - lower)[allowed], left=lower[allowed], height=0.45, color=colours, alpha=0.55)
@@ -58,11 +58,11 @@ def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = N
     names = action_names(one)
     axes.set_yticks(rows, [names[a] for a in allowed])
     axes.use_sticky_edges = False  # bars end inside the axes
-    axes.margins(x=0.04, y=0.15)
-    axes.invert_yaxis()
+    axes.margins(x=0.04)
+    axes.set_ylim(len(allowed) + 0.2, -0.5)  # the first action at the top, and room for the legend below
     axes.set_ylabel("action")
     axes.set_xlabel(f"value from stage {h} on")
     axes.set_title(f"bounds in state {one.problem.shown_state(s)}, {one.n_episodes:,} episodes", fontsize=10)
     add_grid(axes, "x")
-    axes.legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.legend(fontsize=8.5, loc="lower right", ncols=2, framealpha=0.9)
     return axes  # type: ignore[no-any-return]

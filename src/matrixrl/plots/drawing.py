@@ -13,7 +13,7 @@ from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["add_grid", "axes_of", "draw_curve", "draw_heat", "require_matplotlib", "shown_episodes", "write_numbers"]
 
-Bar = Literal["right", "beside", "below"]
+Bar = Literal["beside", "below"]
 _POINTS = 400
 _MOST_NUMBERS = 60  # cells of a heat map in which numbers are legible
 _GREY = "#d9d9d9"
@@ -106,7 +106,7 @@ def add_grid(axes: Any, axis: str = "both") -> None:
     axes.grid(alpha=0.25, linewidth=0.6, axis=axis)
 
 
-def draw_heat(axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar: Bar = "right") -> Any:
+def draw_heat(axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar: Bar = "beside") -> Any:
     """Draw a table (m, n) as a heat map with its scale; row 0 is at the top, and NaN is grey.
 
     Args:
@@ -114,17 +114,17 @@ def draw_heat(axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar
         table: Numbers.
         label: Label of the scale.
         norm: How numbers become colours; linear by default.
-        bar: Place of the scale: at the right of the figure, beside axes of equal aspect, or below them.
+        bar: Place of the scale: beside the axes and as high as they are, or below them.
 
     Returns:
         The image.
     """
     axes.set_facecolor(_GREY)
     image = axes.imshow(np.ma.masked_invalid(table), cmap="viridis", norm=norm, aspect="auto", interpolation="nearest")
-    if bar == "beside":  # as high as the axes are drawn
-        axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.05, 1.0)), label=label)
+    if bar == "beside":
+        axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)), label=label)
     else:
-        axes.figure.colorbar(image, ax=axes, label=label, location="bottom" if bar == "below" else "right")
+        axes.figure.colorbar(image, ax=axes, label=label, location="bottom")
     return image
 
 

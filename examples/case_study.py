@@ -19,8 +19,8 @@ from rich.table import Table
 
 import matrixrl
 from matrixrl.envs import policy_log, policy_value
-from matrixrl.lab.palette import REFERENCE, look
-from matrixrl.lab.plots import add_grid, draw_curve, require_matplotlib
+from matrixrl.plots.drawing import add_grid, draw_curve, require_matplotlib
+from matrixrl.plots.looks import REFERENCE, look
 
 FIRST_SEED = 1000
 STRETCH = 20  # episodes over which values are averaged

@@ -1,7 +1,8 @@
-"""Progress bar in the terminal, with rate and remaining time."""
+"""Progress bar in the terminal or a notebook, with rate and remaining time."""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from matrixrl.printable import literal
+from matrixrl.notebooks import NotebookBar
+from matrixrl.printable import literal, printable
 
 __all__ = ["EpisodeProgress"]
 
@@ -23,10 +25,13 @@ __all__ = ["EpisodeProgress"]
 class EpisodeProgress:
     """A progress bar over episodes, by default on standard error, so that standard output holds results only.
 
+    In a notebook it is one output of the cell that is updated in place.
+
     Args:
         label: Text before the bar.
         total: Number of episodes to play.
-        console: Console to draw on; standard error by default. Nothing is drawn if it is not a terminal.
+        console: Console to draw on; standard error by default. Nothing is drawn outside a terminal and a
+            notebook.
         visible: Whether to draw the bar.
     """
 
@@ -45,6 +50,8 @@ class EpisodeProgress:
             transient=True,
             refresh_per_second=8,
         )
+        self._notebook = NotebookBar(printable(label)) if visible and terminal.is_jupyter else None
+        self._done, self._total, self._begun = 0, total, time.monotonic()
         self._task: TaskID = self._progress.add_task(literal(label), total=total, rate="", note="")
 
     def __enter__(self) -> Self:
@@ -58,6 +65,8 @@ class EpisodeProgress:
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
+        if self._notebook is not None:
+            self._notebook.close()
 
     def advance(self, note: str = "", count: int = 1) -> None:
         """Advance the bar.
@@ -66,6 +75,11 @@ class EpisodeProgress:
             note: Text after the bar.
             count: Number of episodes that were finished since the last call.
         """
+        if self._notebook is not None:
+            self._done += count
+            speed = self._done / max(time.monotonic() - self._begun, 1e-9)
+            counted = f"{self._done:,} of {self._total:,} episodes, {speed:,.0f}/s"
+            self._notebook.show(self._done / max(self._total, 1), f"{counted} {note}".rstrip())
         if self._progress.disable:
             return
         task = self._progress.tasks[0]

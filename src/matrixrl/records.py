@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.html_tables import Described, html_table, in_digits
 from matrixrl.measuring import held
 
 __all__ = [
@@ -191,6 +192,17 @@ class Certificate:
         known = self.lower if self.optimal_lower is None else max(self.lower, self.optimal_lower)
         return known, self.upper
 
+    def _repr_html_(self) -> str:
+        """Return the certificate as a table, as notebooks show it."""
+        low, high = self.optimal_interval
+        rows = {
+            "value of the policy": f"at least {self.lower:.4g}",
+            "value of the best policy V*(s0)": f"{low:.4g} to {high:.4g}",
+            "distance from optimal": f"at most {self.gap:.4g}",
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table("Certificate", rows)
+
     def as_dict(self) -> dict[str, Any]:
         """Return upper, lower, gap, the interval of V*, delta and guarantee by name."""
         return {
@@ -228,6 +240,21 @@ class RegretCertificate:
         """Upper bound on the mean regret of an episode, in the environment's unit."""
         return self.upper / max(self.n_episodes, 1)
 
+    def _repr_html_(self) -> str:
+        """Return the certificate as a table, as notebooks show it."""
+        rows = {
+            "regret": f"at most {in_digits(self.upper)} in {self.n_episodes:,} episodes",
+            "of an episode": f"at most {self.per_episode:.4g}",
+            "earned": self.earned,
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table("RegretCertificate", rows)
+
+
+def _claim(delta: float, guarantee: Literal[True] | str) -> dict[str, object]:
+    """Return what is claimed about bounds, as rows of a table."""
+    return {"holds with probability": 1.0 - delta, "proven": "yes" if guarantee is True else f"no: {guarantee}"}
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -252,8 +279,8 @@ class Episode:
     certificate: Certificate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+@dataclass(frozen=True, slots=True, repr=False)
+class History(Described):
     """All finished episodes of an agent, one entry per episode, in the environment's unit.
 
     Attributes:
@@ -283,6 +310,37 @@ class History:
     def n_episodes(self) -> int:
         """Number of finished episodes N that were played."""
         return int(self.returns.shape[0])
+
+    def _words(self) -> str:
+        words = f"History: {self.n_episodes:,} episodes"
+        if self.n_logged_episodes:
+            words += f" and {self.n_logged_episodes:,} logged ones"
+        if self.n_episodes:
+            words += f", mean return {self.returns.mean():.4g}"
+        total = self._total_regret()
+        return words if total is None else f"{words}, regret {in_digits(total)}"
+
+    def _total_regret(self) -> float | None:
+        """Return the regret of all episodes, or None if it is not known of all."""
+        known = self.regret is not None and bool(self.n_episodes)
+        total = float(self.cumulative_regret[-1]) if known else math.nan
+        return None if math.isnan(total) else total
+
+    def _facts(self) -> dict[str, object]:
+        n = self.n_episodes
+        facts: dict[str, object] = {"episodes": f"{n:,}", "steps": f"{int(self.lengths.sum()):,}"}
+        if n:
+            half = self.returns[n // 2 :]
+            facts |= {"mean return": float(self.returns.mean()), "of the second half": float(half.mean())}
+        total = self._total_regret()
+        if total is not None:
+            facts["cumulative regret"] = total
+        certified = self.certified[np.isfinite(self.certified).all(axis=1)]
+        if len(certified):
+            facts["last certificate"] = f"{certified[-1, 0]:.4g} to {certified[-1, 1]:.4g}"
+        if self.alarms.any():
+            facts["misspecification alarm"] = f"in episode {int(np.argmax(self.alarms)) + 1:,}"
+        return facts
 
     @property
     def n_logged_episodes(self) -> int:

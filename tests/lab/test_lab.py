@@ -13,8 +13,8 @@ from matrixrl.cli.main import app
 from matrixrl.errors import MissingExtra
 from matrixrl.lab import draw_regret, draw_returns
 from matrixrl.lab.demo import DEMO
-from matrixrl.lab.plots import require_matplotlib
 from matrixrl.pages.colours import COLOURS
+from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.simulate import SeedRuns, Simulation
 
 

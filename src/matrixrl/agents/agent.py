@@ -36,6 +36,7 @@ from matrixrl.checks import (
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
+from matrixrl.html_tables import html_table
 from matrixrl.logs import SeenLog
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode, FloatArray, History, HistoryLog
@@ -195,6 +196,20 @@ class Agent(Logged, Deploying):
     def __repr__(self) -> str:
         rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
+
+    def _repr_html_(self) -> str:
+        """Return the agent as a table, as notebooks show it."""
+        log = self._log
+        rows: dict[str, object] = {"problem": self.problem.summary, "episodes": f"{self.n_episodes:,}"}
+        if self._algorithm.logged_episodes:
+            rows["logged episodes"] = f"{self._algorithm.logged_episodes:,}"
+        if log.returns:
+            rows["mean return"] = float(np.mean(log.returns))
+            rows["of the second half"] = float(np.mean(log.returns[len(log.returns) // 2 :]))
+        rows |= {"algorithm": self._algorithm, "seed": self.seed}
+        guarantee = self.guarantee
+        rows["regret bound is proven"] = "yes" if guarantee is True else f"no: {guarantee}"
+        return html_table(self.name, rows)
 
     @property
     def settings(self) -> Any:

@@ -6,12 +6,15 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from matrixrl.agents.opening import Opening
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import LogPlan, StepLog, read_log, write_log
 from matrixrl.logs.reading import CheckedLog, log_digest
+from matrixrl.records import IntArray
 
 __all__ = ["LearnedLog", "Logged"]
 
@@ -60,6 +63,27 @@ class Logged(Opening):
     def keep_log(self) -> bool:
         """Whether the steps of all episodes are kept, so that `export` can write them."""
         return self._seen is not None
+
+    @property
+    def visits(self) -> IntArray:
+        """How often each action was taken in each state of a finite problem, played and logged steps together: (S, A).
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3, "horizon": 12}, seed=0)
+        >>> _ = agent.learn(n_episodes=5)
+        >>> int(agent.visits.sum())
+        60
+        """
+        if self._seen is None:
+            raise ProtocolError("visits needs the steps that were seen; make the agent with keep_log=True")
+        if self.problem.kind != "finite":
+            raise ProtocolError("visits are counted for numbered states only")
+        shape = self.problem.finite_task.n_states, self.problem.actions.size
+        if not self._seen.n_episodes:
+            return np.zeros(shape, dtype=np.int64)
+        seen, _ = self._seen.all()
+        pairs = seen.states.astype(np.int64) * shape[1] + self.problem.own_number(seen.actions.astype(np.int64))
+        return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
 
     def plan_log(self, log: Any, *, columns: Any = None, first_step: int | None = None) -> LogPlan:
         """Return what `learn_from` would learn from a log, after all its rows were checked; nothing is learned.

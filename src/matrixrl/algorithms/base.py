@@ -362,6 +362,10 @@ class Algorithm(FromLogs, Configured):
             "states and without sampled columns"
         )
 
+    def widths(self) -> FloatArray:
+        """Return the width w = ‖A_n^{-1/2}φ‖ of every pair: (B, A, S)."""
+        raise ProtocolError(f"{self.name} has no widths; matrix-rl on numbered states has")
+
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds on Q* in unit rewards, each (B, H, A, S), at the tightest proven radius.
 

@@ -21,9 +21,10 @@ from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError, MissingExtra
-from matrixrl.lab.demo import DEMO
-from matrixrl.lab.plots import draw_regret, require_matplotlib
+from matrixrl.lab.demo import DEMO, FILM
+from matrixrl.lab.plots import draw_regret
 from matrixrl.lab.return_plots import draw_returns
+from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.printable import literal, printable
 from matrixrl.seeding import seed_list
 from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
@@ -189,9 +190,17 @@ def demo_command(
     episodes: Annotated[int, typer.Option("--episodes", "-n")] = DEMO.n_episodes,
     seeds: Annotated[int, typer.Option("--seeds", "-k")] = DEMO.n_seeds,
     overwrite: OverwriteOption = False,
+    film: Annotated[
+        bool, typer.Option("--film", help="Write an animated GIF of one seed that learns, and nothing else.")
+    ] = False,
 ) -> None:
     """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
-    directory = _directory(out, overwrite)
+    if film:
+        require_matplotlib()
+    directory = OutputDirectory(out, overwrite=overwrite)
+    if film:
+        _film(directory, integer("--episodes", episodes, low=1, remedy="Play at least one episode."))
+        return
     results: dict[str, RunResult] = {}
     interrupted = False
     for label, settings in DEMO.settings.items():
@@ -210,6 +219,23 @@ def demo_command(
     _print(results, _write(results, directory, None, title=DEMO.title), as_json=False)
     if interrupted:
         raise typer.Exit(130)
+
+
+def _film(directory: OutputDirectory, n_episodes: int) -> None:
+    """Let one agent learn and write the film of it."""
+    from matrixrl.plots import film
+
+    agent = matrixrl.MatrixRL(DEMO.env, **FILM)
+
+    def write(path: Path) -> None:
+        film(agent, path, n_episodes=n_episodes, progress=True)
+
+    file = directory.write_picture(write, of="film")
+    found = agent.certificate()
+    console = Console(emoji=False)
+    words = f"{n_episodes:,} episodes: regret {agent.history.cumulative_regret[-1]:.0f}"
+    console.print(f"{words}, certified {found.lower:.2f} to {found.upper:.2f}", highlight=False)
+    console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
 
 
 def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import fits_memory, integer, number
-from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 from matrixrl.seeding import generator
 
 __all__ = ["CombinationLock"]
@@ -41,7 +41,7 @@ class CombinationLock(MDPEnv):
         count = integer("n_actions", n_actions, low=1, remedy="Give at least one action.")
         slip = number("slip", slip, low=0.0, high=1.0, remedy="Give a probability.")
         fits_memory("n_states and n_actions", 3.0 * n * n * count, f"{n:,} and {count:,}", remedy="Make it smaller.")
-        combination = generator(seed, "problem").integers(0, count, size=n)
+        self._combination = combination = generator(seed, "problem").integers(0, count, size=n)
         table = np.zeros((n, count, n))
         table[:, :, 0] = 1.0
         for s in range(n - 1):
@@ -55,6 +55,13 @@ class CombinationLock(MDPEnv):
             FiniteMDP(table, reward, 2 * n if horizon is None else horizon, noisy_rewards=noisy_rewards),
             render_mode=render_mode,
         )
+
+    @property
+    def layout(self) -> Layout:
+        """The chain of states; an action leads forward or back to the start."""
+        moves = np.zeros((self.mdp.n_states, self.mdp.n_actions, 2))
+        moves[:-1, :, 1] = np.where(self._combination[:-1, None] == np.arange(self.mdp.n_actions), 1.0, -1.0)
+        return Layout.chain(self.mdp.n_states, moves=moves)
 
     def picture(self, state: int) -> str:
         """Return a text picture of the lock: states passed and states left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import fits_memory, integer
-from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 from matrixrl.seeding import generator
 
 __all__ = ["DeepSea"]
@@ -39,7 +39,7 @@ class DeepSea(MDPEnv):
         n = integer("size", size, low=2, remedy="Try 10.")
         fits_memory("size", 6.0 * n**4, f"{n:,}", remedy="Try 10.")
         self.size = n
-        right = generator(seed, "problem").integers(0, 2, size=(n, n))
+        self._right = right = generator(seed, "problem").integers(0, 2, size=(n, n))
         cost = 0.01 / n
         table = np.zeros((n * n, 2, n * n))
         reward = np.zeros((n * n, 2))
@@ -61,6 +61,13 @@ class DeepSea(MDPEnv):
             noisy_rewards=noisy_rewards,
         )
         super().__init__(mdp, render_mode=render_mode)
+
+    @property
+    def layout(self) -> Layout:
+        """The grid; an action leads down, and to the right or to the left."""
+        goes_right = self._right.ravel()[:, None] == np.arange(2)
+        across = np.where(goes_right, 1.0, -1.0)
+        return Layout.grid(self.size, self.size, moves=np.stack([np.ones_like(across), across], axis=2))
 
     def picture(self, state: int) -> str:
         """Return a text picture of the grid with the diver D and the treasure $."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import fail, fits_memory, integer, number
-from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 
 __all__ = ["FourRooms"]
 
@@ -58,6 +58,11 @@ class FourRooms(MDPEnv):
                     table[s, a, index_of.get((row + dr, column + dc), s)] += probability
         mdp = FiniteMDP(table, reward, 4 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
         super().__init__(mdp, render_mode=render_mode)
+
+    @property
+    def layout(self) -> Layout:
+        """The free cells of the rooms."""
+        return Layout(np.array(self._cells), np.array(_MOVES, dtype=np.float64))
 
     def picture(self, state: int) -> str:
         """Return a text picture of the rooms with the current cell W and the goal G."""

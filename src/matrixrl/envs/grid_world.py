@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.checks import fits_memory, integer, number
-from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 from matrixrl.records import FloatArray
 
 __all__ = ["GridWorld"]
@@ -59,6 +59,11 @@ class GridWorld(MDPEnv):
         self.points: FloatArray = 2.0 * cells / (n - 1) - 1.0
         mdp = FiniteMDP(table, reward, 3 * n if horizon is None else horizon, noisy_rewards=noisy_rewards)
         super().__init__(mdp, render_mode=render_mode)
+
+    @property
+    def layout(self) -> Layout:
+        """The grid, row by row."""
+        return Layout.grid(self.size, self.size, moves=("up", "right", "down", "left"))
 
     def picture(self, state: int) -> str:
         """Return a text picture of the grid with the current cell W and the goal G."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from matrixrl.checks import fits_memory, integer
-from matrixrl.problems import FiniteMDP, MDPEnv
+from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 
 __all__ = ["RiverSwim"]
 
@@ -62,6 +62,11 @@ class RiverSwim(MDPEnv):
             ),
             render_mode=render_mode,
         )
+
+    @property
+    def layout(self) -> Layout:
+        """The river as a chain; a row for each of several rivers."""
+        return Layout.grid(self.mdp.n_states // self._length, self._length, moves=("left", "right"))
 
     def picture(self, state: int) -> str:
         """Return a text picture of the river with the swimmer S."""

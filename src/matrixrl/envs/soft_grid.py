@@ -7,7 +7,7 @@ from scipy import sparse
 
 from matrixrl.checks import fail, fits_memory, integer, number
 from matrixrl.features import Features, FunctionPhi, SparsePsi
-from matrixrl.problems import FactoredTransitions, FiniteMDP, MDPEnv
+from matrixrl.problems import FactoredTransitions, FiniteMDP, Layout, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["SoftGrid"]
@@ -92,6 +92,11 @@ class SoftGrid(MDPEnv):
         down, across = (_hats(aims[..., i], n) for i, n in enumerate(self.regions))
         weights: FloatArray = (down[..., :, None] * across[..., None, :]).reshape(len(points), len(self._moves), -1)
         return weights
+
+    @property
+    def layout(self) -> Layout:
+        """The cells, row by row."""
+        return Layout.grid(self.side, self.side, moves=self._moves)
 
     def picture(self, state: int) -> str:
         """Return a text picture of the regions with the region of the cell marked @."""

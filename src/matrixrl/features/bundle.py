@@ -16,12 +16,13 @@ from matrixrl.features.psi import Psi
 from matrixrl.features.sparse_psi import SparsePsi
 from matrixrl.features.table_phi import TablePhi
 from matrixrl.features.table_psi import TablePsi
+from matrixrl.html_tables import Described
 
 __all__ = ["Features", "as_phi", "as_psi", "check_sizes", "one_hot"]
 
 
-@dataclass(frozen=True)
-class Features:
+@dataclass(frozen=True, repr=False)
+class Features(Described):
     """Hold the two feature maps of the model P(s'|s,a) = φ(s,a)ᵀ M* ψ(s') (YW19, Assumption 1).
 
     Attributes:
@@ -48,6 +49,13 @@ class Features:
                 f"{self.psi.n_states} rows",
                 "Give phi and psi for the same states.",
             )
+
+    def _words(self) -> str:
+        phi, psi = self.phi, self.psi
+        return f"Features: d {phi.d:,} ({type(phi).__name__}), d' {psi.d_psi:,} ({type(psi).__name__})"
+
+    def _facts(self) -> dict[str, object]:
+        return {"φ of pairs": self.phi, "ψ of next states": self.psi}
 
     def check(self, n_states: int, n_actions: int) -> Features:
         """Return the features if they cover a problem of S states and A actions; raise InvalidInput otherwise."""

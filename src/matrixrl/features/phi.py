@@ -14,13 +14,14 @@ import numpy as np
 from matrixrl.checks import shaped
 from matrixrl.features.blocks import Blocks, design_eigenvalue, find_blocks
 from matrixrl.features.psi import Psi
+from matrixrl.html_tables import Described
 from matrixrl.linalg import DensePairs, LearningDesign
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Phi"]
 
 
-class Phi(ABC):
+class Phi(Described, ABC):
     """Base class of feature maps of state-action pairs.
 
     A subclass sets `n_states`, `n_actions` and `d`, and implements `rows`. All other methods have defaults that form
@@ -55,6 +56,9 @@ class Phi(ABC):
     @abstractmethod
     def rows(self, pairs: IntArray) -> FloatArray:
         """Return the features of some pairs: indices of any shape → the same shape with d at the end."""
+
+    def _words(self) -> str:
+        return f"{type(self).__name__}: {self.n_states:,} states, {self.n_actions:,} actions, d {self.d:,}"
 
     def pairs(self, states: IntArray, actions: IntArray) -> IntArray:
         """Return the pair index a·S + s, elementwise."""

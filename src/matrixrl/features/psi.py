@@ -9,12 +9,13 @@ import numpy as np
 
 from matrixrl.checks import shaped
 from matrixrl.features.psi_constants import PsiConstants, measure_psi
+from matrixrl.html_tables import Described
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Psi"]
 
 
-class Psi(ABC):
+class Psi(Described, ABC):
     """Base class of feature maps of next states.
 
     Ψ is the S × d_psi matrix with rows ψ(s), and K_ψ = ΨᵀΨ. A subclass sets `n_states` and `d_psi`, and implements
@@ -41,6 +42,9 @@ class Psi(ABC):
     @abstractmethod
     def rows(self, states: IntArray) -> FloatArray:
         """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
+
+    def _words(self) -> str:
+        return f"{type(self).__name__}: {self.n_states:,} states, d' {self.d_psi:,}"
 
     @cached_property
     def _dense(self) -> FloatArray:

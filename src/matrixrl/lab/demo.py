@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DEMO", "Demo"]
+__all__ = ["DEMO", "FILM", "Demo"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,6 @@ DEMO = Demo(
     },
     title="MatrixRL on RiverSwim (6 states, horizon 24)",
 )
+
+FILM: dict[str, Any] = {"env_settings": DEMO.env_settings, "switch_growth": 0.05, "seed": 0}
+"""Settings of the agent of ``matrixrl demo --film``: new plans when a pair was visited 5 % more often."""

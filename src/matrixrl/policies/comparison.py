@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from matrixrl.html_tables import html_table
 from matrixrl.printable import printable
 
 __all__ = ["Comparison"]
@@ -57,7 +58,7 @@ class Comparison:
         }
 
     def __repr__(self) -> str:
-        what = f"the policy earns {self._words()} the incumbent in an episode"
+        what = f"the policy earns {self._interval()} the incumbent in an episode"
         if self.guarantee is not True:
             return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee)})>"
         verdict = "more data are needed to tell which one is better"
@@ -69,7 +70,16 @@ class Comparison:
             verdict = "it is worse"
         return f"<Comparison: with probability {1.0 - self.delta:g} {what}: {verdict}>"
 
-    def _words(self) -> str:
+    def _repr_html_(self) -> str:
+        """Return the comparison as a table, as notebooks show it."""
+        both = {"policy": self.policy, "incumbent": self.incumbent, "difference": (self.lower, self.upper)}
+        rows: dict[str, object] = {f"value of the {k}": f"{low:.4g} to {high:.4g}" for k, (low, high) in both.items()}
+        rows["difference"] = rows.pop("value of the difference")
+        rows["holds with probability"] = 1.0 - self.delta
+        rows["proven"] = "yes" if self.guarantee is True else f"no: {self.guarantee}"
+        return html_table(repr(self)[1:-1], rows)
+
+    def _interval(self) -> str:
         """Return the interval in words that go on with "the incumbent"."""
         low, high = f"{abs(self.lower):.4g}", f"{abs(self.upper):.4g}"
         if self.lower == self.upper == 0.0:

@@ -13,6 +13,7 @@ from matrixrl.archive import refusing
 from matrixrl.checks import fail, file_path, index, indices, integer, number, shown
 from matrixrl.coding import Codec, DiscreteCodec, codec_from
 from matrixrl.errors import CheckpointError, InvalidInput
+from matrixrl.html_tables import html_table
 from matrixrl.policies.files import digest_of, read_policy, write_csv, write_json, write_numpy
 from matrixrl.printable import printable
 from matrixrl.records import Certificate, IntArray
@@ -165,6 +166,16 @@ class Policy:
     def __repr__(self) -> str:
         sizes = f"{self.horizon} stages, {self.n_states} states, {self.n_actions} actions"
         return f"<Policy of {sizes}: {printable(self.description)}{self._proven()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the policy as a table, as notebooks show it."""
+        rows: dict[str, object] = {
+            "sizes": f"{self.horizon:,} stages, {self.n_states:,} states, {self.n_actions:,} actions",
+            "depends on the stage": "no" if self.is_stationary else "yes",
+        }
+        if self.certificate is not None:
+            rows["certificate"] = self._proven().removeprefix("; ")
+        return html_table(f"Policy: {self.description}", rows)
 
     def _proven(self) -> str:
         """Return what the certificate says, in words."""

@@ -14,6 +14,7 @@ from matrixrl.problems.finite import FiniteMDP, Task, draw_start
 from matrixrl.problems.functional import FunctionalTask
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.layout import Layout
 from matrixrl.problems.problem import Problem
 from matrixrl.problems.reading import read_problem
 from matrixrl.problems.regret import RegretEvaluator
@@ -29,6 +30,7 @@ __all__ = [
     "FactoredTransitions",
     "FiniteMDP",
     "FunctionalTask",
+    "Layout",
     "MDPEnv",
     "Problem",
     "RegretEvaluator",

@@ -13,6 +13,7 @@ from scipy import sparse
 from matrixrl.checks import fail, flag, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
+from matrixrl.html_tables import Described
 from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.masks import allowed_like, filled_transitions
 from matrixrl.problems.stages import Stages, n_laws, read_stages, shared_by_stages, spread_transitions
@@ -25,7 +26,7 @@ from matrixrl.tolerances import PROBABILITY
 __all__ = ["FiniteMDP", "Task", "checked_mdp", "checked_range", "draw_start"]
 
 
-class FiniteMDP:
+class FiniteMDP(Described):
     """A known finite episodic MDP, used to simulate episodes and to compute exact regret.
 
     Args:
@@ -186,6 +187,13 @@ class FiniteMDP:
         sparse_law = isinstance(law, SparseTransitions)
         chosen.transitions = SparseTransitions(wider, stages.n_inner) if sparse_law else DenseTransitions(wider)
         return chosen
+
+    def _words(self) -> str:
+        return f"{type(self).__name__}: {self.task.sizes_in_words}"
+
+    def _facts(self) -> dict[str, object]:
+        facts = self.task._facts() | {"transitions": type(self.transitions).__name__}
+        return facts | ({"rewards are": "one end of their range, at random"} if self.noisy_rewards else {})
 
     @property
     def draws_per_episode(self) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail, function, integer, real_numbers, shown
 from matrixrl.coding import Codec, DiscreteCodec
+from matrixrl.html_tables import Described
 from matrixrl.problems.finite import checked_range
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import time_limit
@@ -21,7 +22,7 @@ __all__ = ["FunctionalTask"]
 _PROBE = 3  # number of states that are drawn once to find the shapes
 
 
-class FunctionalTask:
+class FunctionalTask(Described):
     """A problem with very many states or a continuum of states, without its transition law P.
 
     States are numbers or vectors; every function takes an array of k states, (k,) or (k, n).
@@ -104,6 +105,18 @@ class FunctionalTask:
         if self.end_state is not None and not low <= 0.0 <= high:
             remedy = "Declare a range that contains 0."
             fail("reward_range", "must contain 0 if episodes can end early", reward_range, remedy)
+
+    def _words(self) -> str:
+        sizes = f"{self.n_actions:,} actions, {self.horizon:,} steps, d {self.d}, d' {self.d_psi}"
+        return f"FunctionalTask: functions of states of shape {self.state_shape}, {sizes}"
+
+    def _facts(self) -> dict[str, object]:
+        low, high = self.reward_range
+        return {
+            "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
+            "first state": "that of the latest episode" if self.start is None else self.start,
+            "environment": "none: ask and tell" if self.env is None else self.env,
+        }
 
     @property
     def d(self) -> int:

@@ -103,26 +103,10 @@ class Problem:
         >>> Problem.of(Task(n_states=4, n_actions=2, horizon=3, may_terminate=True)).summary
         'Task: 4 states and the end state, 2 actions, 3 steps'
         """
-        states = {"functional": "functions of states", "continuous": "vectors as states"}.get(self.kind)
         if isinstance(self.task, Task):
-            end = " and the end state" * self.task.end_is_added
-            states = f"{self.task.n_observed:,} states{end}"
-        return f"{self.name}: {states}, {self.actions.size:,} actions, {self.task.horizon:,} steps{self._of_time()}"
-
-    def _of_time(self) -> str:
-        """Return in words how laws depend on the stage, and how rewards are discounted; empty if neither is so."""
-        words = ""
-        if self.stages is not None:
-            count = self.stages.n_classes
-            each = "at every stage" if count == self.task.horizon else f"in {count} classes of stages"
-            words += f", laws of their own {each}"
-        if isinstance(self.task, Task) and self.task.discount < 1.0:
-            task = self.task
-            words += f", discount {task.discount:g}"
-            if task.is_endless:
-                cut = task.discount**task.horizon
-                words += f" for ever: the steps that are cut off weigh {cut:.2g} of all"
-        return words
+            return f"{self.name}: {self.task.sizes_in_words}"
+        states = "functions of states" if self.kind == "functional" else "vectors as states"
+        return f"{self.name}: {states}, {self.actions.size:,} actions, {self.task.horizon:,} steps"
 
     @property
     def stages(self) -> Stages | None:

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import spsolve
 
 from matrixrl.checks import fail, shown
 from matrixrl.compiling import saves_time
+from matrixrl.html_tables import Described
 from matrixrl.problems.finite import FiniteMDP, checked_mdp
 from matrixrl.problems.tabulated import SparseTransitions
 from matrixrl.records import FloatArray, IntArray
@@ -22,8 +23,8 @@ _SAME = 1e-12  # relative difference of Q below which an action is not better
 _SAVED_BY_SOLVING, _SAVED_BY_EVALUATING = 1.2e-9, 2.5e-9  # seconds for each stage and entry of a sparse P
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+@dataclass(frozen=True, slots=True, repr=False)
+class Solution(Described):
     """Hold the optimum of an MDP, in the unit of its rewards.
 
     Attributes:
@@ -36,6 +37,19 @@ class Solution:
     values: FloatArray
     policy: IntArray
     start_value: float
+
+    def _words(self) -> str:
+        horizon, n_states = self.policy.shape
+        return f"Solution: V*(s0) = {self.start_value:.4g}, {horizon:,} stages, {n_states:,} states"
+
+    def _facts(self) -> dict[str, object]:
+        first = self.values[0]
+        return {
+            "V*(s0)": float(self.start_value),
+            "V* at stage 0": f"{first.min():.4g} to {first.max():.4g}",
+            "values": f"array of shape {self.values.shape}",
+            "policy": f"array of shape {self.policy.shape}",
+        }
 
 
 def q_values(mdp: FiniteMDP, next_values: FloatArray, stage: int) -> FloatArray:

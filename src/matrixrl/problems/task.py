@@ -32,6 +32,7 @@ from matrixrl.problems.stages import (
     spread_phi,
     spread_table,
 )
+from matrixrl.problems.words import TaskInWords
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Task", "checked_range"]
@@ -39,7 +40,7 @@ __all__ = ["Task", "checked_range"]
 _LARGEST_PLAN = 10**9
 
 
-class Task:
+class Task(TaskInWords):
     """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:

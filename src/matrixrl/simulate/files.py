@@ -32,7 +32,7 @@ _HEADINGS = (
     "certified_lower",
     "certified_upper",
 )
-_PICTURES = {"regret": "regret.png", "return": "returns.png"}
+_PICTURES = {"regret": "regret.png", "return": "returns.png", "film": "film.gif"}
 
 
 class OutputDirectory:
@@ -71,7 +71,9 @@ class OutputDirectory:
             self.write(_EPISODES, lambda file: _dump_episodes(file, results)),
         ]
 
-    def write_picture(self, draw: Callable[[Path], None], *, of: Literal["regret", "return"] = "regret") -> Path:
+    def write_picture(
+        self, draw: Callable[[Path], None], *, of: Literal["regret", "return", "film"] = "regret"
+    ) -> Path:
         """Write a picture and return its path.
 
         Args:

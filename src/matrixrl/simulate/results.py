@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from matrixrl.errors import MatrixRLError
+from matrixrl.html_tables import Described, in_digits
 from matrixrl.measuring import held, measured_places
 from matrixrl.records import BoolArray, Certificate, FloatArray
 
@@ -26,8 +27,8 @@ def alarm_words(alarmed: int, seeds: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class RunResult:
+@dataclass(frozen=True, repr=False)
+class RunResult(Described):
     """The result of N episodes of K seeds, in the environment's unit.
 
     Attributes:
@@ -113,6 +114,28 @@ class RunResult:
         """Whether regret was measured in every episode, or every k-th one, as it was asked for."""
         places = measured_places(self.n_episodes, self.regret_every, self.first_episode)
         return self.optimal_value is not None and not np.isnan(self.regret[:, places]).any()
+
+    def _words(self) -> str:
+        count = len(self.seeds)
+        words = f"RunResult: {self.agent} on {self.env}, {self.n_episodes:,} episodes, {count} seed{'s' * (count > 1)}"
+        if self.measures_regret and self.n_episodes:
+            return f"{words}, mean regret {in_digits(self.final_regret.mean())}"
+        return f"{words}, mean return {in_digits(float(np.nanmean(self.returns)))}" if self.n_episodes else words
+
+    def _facts(self) -> dict[str, object]:
+        facts: dict[str, object] = {"seeds": ", ".join(map(str, self.seeds[:12])) + ", …" * (len(self.seeds) > 12)}
+        if self.optimal_value is not None:
+            facts["V*(s0)"] = self.optimal_value
+        if self.measures_regret and self.n_episodes:
+            final = self.final_regret
+            facts["regret"] = f"{in_digits(final.mean())} ({in_digits(final.min())} to {in_digits(final.max())})"
+        if self.n_episodes:
+            facts["mean return"] = float(np.nanmean(self.returns))
+        certificate = self.mean_certificate()
+        if certificate is not None:
+            facts["mean certificate"] = f"{certificate.lower:.4g} to {certificate.upper:.4g}"
+        proven = "yes" if self.guarantee is True else f"no: {self.guarantee}"
+        return facts | {"regret bound is proven": proven, "seconds": float(self.total_seconds)}
 
     @property
     def held_regret(self) -> FloatArray:

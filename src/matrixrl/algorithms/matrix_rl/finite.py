@@ -171,6 +171,11 @@ class UCMatrixRL(FiniteMatrixRL):
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return self.design.logdet
 
+    def widths(self) -> FloatArray:
+        """Return the width w of every pair: (B, A, S)."""
+        shape = self.n_replicas, self.task.n_actions, self.task.n_states
+        return np.sqrt(np.maximum(self.design.width_sq, 0.0)).reshape(shape)
+
     def core_matrix(self) -> FloatArray:
         """Return M_n of every replica: (B, d, d_psi)."""
         return core_matrix(self.design, self.cross_moment, self.features.psi)

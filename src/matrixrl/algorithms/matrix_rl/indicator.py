@@ -160,6 +160,12 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         total: FloatArray = np.log1p(self.counts.totals()).sum(axis=1)
         return total
 
+    def widths(self) -> FloatArray:
+        """Return the width 1/√(1 + n) of every pair, n the visits of its group: (B, A, S)."""
+        by_group = 1.0 / np.sqrt(1.0 + self.counts.totals())
+        by_pair: FloatArray = by_group[:, self.groups]
+        return by_pair
+
     def sizes(self) -> FloatArray:
         """Return the number of visits of each group: (B, K)."""
         return self.counts.totals()

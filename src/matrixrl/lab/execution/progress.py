@@ -1,4 +1,4 @@
-"""Progress bar of a campaign, on standard error."""
+"""Progress bar of a campaign, on standard error or in a notebook."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from matrixrl.lab.execution.campaign import Campaign
-from matrixrl.printable import literal
+from matrixrl.notebooks import NotebookBar
+from matrixrl.printable import literal, printable
 
 __all__ = ["CampaignProgress"]
 
 
 class CampaignProgress:
-    """Draw a bar over all episodes of all runs; nothing is drawn if the console is not a terminal.
+    """Draw a bar over all episodes of all runs; nothing is drawn outside a terminal and a notebook.
 
     Args:
         label: Text before the bar.
@@ -39,6 +40,7 @@ class CampaignProgress:
             transient=True,
             refresh_per_second=4,
         )
+        self._notebook = NotebookBar(printable(label)) if visible and terminal.is_jupyter else None
         self._task = self._progress.add_task(literal(label), total=None, note="")
 
     def __enter__(self) -> Self:
@@ -49,10 +51,15 @@ class CampaignProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+        if self._notebook is not None:
+            self._notebook.close()
 
     def tick(self, campaign: Campaign) -> None:
         """Show the current progress of a campaign."""
         note = f"{campaign.tasks_done}/{campaign.tasks} tasks"
+        if self._notebook is not None:
+            failed = f", {campaign.failures} failed" if campaign.failures else ""
+            self._notebook.show(campaign.stored / max(campaign.total, 1), f"{note}{failed}")
         if campaign.failures:
             note += f", [red]{campaign.failures} failed[/]"
         self._progress.update(self._task, total=campaign.total, completed=campaign.stored, note=note)

@@ -13,9 +13,9 @@ from matrixrl.errors import MissingExtra
 from matrixrl.lab.live.guard import Guard
 from matrixrl.lab.live.snapshot import snapshots_of
 from matrixrl.lab.pages import PAGES
-from matrixrl.lab.palette import LOOKS
 from matrixrl.pages import Feed, event_stream
 from matrixrl.pages.listening import listening
+from matrixrl.plots.looks import LOOKS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

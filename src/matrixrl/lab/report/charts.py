@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Curve, EnvSummary
 from matrixrl.lab.analysis.formatting import hundredths, interval_parts
-from matrixrl.lab.palette import Look
+from matrixrl.plots.looks import Look
 from matrixrl.records import FloatArray
 
 __all__ = ["charts_of"]

@@ -9,9 +9,10 @@ from typing import Any
 from matrixrl.archive.whole import write_whole
 from matrixrl.checks import choice, fail
 from matrixrl.lab.analysis import EnvSummary, summarise
-from matrixrl.lab.palette import Look, looks_of
-from matrixrl.lab.plots import draw_curve, require_matplotlib
+from matrixrl.lab.palette import looks_of
 from matrixrl.lab.store import Store
+from matrixrl.plots.drawing import draw_curve, require_matplotlib
+from matrixrl.plots.looks import Look
 
 __all__ = ["draw_paper_figure"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from matrixrl.lab.analysis import EnvSummary
 from matrixrl.lab.analysis.formatting import amount
-from matrixrl.lab.palette import Look
 from matrixrl.lab.report.tables import final_table, is_comparable, proof_label
 from matrixrl.lab.store import Store
+from matrixrl.plots.looks import Look
 
 __all__ = ["agent_settings", "environment_section", "failures", "how_to_repeat", "size_text", "state_text"]
 

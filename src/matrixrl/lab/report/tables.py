@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
 from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts
-from matrixrl.lab.palette import Look
+from matrixrl.plots.looks import Look
 
 __all__ = ["final_table", "is_comparable", "proof_label"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Interval
-from matrixrl.lab.palette import REFERENCE, look
-from matrixrl.lab.plots import add_grid, draw_curve
 from matrixrl.pages.colours import COLOURS
+from matrixrl.plots.drawing import add_grid, draw_curve
+from matrixrl.plots.looks import REFERENCE, look
 
 __all__ = ["bars", "curves", "points"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from matrixrl.archive.whole import write_whole
 from matrixrl.lab.pages import PAGES
-from matrixrl.lab.plots import require_matplotlib
 from matrixrl.lab.study.question import Table
 from matrixrl.lab.study.study import Section
+from matrixrl.plots.drawing import require_matplotlib
 
 __all__ = ["write_pages"]
 

@@ -1,0 +1,26 @@
+"""Pictures of runs, certificates, policies and confidence sets with matplotlib (extra `viz`), one line each.
+
+Every function takes axes to draw on (`ax`, a new figure by default) and returns them.
+"""
+
+from matrixrl.plots.actions import action_bounds
+from matrixrl.plots.curves import certificate_band, regret, returns
+from matrixrl.plots.films import film
+from matrixrl.plots.maps import policy, value
+from matrixrl.plots.pairs import visits, widths
+from matrixrl.plots.simplex import confidence_region
+from matrixrl.problems import Layout
+
+__all__ = [
+    "Layout",
+    "action_bounds",
+    "certificate_band",
+    "confidence_region",
+    "film",
+    "policy",
+    "regret",
+    "returns",
+    "value",
+    "visits",
+    "widths",
+]

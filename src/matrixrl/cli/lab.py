@@ -14,7 +14,7 @@ from rich.console import Console
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
 from matrixrl.cli.output import parse_path
 from matrixrl.cli.trust import TrustOption, allow_imports
-from matrixrl.interrupts import INTERRUPTED
+from matrixrl.interrupts import INTERRUPTED, ending_at_once
 from matrixrl.lab.requirements import require_lab
 from matrixrl.printable import literal, printable
 
@@ -53,7 +53,9 @@ def add_lab_commands(app: typer.Typer) -> None:
 
 @contextmanager
 def _ending_in_one_line() -> Iterator[None]:
-    """End the command with one line on Ctrl-C, if it has no better one to print."""
+    """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print."""
+    with ending_at_once():
+        import matrixrl.simulate  # noqa: F401  # takes a second or more
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Progress bar of a campaign, on standard error."""
+"""Progress of a campaign, on standard error."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from matrixrl.lab.execution.campaign import Campaign
 from matrixrl.printable import literal
+from matrixrl.progress import ProgressLines, can_draw, progress_console
 
 __all__ = ["CampaignProgress"]
 
 
 class CampaignProgress:
-    """Draw a bar over all episodes of all runs; nothing is drawn if the console is not a terminal.
+    """Draw a bar over all episodes of all runs, or print lines (`ProgressLines`) if the console is not a terminal.
 
     Args:
         label: Text before the bar.
         console: Console to draw on; standard error by default.
-        visible: Whether to draw the bar.
+        visible: Whether to show progress.
     """
 
     def __init__(self, label: str, *, console: Console | None = None, visible: bool = True) -> None:
-        terminal = Console(stderr=True) if console is None else console
+        is_drawn = visible and can_draw(console)
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
@@ -34,12 +35,13 @@ class CampaignProgress:
             TextColumn("·"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            console=terminal,
-            disable=not (visible and terminal.is_terminal),
+            console=progress_console(console),
+            disable=not is_drawn,
             transient=True,
             refresh_per_second=4,
         )
         self._task = self._progress.add_task(literal(label), total=None, note="")
+        self._lines = ProgressLines(label, console=console) if visible and not is_drawn else None
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -53,6 +55,8 @@ class CampaignProgress:
     def tick(self, campaign: Campaign) -> None:
         """Show the current progress of a campaign."""
         note = f"{campaign.tasks_done}/{campaign.tasks} tasks"
-        if campaign.failures:
-            note += f", [red]{campaign.failures} failed[/]"
+        failed = f"{campaign.failures} failed" if campaign.failures else ""
+        if self._lines is not None:
+            self._lines.show(campaign.stored, campaign.total, ", ".join(filter(None, (note, failed))))
+        note += f", [red]{failed}[/]" if failed else ""
         self._progress.update(self._task, total=campaign.total, completed=campaign.stored, note=note)

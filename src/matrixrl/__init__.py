@@ -60,6 +60,8 @@ _MODULES = {
     "tensor_product": "features",
 }
 
+_PACKAGES = ("agents", "algorithms", "core", "envs", "features", "lab", "policies", "problems", "service", "simulate")
+
 __all__ = [
     "Agent",
     "CheckpointError",
@@ -97,8 +99,10 @@ if not _is_command:  # a command imports Gymnasium when it needs it, so that its
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"matrixrl.{_MODULES[name]}"), name)
+    if name in _PACKAGES:  # so that matrixrl.algorithms.FiniteAlgorithm needs no import of its own
+        return import_module(f"matrixrl.{name}")
     raise AttributeError(f"module 'matrixrl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*globals(), *_MODULES, *_PACKAGES])

@@ -14,7 +14,7 @@ _SPEAKERS = ("MainProcess", "LokyProcess-1")  # all workers of an experiment com
 _NOTE = "matrixrl: compiling loops with numba, which takes up to a minute; later runs read them from a cache"
 
 
-class FirstCompilation(event.Listener):  # type: ignore[misc]
+class FirstCompilation(event.Listener):
     """Print one line when the first loop of the library is compiled; reading loops from the cache prints nothing."""
 
     is_said = False
@@ -34,4 +34,5 @@ class FirstCompilation(event.Listener):  # type: ignore[misc]
 
 def announce_first_compilation() -> None:
     """Print a note when the first loop is compiled in this process."""
-    event.register("numba:compile", FirstCompilation())
+    register: Any = event.register  # numba has no annotations
+    register("numba:compile", FirstCompilation())

@@ -208,7 +208,8 @@ def profile_of(samples: Sequence[FloatArray], threshold: FloatArray) -> Profile:
     above = [(scores[:, None] > threshold).astype(np.float64) for scores in samples]
 
     def share_of(*resampled: FloatArray, axis: int = 0) -> FloatArray:
-        return np.mean([rows.mean(axis=axis) for rows in resampled], axis=0)
+        share: FloatArray = np.mean([rows.mean(axis=axis) for rows in resampled], axis=0)
+        return share
 
     share = share_of(*above)
     if min(map(len, samples)) < _MIN_SEEDS:

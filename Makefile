@@ -19,8 +19,10 @@ help:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# Python compiles the modules that are used when they are first imported, which takes less time than compiling all.
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install --quiet -c constraints.txt -e ".[viz]"
+	@echo "installing into $(VENV) (about half a minute)"
+	$(PIP) install --quiet --no-compile --prefer-binary -c constraints.txt -e ".[viz]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -28,7 +30,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run
-	$(BIN)/matrixrl demo --out $(OUT) --overwrite
+	$(BIN)/matrixrl demo --episodes 1000 --seeds 8 --out $(OUT) --overwrite
 
 test: $(VENV)/.dev $(VENV)/.browser $(VENV)/.postgres
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile

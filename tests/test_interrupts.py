@@ -65,11 +65,19 @@ def run(command, path, *, ignore=False):
     )
 
 
-@pytest.mark.parametrize("module", ["gymnasium", "typer"], ids=["package", "command line"])
-def test_ctrl_c_during_the_imports_of_a_command_ends_in_one_line(tmp_path, module):
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("typer", ["--version"]),
+        ("gymnasium", ["run", "river-swim"]),
+        ("gymnasium", ["list", "envs"]),
+        ("gymnasium", ["show", "out"]),
+    ],
+)
+def test_ctrl_c_during_the_imports_of_a_command_ends_in_one_line(tmp_path, module, command):
     """The module of that name sends the signal while it is imported."""
     (tmp_path / f"{module}.py").write_text(INTERRUPTING)
-    ended = run(["-m", "matrixrl", "--version"], tmp_path)
+    ended = run(["-m", "matrixrl", *command], tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
@@ -78,6 +86,16 @@ def test_ctrl_c_during_the_import_of_the_library_is_an_ordinary_interrupt(tmp_pa
     ended = run(["-c", "import matrixrl"], tmp_path)
     assert ended.returncode == -signal.SIGINT
     assert ended.stderr.endswith("KeyboardInterrupt\n")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["run", "--help"], ["compare", "--help"]])
+def test_help_is_printed_without_loading_the_library(tmp_path, command):
+    """Modules of these names would end the command."""
+    for module in ("numpy", "scipy", "gymnasium"):
+        (tmp_path / f"{module}.py").write_text(INTERRUPTING)
+    ended = run(["-m", "matrixrl", *command], tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "matrixrl" in ended.stdout
 
 
 def test_an_ignored_ctrl_c_stays_ignored(tmp_path):

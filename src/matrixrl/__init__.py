@@ -7,12 +7,9 @@ first used, so that ``import matrixrl`` costs little more than importing Gymnasi
 from __future__ import annotations
 
 import sys as _sys
-from contextlib import nullcontext as _nullcontext
 from importlib import import_module
 from pathlib import PurePath as _PurePath
 from typing import TYPE_CHECKING, Any
-
-from matrixrl.interrupts import ending_at_once as _ending_at_once
 
 if TYPE_CHECKING:
     from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL
@@ -63,6 +60,8 @@ _MODULES = {
     "tensor_product": "features",
 }
 
+_PACKAGES = ("agents", "algorithms", "core", "envs", "features", "lab", "policies", "problems", "service", "simulate")
+
 __all__ = [
     "Agent",
     "CheckpointError",
@@ -93,17 +92,17 @@ __all__ = [
 
 _is_script = [_PurePath(name).stem for name in _sys.argv[:1]] == ["matrixrl"]
 _is_command = _is_script or ("-m", "matrixrl") in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False)
-with _ending_at_once() if _is_command else _nullcontext():  # Ctrl-C while the command starts shows no traceback
-    from matrixrl.envs.registry import register_all as _register_all
-
-    _register_all()
+if not _is_command:  # a command imports Gymnasium when it needs it, so that its help is printed at once
+    import matrixrl.envs as _envs  # noqa: F401  # registers the environments
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"matrixrl.{_MODULES[name]}"), name)
+    if name in _PACKAGES:  # so that matrixrl.algorithms.FiniteAlgorithm needs no import of its own
+        return import_module(f"matrixrl.{name}")
     raise AttributeError(f"module 'matrixrl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*globals(), *_MODULES, *_PACKAGES])

@@ -1,7 +1,10 @@
-"""Progress bar in the terminal or a notebook, with rate and remaining time."""
+"""Progress of a run: a bar in a terminal, and lines now and then where there is none (CI, Slurm, a pipe)."""
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import time
 from types import TracebackType
 from typing import Self
@@ -16,27 +19,116 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from matrixrl.checks import fail
 from matrixrl.notebooks import NotebookBar
 from matrixrl.printable import literal, printable
 
-__all__ = ["EpisodeProgress"]
+__all__ = ["EpisodeProgress", "ProgressLines", "can_draw", "progress_console"]
+
+_VARIABLE = "MATRIXRL_PROGRESS_SECONDS"
+_SECONDS = 30.0
+
+
+def progress_console(console: Console | None) -> Console:
+    """Return the console of a progress bar: the given one, or standard error."""
+    return Console(stderr=True) if console is None else console
+
+
+def can_draw(console: Console | None) -> bool:
+    """Return whether a bar can be redrawn on a console; standard error must be a terminal itself.
+
+    Settings such as FORCE_COLOR make Rich treat any file as a terminal, and a bar would fill a log with copies of
+    itself.
+    """
+    given = progress_console(console)
+    is_terminal = sys.stderr.isatty() if console is None else given.is_terminal
+    return is_terminal and not given.is_dumb_terminal
+
+
+class ProgressLines:
+    """One line of progress at most every so many seconds: done and total, rate, and time left.
+
+    A run that ends earlier prints nothing.
+
+    Args:
+        label: Text before the numbers.
+        console: Console to print on; standard error by default.
+        seconds: Least number of seconds between two lines, and before the first; that of the environment variable
+            MATRIXRL_PROGRESS_SECONDS by default, or 30. 0 prints no lines.
+
+    Raises:
+        InvalidInput: The environment variable is not a number of seconds.
+
+    >>> lines = ProgressLines("demo", console=Console(width=10), seconds=1e-9)
+    >>> lines.show(0, 100)  # the rate is measured from here
+    >>> lines.show(50, 100, "1 failed")  # doctest: +ELLIPSIS
+    demo: 50 of 100 episodes (50 %), .../s, ... left, 1 failed
+    """
+
+    def __init__(self, label: str, *, console: Console | None = None, seconds: float | None = None) -> None:
+        self._label, self._console = printable(label), progress_console(console)
+        self._seconds = _seconds_of_environment() if seconds is None else seconds
+        self._began = self._last = time.monotonic()
+        self._before: int | None = None
+
+    def show(self, done: int, total: int, note: str = "") -> None:
+        """Print a line if the last one is long enough ago.
+
+        Args:
+            done: Number of episodes that are done, including those of earlier runs.
+            total: Number of episodes of the whole run.
+            note: Text at the end of the line.
+        """
+        now = time.monotonic()
+        if self._before is None:  # what was done before does not count for the rate
+            self._before = done
+        elif self._seconds > 0.0 and now - self._last >= self._seconds:
+            self._last = now
+            rate = (done - self._before) / (now - self._began)
+            left = _clock((total - done) / rate) if rate > 0.0 else "unknown time"
+            share = 100 * done // max(total, 1)
+            pace = f"{rate:,.0f}/s" if rate >= 10.0 else f"{rate:.2g}/s"
+            words = f"{self._label}: {done:,} of {total:,} episodes ({share} %), {pace}, {left} left"
+            words += f", {printable(note)}" if note else ""
+            self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _seconds_of_environment() -> float:
+    given = os.environ.get(_VARIABLE, "")
+    try:
+        seconds = float(given or _SECONDS)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 <= seconds < math.inf:
+        fail(f"environment variable {_VARIABLE}", "must be a number of seconds", repr(given), "0 prints no lines.")
+    return seconds
+
+
+def _clock(seconds: float) -> str:
+    """Return a duration as minutes or hours.
+
+    >>> _clock(75.0), _clock(3 * 86400.0 + 60.0)
+    ('1:15', '72:01:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 class EpisodeProgress:
-    """A progress bar over episodes, by default on standard error, so that standard output holds results only.
+    """Progress over episodes, by default on standard error, so that standard output holds results only.
 
     In a notebook it is one output of the cell that is updated in place.
 
     Args:
         label: Text before the bar.
         total: Number of episodes to play.
-        console: Console to draw on; standard error by default. Nothing is drawn outside a terminal and a
-            notebook.
-        visible: Whether to draw the bar.
+        console: Console to draw on; standard error by default. If it is neither a terminal nor a
+            notebook, lines are printed instead of a bar (`ProgressLines`).
+        visible: Whether to show progress.
     """
 
     def __init__(self, label: str, total: int, *, console: Console | None = None, visible: bool = True) -> None:
-        terminal = Console(stderr=True) if console is None else console
+        is_drawn = visible and can_draw(console)
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=16),
@@ -45,14 +137,18 @@ class EpisodeProgress:
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
             TextColumn("{task.fields[note]}"),
-            console=terminal,
-            disable=not (visible and terminal.is_terminal),
+            console=progress_console(console),
+            disable=not is_drawn,
             transient=True,
             refresh_per_second=8,
         )
-        self._notebook = NotebookBar(printable(label)) if visible and terminal.is_jupyter else None
+        is_notebook = progress_console(console).is_jupyter
+        self._notebook = NotebookBar(printable(label)) if visible and is_notebook else None
         self._done, self._total, self._begun = 0, total, time.monotonic()
         self._task: TaskID = self._progress.add_task(literal(label), total=total, rate="", note="")
+        show_lines = visible and not is_drawn and not is_notebook
+        self._lines = ProgressLines(label, console=console) if show_lines else None
+        self._print_line("")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -75,8 +171,9 @@ class EpisodeProgress:
             note: Text after the bar.
             count: Number of episodes that were finished since the last call.
         """
+        self._done += count
+        self._print_line(note)
         if self._notebook is not None:
-            self._done += count
             speed = self._done / max(time.monotonic() - self._begun, 1e-9)
             counted = f"{self._done:,} of {self._total:,} episodes, {speed:,.0f}/s"
             self._notebook.show(self._done / max(self._total, 1), f"{counted} {note}".rstrip())
@@ -85,3 +182,7 @@ class EpisodeProgress:
         task = self._progress.tasks[0]
         rate = "" if task.speed is None else f"{task.speed:,.0f}/s"
         self._progress.update(self._task, advance=count, rate=rate, note=note)
+
+    def _print_line(self, note: str) -> None:
+        if self._lines is not None:
+            self._lines.show(self._done, self._total, note)

@@ -69,13 +69,13 @@ def test_tables_of_the_lab(folder):
         lab_tables.print_summary(console, summarise(store))
         lab_tables.print_failures(console, store.experiment, [(0, (0,), f"ValueError: {EVIL}")])
     words = console.file.getvalue()
-    assert words.count(SHOWN) == 3 + 2 + 2 + 2, words
+    assert words.count(SHOWN) == 3 + 2 + 2 + 2 + 2, words
     assert "\x1b" not in words
 
 
 def test_codes_of_emoji_are_text(folder):
     done = CliRunner(env={"COLUMNS": "400"}).invoke(main.app, ["show", str(folder)])
-    assert done.output.count(":dog:") == 6
+    assert done.output.count(":dog:") == 8
     assert "\N{DOG FACE}" not in done.output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from matrixrl.errors import InvalidInput, MissingExtra, UnknownName
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report import draw_paper_figure
+from matrixrl.lab.report.figure_files import escaped
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 
@@ -74,8 +76,66 @@ def test_the_pdf_is_vectors_with_truetype_fonts_inside(store, tmp_path):
 
 
 def test_the_same_numbers_give_the_same_file(store, tmp_path):
-    first, second = (draw_paper_figure(store, tmp_path / name).read_bytes() for name in ("a.pdf", "b.pdf"))
-    assert first == second
+    for kind in ("pdf", "svg"):
+        names = (f"a.{kind}", f"b.{kind}")
+        first, second = (draw_paper_figure(store, tmp_path / name, profile=True).read_bytes() for name in names)
+        assert first == second
+
+
+def test_an_svg_is_vectors_in_the_width_of_the_column_with_a_line_for_every_agent(store, tmp_path):
+    root = ElementTree.parse(draw_paper_figure(store, tmp_path / "a.svg")).getroot()
+    assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(72 * _WIDTHS[1])
+    assert not list(root.iter("{http://www.w3.org/2000/svg}image"))
+    drawn = ElementTree.tostring(root, encoding="unicode").lower()
+    for look in looks_of(store.experiment).values():
+        assert f"stroke: {look.colour.lower()}" in drawn
+
+
+def test_a_profile_adds_two_panels_to_the_figure(store, tmp_path):
+    without, added = (
+        pixels(draw_paper_figure(store, tmp_path / "a.png", profile=profile)).shape[0] for profile in (False, True)
+    )
+    assert added == pytest.approx(without + 2 * 2.1 * _DPI, abs=2)
+
+
+_TEX = r"""#!PYTHON
+# Answers as LaTeX does when it is asked for the size of a text: a prompt, then width, height and depth.
+import sys
+print("*pgf_backend_query_start\n\n*", end="", flush=True)
+for line in sys.stdin:
+    if "@@end" in line:
+        sys.exit(0)
+    if "typeout" in line and "query_start" not in line:
+        print("10.0pt,6.0pt,1.0pt\n\n*", end="", flush=True)
+"""
+
+
+def test_a_pgf_holds_the_curves_and_its_texts_cannot_be_commands(store, tmp_path, monkeypatch):
+    """A program that answers as LaTeX does stands for it, so that the test needs none."""
+    program = tmp_path / "bin" / "pdflatex"
+    program.parent.mkdir()
+    program.write_text(_TEX.replace("PYTHON", sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    text = draw_paper_figure(store, tmp_path / "a.pgf", profile=True).read_text()
+    assert text.count(r"\begin{pgfpicture}") == text.count(r"\end{pgfpicture}") == 1
+    for look in looks_of(store.experiment).values():
+        parts = [int(look.colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        assert "{rgb}{" + ",".join(f"{part:f}" for part in parts) + "}" in text
+    assert r"\_hidden \textdollar{}y\textdollar{}" in text
+    assert r"\includegraphics" not in text
+
+
+def test_without_latex_a_pgf_is_refused_in_one_sentence_with_the_way_out(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidInput, match=r"a .pgf figure needs LaTeX .* found none of pdflatex.* write .pdf or .svg"):
+        draw_paper_figure(store, tmp_path / "a.pgf")
+    assert not (tmp_path / "a.pgf").exists()
+
+
+def test_text_for_latex_is_escaped():
+    wanted = r"\textbackslash{}input\{a\}\#\&\%\_\textasciitilde{}\textasciicircum{}\textdollar{}"
+    assert escaped(r"\input{a}#&%_~^$", "pgf") == wanted
 
 
 def test_every_agent_is_drawn_in_its_colour_and_nothing_is_cut_off(store, tmp_path):
@@ -96,8 +156,8 @@ def test_one_environment_can_be_named(store, tmp_path):
 def test_what_cannot_be_drawn_is_refused_before_anything_is_written(store, tmp_path):
     with pytest.raises(UnknownName, match=r"env must be one of .*; got 'river'"):
         draw_paper_figure(store, tmp_path / "a.png", env="river")
-    with pytest.raises(InvalidInput, match=r"path must end in .pdf or .png; got 'a.svg'"):
-        draw_paper_figure(store, tmp_path / "a.svg")
+    with pytest.raises(InvalidInput, match=r"path must end in .pdf, .svg, .pgf or .png; got 'a.jpg'"):
+        draw_paper_figure(store, tmp_path / "a.jpg")
     with pytest.raises(InvalidInput, match="columns must be 1 or 2; got 3"):
         draw_paper_figure(store, tmp_path / "a.png", columns=3)
     with (

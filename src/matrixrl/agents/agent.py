@@ -272,7 +272,7 @@ class Agent(Logged, Deploying):
                 to certify a policy with few episodes.
             certify: Put a certificate into every `Episode` and the history.
             callback: Called with each finished `Episode`; returning False stops.
-            progress: Draw a live bar.
+            progress: Show progress on standard error: a bar, or lines if it is not a terminal.
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
 
         Returns:

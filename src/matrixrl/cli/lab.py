@@ -14,7 +14,7 @@ from rich.console import Console
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
 from matrixrl.cli.output import parse_path
 from matrixrl.cli.trust import TrustOption, allow_imports
-from matrixrl.interrupts import INTERRUPTED
+from matrixrl.interrupts import INTERRUPTED, ending_at_once
 from matrixrl.lab.requirements import require_lab
 from matrixrl.printable import literal, printable
 
@@ -53,7 +53,9 @@ def add_lab_commands(app: typer.Typer) -> None:
 
 @contextmanager
 def _ending_in_one_line() -> Iterator[None]:
-    """End the command with one line on Ctrl-C, if it has no better one to print."""
+    """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print."""
+    with ending_at_once():
+        import matrixrl.simulate  # noqa: F401  # takes a second or more
     try:
         yield
     except KeyboardInterrupt:
@@ -167,23 +169,36 @@ def report_command(
             "--figure",
             parser=parse_path,
             metavar="FILE",
-            help="Also write a figure for a paper to this file (.pdf or .png).",
+            help="Also write a figure for a paper to this file (.pdf, .svg, .pgf or .png).",
         ),
     ] = None,
     columns: Annotated[int, typer.Option("--columns", help="Width of the figure: 1 or 2 columns of a page.")] = 1,
     env: Annotated[str | None, typer.Option("--env", help="Draw only this environment.")] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Add performance profiles and interquartile means to the figure.")
+    ] = False,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", parser=parse_path, metavar="FILE", help="Also write the tables as Markdown."),
+    ] = None,
+    bibtex: Annotated[
+        Path | None,
+        typer.Option("--bibtex", parser=parse_path, metavar="FILE", help="Also write the references as BibTeX."),
+    ] = None,
 ) -> None:
     """Write the report of an experiment as one HTML file that works offline."""
     require_lab()
-    from matrixrl.lab.report import draw_paper_figure, write_report
+    from matrixrl.lab.report import draw_paper_figure, write_bibtex, write_report, write_table
     from matrixrl.lab.store import Store
 
     with _noting_migration(Store.open_to_read(folder)) as store:
-        page = write_report(store, folder / "report.html" if out is None else out)
-        typer.echo(f"wrote {printable(page)}")
+        typer.echo(f"wrote {printable(write_report(store, folder / 'report.html' if out is None else out))}")
         if figure is not None:
-            picture = draw_paper_figure(store, figure, columns=columns, env=env)
+            picture = draw_paper_figure(store, figure, columns=columns, env=env, profile=profile)
             typer.echo(f"wrote {printable(picture)}")
+        for path, write in ((table, write_table), (bibtex, write_bibtex)):
+            if path is not None:
+                typer.echo(f"wrote {printable(write(store, path))}")
 
 
 def watch_command(

@@ -12,7 +12,7 @@ from rich.table import Table
 from matrixrl.printable import literal
 
 if TYPE_CHECKING:
-    from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
+    from matrixrl.lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
     from matrixrl.lab.spec import Experiment
     from matrixrl.lab.study import Section
 
@@ -26,15 +26,20 @@ SHORT_SIZES = {
 
 
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
-    """Print one table of results for each environment."""
+    """Print one table of results for each environment, and one of the scores over all of them."""
+    from matrixrl.lab.analysis import aggregate  # SciPy, which the help does not need
+
     for env in environments:
         console.print(_table(env))
+    together = aggregate(environments)
+    if together is not None and together.agents[0].runs > 1:
+        console.print(_aggregate_table(together))
     if any(env.measure == "regret" for env in environments):
         console.print(
             "regret: mean total of V*(s0) − V^π(s0), exact, with a 95 % bootstrap interval over seeds; at end: per "
             "episode over the last tenth; growth: exponent of regret over the last decade (1 linear, 0.5 the "
             "theorems' rate, 0 no growth); to best: mean difference on the same seeds; s/1k: seconds per 1,000 "
-            "episodes of one seed.",
+            "episodes of one seed; IQM: interquartile mean of the scores of all runs, with a stratified interval.",
             style="dim",
             highlight=False,
         )
@@ -64,6 +69,21 @@ def _table(env: EnvSummary) -> Table:
         if agent.seeds and (agent.seeds, agent.episodes) != (seeds, episodes):
             name += f"\n[yellow]{agent.seeds} of {seeds} seeds, {agent.episodes:,} of {episodes:,} episodes[/]"
         table.add_row(name, _proof(agent), *_cells(agent, regret, is_best=agent.id == env.best))
+    return table
+
+
+def _aggregate_table(found: Aggregate) -> Table:
+    count = len(found.env_ids)
+    where = f"{count} environments" if count > 1 else literal(found.env_ids[0])
+    title = f"scores in {where}: {literal(found.score)}"
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("agent", min_width=16, overflow="fold")
+    for heading in ("runs", "IQM", "95 %", "mean", "median"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for agent in found.agents:
+        ends = "–" if math.isnan(agent.iqm.low) else f"{agent.iqm.low:.3f}–{agent.iqm.high:.3f}"
+        numbers = [f"{agent.iqm.value:.3f}", ends, f"{agent.mean.value:.3f}", f"{agent.median.value:.3f}"]
+        table.add_row(literal(agent.id), f"{agent.runs:,}", *numbers)
     return table
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
 from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
+from matrixrl.checks import choice
 from matrixrl.core import RADII, SANDWICH_SETS, SETS
 from matrixrl.core.likelihood import LIKELIHOOD_SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
@@ -22,9 +23,14 @@ __all__ = ["TOPICS", "print_listing"]
 TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
 
 
-def print_listing(console: Console, topics: Iterable[str]) -> None:
-    """Print one table for each topic."""
-    for topic in topics:
+def print_listing(wanted: str | None = None) -> None:
+    """Print the table of a topic, or of all of them.
+
+    Args:
+        wanted: One of `TOPICS`; None prints all.
+    """
+    console = Console(emoji=False)
+    for topic in TOPICS if wanted is None else [choice("topic", wanted, TOPICS)]:
         table = Table(title=topic, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("name", style="bold cyan", no_wrap=True)
         table.add_column("description")

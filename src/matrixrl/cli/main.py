@@ -1,33 +1,26 @@
-"""The commands ``matrixrl run``, ``inspect``, ``list`` and ``demo``; `matrixrl.cli.lab` has those of the lab."""
+"""The commands ``matrixrl run``, ``inspect``, ``list`` and ``demo``; `matrixrl.cli.lab` has those of the lab.
+
+Only what the help needs is imported here; a command imports the rest when it runs.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import matrixrl
-from matrixrl.checks import choice, integer
 from matrixrl.cli.lab import add_lab_commands
-from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.output import never_fail_to_encode, parse_path
-from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.serve import add_serve_commands
-from matrixrl.cli.tables import print_inspection, print_results
-from matrixrl.cli.trust import TrustOption, allow_imports
-from matrixrl.envs import open_problem
-from matrixrl.errors import MatrixRLError, MissingExtra
-from matrixrl.lab.demo import DEMO, FILM
-from matrixrl.lab.plots import draw_regret
-from matrixrl.lab.return_plots import draw_returns
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.printable import literal, printable
-from matrixrl.seeding import seed_list
-from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
+from matrixrl.cli.trust import TrustOption
+from matrixrl.errors import MatrixRLError
+from matrixrl.interrupts import INTERRUPTED, ending_at_once
+from matrixrl.lab.demo import DEMO
+from matrixrl.printable import printable
 
 __all__ = ["app", "main"]
 
@@ -77,8 +70,9 @@ def list_command(
     topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets, specs")] = None,
 ) -> None:
     """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
-    topics = TOPICS if topic is None else [choice("topic", topic, TOPICS)]
-    print_listing(Console(emoji=False), topics)
+    with ending_at_once():
+        from matrixrl.cli.listing import print_listing
+    print_listing(topic)
 
 
 @app.command("run")
@@ -118,44 +112,22 @@ def run_command(
     as_json: JsonOption = False,
 ) -> None:
     """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
-    allow_imports(trust_code)
-    env_settings = parse_settings("--set", set_ or [])
-    settings = parse_settings("--agent-set", agent_set or [])
-    is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
-    if record is not None:
-        from matrixrl.simulate.recording import make_rendered, require_recorder
-
-        require_recorder()
-        make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
-    n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
-    n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
-    runs = SeedRuns(
+    _playing().run(
         env,
-        n_episodes=integer("--episodes", n_episodes, low=1, remedy="Play at least one episode."),
-        seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Use at least one seed.")),
+        set_=set_,
         agent=agent,
-        settings=settings,
-        env_settings=env_settings,
+        agent_set=agent_set,
+        episodes=episodes,
+        seeds=seeds,
+        seed=seed,
+        out=out,
+        overwrite=overwrite,
+        record=record,
         certify=certify,
         compiled=compiled,
         trust_code=trust_code,
+        as_json=as_json,
     )
-    directory = _directory(out, overwrite)
-    interrupted = False
-    try:
-        result = runs.run(progress=not as_json)
-    except KeyboardInterrupt:
-        interrupted, result = True, runs.result()
-    name = agent or result.agent
-    label = " ".join([name, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{name} on {env}")
-    if record is not None and not interrupted:
-        from matrixrl.simulate.recording import record_episode
-
-        files.append(record_episode(runs.first.algorithm, env, env_settings, record, trust_code=trust_code))
-    _print({label: result}, files, as_json=as_json)
-    if interrupted:
-        raise typer.Exit(130)
 
 
 @app.command("inspect")
@@ -168,18 +140,7 @@ def inspect_command(
     as_json: JsonOption = False,
 ) -> None:
     """Print constants, regret bounds, cost and warnings for a problem."""
-    allow_imports(trust_code)
-    found = inspect_problem(
-        env,
-        env_settings=parse_settings("--set", set_ or []),
-        settings=parse_settings("--agent-set", agent_set or []),
-        agent=agent,
-        trust_code=trust_code,
-    )
-    if as_json:
-        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
-    else:
-        print_inspection(Console(emoji=False), found)
+    _playing().inspect(env, set_=set_, agent=agent, agent_set=agent_set, trust_code=trust_code, as_json=as_json)
 
 
 @app.command("demo")
@@ -196,86 +157,16 @@ def demo_command(
 ) -> None:
     """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
     if film:
-        require_matplotlib()
-    directory = OutputDirectory(out, overwrite=overwrite)
-    if film:
-        _film(directory, integer("--episodes", episodes, low=1, remedy="Play at least one episode."))
-        return
-    results: dict[str, RunResult] = {}
-    interrupted = False
-    for label, settings in DEMO.settings.items():
-        runs = SeedRuns(
-            DEMO.env,
-            n_episodes=episodes,
-            seeds=seed_list(0, seeds),
-            settings=settings,
-            env_settings=DEMO.env_settings,
-        )
-        try:
-            results[label] = runs.run(progress=True, label=label)
-        except KeyboardInterrupt:
-            interrupted, results[label] = True, runs.result()
-            break
-    _print(results, _write(results, directory, None, title=DEMO.title), as_json=False)
-    if interrupted:
-        raise typer.Exit(130)
+        _playing().film_demo(out, episodes, overwrite=overwrite)
+    else:
+        _playing().run_demo(out, episodes, seeds, overwrite=overwrite)
 
 
-def _film(directory: OutputDirectory, n_episodes: int) -> None:
-    """Let one agent learn and write the film of it."""
-    from matrixrl.plots import film
-
-    agent = matrixrl.MatrixRL(DEMO.env, **FILM)
-
-    def write(path: Path) -> None:
-        film(agent, path, n_episodes=n_episodes, progress=True)
-
-    file = directory.write_picture(write, of="film")
-    found = agent.certificate()
-    console = Console(emoji=False)
-    words = f"{n_episodes:,} episodes: regret {agent.history.cumulative_regret[-1]:.0f}"
-    console.print(f"{words}, certified {found.lower:.2f} to {found.upper:.2f}", highlight=False)
-    console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
-
-
-def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
-    """Return the output directory; raise before anything is played if results cannot be written."""
-    return None if out is None else OutputDirectory(out, overwrite=overwrite)
-
-
-def _write(
-    results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
-) -> list[Path]:
-    """Write summary, episodes and figure, if any episode was played; return the files.
-
-    Without matplotlib there is no figure, and a note on standard error says which extra draws it.
-    """
-    if directory is None or not any(r.n_episodes for r in results.values()):
-        return []
-    files = directory.write_results(results)
-    first = next(iter(results.values()))
-    try:
-        require_matplotlib()
-    except MissingExtra as error:
-        typer.echo(f"note: no figure was drawn: {error}", err=True)
-        return files
-    if first.optimal_value is not None:
-        files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
-    elif runs is not None:
-        algorithm = runs.first.algorithm
-        files.append(directory.write_picture(lambda path: draw_returns(first, algorithm, path), of="return"))
-    return files
-
-
-def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -> None:
-    """Print one JSON object, or tables and the names of the written files."""
-    if as_json:
-        typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
-        return
-    console = Console(emoji=False)
-    print_results(console, results)
-    for file in files:
-        console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
+def _playing() -> ModuleType:
+    """Return the module that plays, which takes a second or two to import; Ctrl-C ends the command meanwhile."""
+    with ending_at_once():
+        from matrixrl.cli import playing
+    return playing
 
 
 def main() -> None:
@@ -293,4 +184,4 @@ def main() -> None:
         typer.echo(f"error: {printable(error.strerror or error)}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

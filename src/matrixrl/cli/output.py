@@ -7,7 +7,6 @@ from pathlib import Path
 
 import typer
 
-from matrixrl.checks import file_path
 from matrixrl.errors import InvalidInput
 
 __all__ = ["never_fail_to_encode", "parse_path"]
@@ -15,6 +14,8 @@ __all__ = ["never_fail_to_encode", "parse_path"]
 
 def parse_path(text: str) -> Path:
     """Return a path; the empty one, which would mean the current directory, is refused."""
+    from matrixrl.checks import file_path  # imports NumPy, which the help does not need
+
     try:
         return Path(file_path("the value", text))
     except InvalidInput as error:

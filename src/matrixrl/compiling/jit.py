@@ -7,7 +7,11 @@ from typing import Any
 
 from numba import njit
 
+from matrixrl.compiling.first_use import announce_first_compilation
+
 __all__ = ["compiled", "inlined", "lean", "summed"]
+
+announce_first_compilation()
 
 
 def _jit(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:

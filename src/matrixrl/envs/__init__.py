@@ -1,6 +1,7 @@
 """Gymnasium environments: with a known optimum, registered as ``matrixrl/…-v0``, and classic control.
 
-The classes are imported when they are first used, so that registering the environments imports nothing.
+The classes are imported when they are first used, so that registering the environments, which importing this
+package does, imports none of them.
 """
 
 from __future__ import annotations
@@ -83,3 +84,6 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"matrixrl.envs.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'matrixrl.envs' has no attribute {name!r}")
+
+
+register_all()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matrixrl.lab.experiments import play, run_experiment
     from matrixrl.lab.export import export
     from matrixrl.lab.plots import draw_regret
-    from matrixrl.lab.report import draw_paper_figure, write_report
+    from matrixrl.lab.report import draw_paper_figure, write_bibtex, write_report, write_table
     from matrixrl.lab.return_plots import draw_returns
     from matrixrl.lab.spec import Experiment, read_spec, work_out
     from matrixrl.lab.store import Store
@@ -28,7 +28,9 @@ _MODULES = {
     "run_experiment": "experiments",
     "summarise": "analysis",
     "work_out": "spec",
+    "write_bibtex": "report",
     "write_report": "report",
+    "write_table": "report",
 }
 
 __all__ = [
@@ -44,7 +46,9 @@ __all__ = [
     "run_experiment",
     "summarise",
     "work_out",
+    "write_bibtex",
     "write_report",
+    "write_table",
 ]
 
 

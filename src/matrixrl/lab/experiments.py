@@ -42,7 +42,7 @@ def run_experiment(
         workers: Number of blocks that are played at the same time; the number of cores by default.
         address: Address of a running Ray cluster.
         observers: Objects that receive every block after it was stored.
-        progress: Whether to draw a progress bar on standard error.
+        progress: Whether to show progress on standard error: a bar, or lines if it is not a terminal.
         trust_code: Whether the spec may import code (``package.module:Name``).
         raise_on_failure: Whether to raise `ExperimentFailed` if a cell failed; if False, the summary of its agent has
             `final` None. Finished cells are stored in both cases.

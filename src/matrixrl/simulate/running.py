@@ -71,7 +71,7 @@ class SeedRuns:
         """Play everything; an interrupt passes through, and `result` then holds what was finished.
 
         Args:
-            progress: Draw a live bar on standard error.
+            progress: Show progress on standard error: a bar, or lines if it is not a terminal.
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
             label: Label of the bar.
         """
@@ -160,7 +160,7 @@ def run_seeds(
         discount: Factor γ of each step, as in `Agent`.
         accuracy: Accuracy of a horizon that the discount chooses, as in `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        progress: Draw a live bar.
+        progress: Show progress on standard error: a bar, or lines if it is not a terminal.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
         settings: Settings of an agent given by name (preset, set, radius, exploration, …).
 

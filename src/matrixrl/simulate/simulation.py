@@ -219,7 +219,7 @@ class Simulation:
         An interrupt passes through; `result` then holds the episodes that were finished.
 
         Args:
-            progress: Draw a live bar on standard error.
+            progress: Show progress on standard error: a bar, or lines if it is not a terminal.
             callback: Called with the number of finished episodes after each of them; returning False stops.
             blas_threads: Threads of the linear algebra; None leaves them unchanged.
             label: Label of the bar.

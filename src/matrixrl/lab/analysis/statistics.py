@@ -1,4 +1,8 @@
-"""Means, medians and growth exponents with bootstrap intervals over seeds; pure functions of arrays."""
+"""Means, medians, interquartile means, performance profiles and growth exponents, with bootstrap intervals over seeds.
+
+All are pure functions of arrays. Interquartile means, stratified intervals and profiles are those of R. Agarwal et al.,
+"Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,20 @@ from matrixrl.seeding import generator
 __all__ = [
     "Curve",
     "Interval",
+    "Profile",
     "bootstrap",
     "curve_of",
     "expanded_level",
     "grid_of",
     "growth_exponent",
+    "interquartile_mean",
+    "iqm_interval",
     "log_log_slope",
     "mean_interval",
     "median_interval",
+    "profile_of",
+    "stratified_interval",
+    "thresholds_of",
 ]
 
 CONFIDENCE = 0.95
@@ -60,13 +70,30 @@ class Curve:
 
     Attributes:
         episode: Episode numbers, counted from 1, shape (m,).
-        mean, median: Mean and median over seeds, shape (m,).
+        mean, median, iqm: Mean, median and interquartile mean over seeds, shape (m,).
         low, high: 95 % bootstrap band of the mean, shape (m,); equal to the mean for one or two seeds.
     """
 
     episode: FloatArray
     mean: FloatArray
     median: FloatArray
+    iqm: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A performance profile: the share of runs whose score is above a threshold, as a function of the threshold.
+
+    Attributes:
+        threshold: Thresholds τ in increasing order, shape (m,).
+        share: Share of runs with a score above τ, mean over environments, shape (m,).
+        low, high: 95 % stratified bootstrap band of the share at each τ, shape (m,); equal to it for one or two seeds.
+    """
+
+    threshold: FloatArray
+    share: FloatArray
     low: FloatArray
     high: FloatArray
 
@@ -94,10 +121,10 @@ def curve_of(values: FloatArray, episode: FloatArray) -> Curve:
         values: One row per seed, shape (K, m).
         episode: Episode numbers, shape (m,).
     """
-    mean, median = values.mean(axis=0), np.median(values, axis=0)
+    mean, median, iqm = values.mean(axis=0), np.median(values, axis=0), interquartile_mean(values, axis=0)
     if len(values) < _MIN_SEEDS:
-        return Curve(episode, mean, median, mean, mean)
-    return Curve(episode, mean, median, *bootstrap([values], np.mean))
+        return Curve(episode, mean, median, iqm, mean, mean)
+    return Curve(episode, mean, median, iqm, *bootstrap([values], np.mean))
 
 
 def mean_interval(values: FloatArray) -> Interval:
@@ -106,12 +133,88 @@ def mean_interval(values: FloatArray) -> Interval:
     >>> mean_interval(np.array([1.0, 1.0, 1.0]))
     Interval(value=1.0, low=1.0, high=1.0)
     """
-    return _interval(values, np.mean)
+    return stratified_interval([values], np.mean)
 
 
 def median_interval(values: FloatArray) -> Interval:
     """Return the median of values of shape (K,) with its interval."""
-    return _interval(values, np.median)
+    return stratified_interval([values], np.median)
+
+
+def interquartile_mean(values: FloatArray, axis: int = -1) -> FloatArray:
+    """Return the mean of the middle half: the mean without the ⌊n/4⌋ smallest and the ⌊n/4⌋ largest of n values.
+
+    Args:
+        values: Any shape.
+        axis: Axis to reduce.
+
+    >>> float(interquartile_mean(np.array([0.0, 2.0, 4.0, 100.0])))
+    3.0
+    """
+    n = values.shape[axis]
+    middle = np.moveaxis(np.sort(values, axis=axis), axis, -1)[..., n // 4 : n - n // 4]
+    mean: FloatArray = middle.mean(axis=-1)
+    return mean
+
+
+def iqm_interval(values: FloatArray) -> Interval:
+    """Return the interquartile mean of values of shape (K,) with its interval."""
+    return stratified_interval([values], interquartile_mean)
+
+
+def stratified_interval(samples: Sequence[FloatArray], statistic: Callable[..., Any]) -> Interval:
+    """Return a statistic of the runs of all environments, with its stratified bootstrap interval.
+
+    The seeds of each environment are resampled by themselves, so that every resample has all environments.
+
+    Args:
+        samples: One array of shape (K,) for each environment, in one unit.
+        statistic: Function of an array and of `axis`, such as `interquartile_mean`.
+    """
+
+    def of_all(*resampled: FloatArray, axis: int = -1) -> Any:
+        return statistic(np.concatenate(resampled, axis=axis), axis=axis)
+
+    value = float(of_all(*samples))
+    if min(map(len, samples)) < _MIN_SEEDS:
+        return Interval(value, math.nan, math.nan)
+    low, high = bootstrap(samples, of_all)
+    return Interval(value, float(low), float(high))
+
+
+def thresholds_of(scores: Sequence[FloatArray], points: int = _GRID) -> FloatArray:
+    """Return thresholds for a profile of all these scores: half of them evenly spaced, half at quantiles.
+
+    The first is below all scores, where every share is 1, and the last is the largest score, where every share is 0.
+
+    Args:
+        scores: Scores of all agents and environments, any number of arrays of shape (K,).
+        points: Largest number of thresholds.
+    """
+    every = np.concatenate(scores)
+    low, high = float(every.min()), float(every.max())
+    first = low - 0.02 * (high - low or abs(high) or 1.0)
+    half = points // 2
+    return np.unique(np.concatenate([np.linspace(first, high, half), np.quantile(every, np.linspace(0.0, 1.0, half))]))
+
+
+def profile_of(samples: Sequence[FloatArray], threshold: FloatArray) -> Profile:
+    """Return the share of runs with a score above each threshold, averaged over environments, with its band.
+
+    Args:
+        samples: Scores of one agent, one array of shape (K,) for each environment.
+        threshold: Thresholds τ, shape (m,).
+    """
+    above = [(scores[:, None] > threshold).astype(np.float64) for scores in samples]
+
+    def share_of(*resampled: FloatArray, axis: int = 0) -> FloatArray:
+        share: FloatArray = np.mean([rows.mean(axis=axis) for rows in resampled], axis=0)
+        return share
+
+    share = share_of(*above)
+    if min(map(len, samples)) < _MIN_SEEDS:
+        return Profile(threshold, share, share, share)
+    return Profile(threshold, share, *bootstrap(above, share_of))
 
 
 def growth_exponent(cumulative: FloatArray, episode: FloatArray) -> Interval | None:
@@ -190,7 +293,7 @@ def bootstrap(
         statistic,
         axis=0,
         n_resamples=_RESAMPLES,
-        confidence_level=expanded_level(min(map(len, samples))),
+        confidence_level=expanded_level(min(map(len, samples)), 1 if paired else len(samples)),
         method="percentile",
         vectorized=True,
         paired=paired,
@@ -200,26 +303,23 @@ def bootstrap(
     return np.asarray(ends.low), np.asarray(ends.high)
 
 
-def expanded_level(n: int) -> float:
-    """Return the level of the percentile interval whose coverage is about 95 % for n seeds.
+def expanded_level(n: int, strata: int = 1) -> float:
+    """Return the level of the percentile interval whose coverage is about 95 % for n seeds of each environment.
 
     The percentile interval is a normal interval with the sample variance divided by n, which is too narrow for few
     seeds. Its level is raised to that of a t interval: 1 − 2Φ(−t·√(n/(n−1))), where t is the 97.5 % quantile of the t
-    distribution with n − 1 degrees of freedom.
+    distribution with n − 1 degrees of freedom, or `strata` times as many if the seeds of several environments are
+    resampled independently.
+
+    Args:
+        n: Number of seeds of an environment.
+        strata: Number of environments.
 
     >>> round(expanded_level(8), 3), round(expanded_level(1000), 3)
     (0.989, 0.95)
     """
-    t = stats.t.ppf(0.5 + CONFIDENCE / 2.0, n - 1) * math.sqrt(n / (n - 1))
+    t = stats.t.ppf(0.5 + CONFIDENCE / 2.0, strata * (n - 1)) * math.sqrt(n / (n - 1))
     return float(1.0 - 2.0 * stats.norm.cdf(-t))
-
-
-def _interval(values: FloatArray, statistic: Callable[..., Any]) -> Interval:
-    value = float(statistic(values))
-    if len(values) < _MIN_SEEDS:
-        return Interval(value, math.nan, math.nan)
-    low, high = bootstrap([values], statistic)
-    return Interval(value, float(low), float(high))
 
 
 def _plain(value: float) -> float | None:

@@ -15,6 +15,7 @@ from matrixrl.lab.analysis.statistics import (
     curve_of,
     grid_of,
     growth_exponent,
+    iqm_interval,
     mean_interval,
     median_interval,
 )
@@ -47,6 +48,9 @@ class AgentSummary:
         curve: Cumulative regret, or return of each episode if the optimum is unknown; None before the first block.
         final: Mean of the total regret, or of the return over the second half of the episodes.
         median: Median of the same quantity.
+        iqm: Interquartile mean of the same quantity.
+        scores: Share of the largest possible value that each run earned, 1 − regret / (N V*(s0)), shape (K,): 1 is
+            optimal and 0 is earning nothing; None if V* is unknown or rewards may be negative.
         totals: Values of which `final` is the mean, shape (K,).
         at_end: Regret or return per episode over the last tenth of the episodes, mean over seeds.
         exponent: Growth exponent of regret over the last decade, or None.
@@ -73,6 +77,8 @@ class AgentSummary:
     curve: Curve | None = None
     final: Interval | None = None
     median: Interval | None = None
+    iqm: Interval | None = None
+    scores: FloatArray | None = None
     totals: FloatArray | None = None
     at_end: float = math.nan
     exponent: Interval | None = None
@@ -188,6 +194,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
             totals=totals,
             final=mean_interval(totals),
             median=median_interval(totals),
+            iqm=iqm_interval(totals),
         )
     cumulative = np.cumsum(series, axis=1)
     totals = cumulative[:, -1]
@@ -201,6 +208,8 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         totals=totals,
         final=mean_interval(totals),
         median=median_interval(totals),
+        iqm=iqm_interval(totals),
+        scores=1.0 - totals / (n * value) if facts.get("earns_from_zero") and value > 0.0 else None,
         exponent=growth_exponent(cumulative, np.arange(1.0, n + 1.0)),
         optimistic_share=float((upper >= value - slack).mean()),
         gap=float(np.mean(gaps)) if gaps else None,

@@ -113,12 +113,15 @@ class Campaign:
         """Play all missing episodes; a KeyboardInterrupt is raised again and loses the blocks in progress.
 
         Args:
-            tick: Function that is called with the campaign after each poll of the executor, to show progress.
+            tick: Function that is called with the campaign at the start and after each poll of the executor, to
+                show progress.
         """
         started, before = time.perf_counter(), self.stored
         failed: list[tuple[int, tuple[int, ...], str]] = []
         in_progress = 0
         try:
+            if tick is not None:
+                tick(self)  # before anything is played
             while self._waiting or in_progress:
                 while self._waiting and in_progress < self._executor.slots:
                     self._executor.submit(self._waiting.popleft())

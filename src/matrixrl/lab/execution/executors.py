@@ -203,8 +203,10 @@ class RayExecutor:
                 ray.init(num_cpus=workers, include_dashboard=False, **quiet)
             else:
                 ray.init(address=address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise MatrixRLError(f"cannot reach Ray at {address or 'this machine'}: {error}") from error
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            first = str(error).strip().partition("\n")[0]
+            hint = "" if address is None else "; its token and its versions of Ray and Python must be used here too"
+            raise MatrixRLError(f"cannot use Ray at {address or 'this machine'}: {first}{hint}") from error
         self.slots = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._task: Any = ray.remote(num_cpus=1, max_retries=_ATTEMPTS - 1)(play)
         self._in_progress: dict[Any, Order] = {}

@@ -1,4 +1,4 @@
-"""Progress bar of a campaign, on standard error or in a notebook."""
+"""Progress of a campaign, on standard error or in a notebook."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from matrixrl.lab.execution.campaign import Campaign
 from matrixrl.notebooks import NotebookBar
 from matrixrl.printable import literal, printable
+from matrixrl.progress import ProgressLines, can_draw, progress_console
 
 __all__ = ["CampaignProgress"]
 
 
 class CampaignProgress:
-    """Draw a bar over all episodes of all runs; nothing is drawn outside a terminal and a notebook.
+    """Draw a bar over all episodes of all runs; without a terminal or a notebook, print lines (`ProgressLines`).
 
     Args:
         label: Text before the bar.
         console: Console to draw on; standard error by default.
-        visible: Whether to draw the bar.
+        visible: Whether to show progress.
     """
 
     def __init__(self, label: str, *, console: Console | None = None, visible: bool = True) -> None:
-        terminal = Console(stderr=True) if console is None else console
+        is_drawn = visible and can_draw(console)
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
@@ -35,13 +36,16 @@ class CampaignProgress:
             TextColumn("·"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            console=terminal,
-            disable=not (visible and terminal.is_terminal),
+            console=progress_console(console),
+            disable=not is_drawn,
             transient=True,
             refresh_per_second=4,
         )
-        self._notebook = NotebookBar(printable(label)) if visible and terminal.is_jupyter else None
+        is_notebook = progress_console(console).is_jupyter
+        self._notebook = NotebookBar(printable(label)) if visible and is_notebook else None
         self._task = self._progress.add_task(literal(label), total=None, note="")
+        show_lines = visible and not is_drawn and not is_notebook
+        self._lines = ProgressLines(label, console=console) if show_lines else None
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -57,9 +61,11 @@ class CampaignProgress:
     def tick(self, campaign: Campaign) -> None:
         """Show the current progress of a campaign."""
         note = f"{campaign.tasks_done}/{campaign.tasks} tasks"
+        failed = f"{campaign.failures} failed" if campaign.failures else ""
+        words = ", ".join(filter(None, (note, failed)))
+        if self._lines is not None:
+            self._lines.show(campaign.stored, campaign.total, words)
         if self._notebook is not None:
-            failed = f", {campaign.failures} failed" if campaign.failures else ""
-            self._notebook.show(campaign.stored / max(campaign.total, 1), f"{note}{failed}")
-        if campaign.failures:
-            note += f", [red]{campaign.failures} failed[/]"
+            self._notebook.show(campaign.stored / max(campaign.total, 1), words)
+        note += f", [red]{failed}[/]" if failed else ""
         self._progress.update(self._task, total=campaign.total, completed=campaign.stored, note=note)

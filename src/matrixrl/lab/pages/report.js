@@ -19,6 +19,7 @@
   const isNarrow = () => window.innerWidth <= NARROW;
   const isCurve = (t) => t.agent !== undefined;
   const isLog = (chart) => chart.kind === "loglog";
+  const isProfile = (chart) => chart.kind === "profile";
 
   // Plotly interprets some HTML and %{…} in names; escaping keeps them plain text.
   function safe(text) {
@@ -52,10 +53,10 @@
     return wrapped(t.label, isNarrow() ? 36 : 30).map(safe).join("<br>");
   }
 
-  function shownY(t) {
-    if (measure === "mean") return t.y;
+  function shownY(chart, t) {
+    if (measure === "mean" || isProfile(chart)) return t.y;
     // nulls, not an empty array: Plotly drops an empty band when its curve is hidden
-    return t.part === "band" ? t.y.map(() => null) : t.median || t.y;
+    return t.part === "band" ? t.y.map(() => null) : t[measure] || t.y;
   }
 
   function hasLegend(t) {
@@ -86,11 +87,11 @@
     const filled = t.part === "band" || t.part === "area";
     const edge = t.part === "lower" || t.part === "upper" ? t.part + " " : "";
     return {
-      type: "scatter", mode: t.text ? "lines+text" : t.x.length > 1 ? "lines" : "lines+markers", text: t.text, textposition: "top left", x: t.x, y: shownY(t), name: nameOf(t),
+      type: "scatter", mode: t.text ? "lines+text" : t.x.length > 1 ? "lines" : "lines+markers", text: t.text, textposition: "top left", x: t.x, y: shownY(chart, t), name: nameOf(t),
       meta: { agent: t.agent, part: t.part, kind: t.kind },
       legendgroup: groupOf(t, i), showlegend: hasLegend(t), visible: t.off ? "legendonly" : true,
       fill: filled ? "toself" : "none", hoverinfo: filled ? "skip" : undefined,
-      hovertemplate: filled ? undefined : `episode %{x:,}: ${edge}%{y:,.4~g}`,
+      hovertemplate: filled ? undefined : isProfile(chart) ? "τ = %{x:.4~g}: %{y:.1%} of runs" : `episode %{x:,}: ${edge}%{y:,.4~g}`,
       ...styleOf(chart, t),
     };
   }
@@ -107,9 +108,10 @@
       if (isLog(chart) && t.part === "band") return; // the logarithm of a band near zero would extend the axis far down
       const counts = isCurve(t) || t.part === "optimum" || (t.part === "bound" && isLog(chart));
       if (!counts || visible[i] !== true) return;
-      for (const y of shownY(t)) if (y !== null) { low = Math.min(low, y); high = Math.max(high, y); }
+      for (const y of shownY(chart, t)) if (y !== null) { low = Math.min(low, y); high = Math.max(high, y); }
     });
     if (low > high) return null;
+    if (isProfile(chart)) return [-0.02, 1.02];
     if (isLog(chart)) {
       const bottom = Math.log10(Math.max(low, FAINTEST * high)), top = Math.log10(high);
       const room = 0.05 * Math.max(top - bottom, 1);
@@ -126,7 +128,7 @@
     const power = (range) => (range && range[1] - range[0] > 1.4 ? { dtick: 1, exponentformat: "power" } : { dtick: "D2" });
     const last = Math.max(...chart.traces.filter((t) => t.part === "line" || t.part === "upper").map((t) => t.x[t.x.length - 1]));
     const logX = log || chart.kind === "certificates";
-    const range = yRange(chart, visible);
+    const range = yRange(chart, visible), first = chart.traces[0].x[0];
     return {
       height: narrow ? 330 + below : Math.max(430, 110 + below),
       margin: narrow ? { l: 50, r: 8, t: 10, b: 60 + below } : { l: 64, r: 10, t: 34, b: 50 },
@@ -135,12 +137,12 @@
       hoverlabel: { namelength: -1, bgcolor: paint("--raised"), bordercolor: paint("--line"), font: { color: paint("--ink") } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: paint("--soft"), activecolor: paint("--accent") },
       xaxis: {
-        ...axis, title: { text: "episode N", standoff: 8 },
-        ...(logX ? { type: "log", ...power([0, Math.log10(last)]), range: [0, Math.log10(Math.max(last, 2))] } : { range: [0, last], tickformat: "~s", nticks: narrow ? 5 : 9 }),
+        ...axis, title: { text: chart.x_title || "episode N", standoff: 8 },
+        ...(isProfile(chart) ? { range: [first, last], tickformat: ".3~g", nticks: narrow ? 5 : 9 } : logX ? { type: "log", ...power([0, Math.log10(last)]), range: [0, Math.log10(Math.max(last, 2))] } : { range: [0, last], tickformat: "~s", nticks: narrow ? 5 : 9 }),
       },
       yaxis: {
         ...axis, title: { text: chart.y_title, standoff: 8 },
-        ...(log ? { type: "log", ...power(range) } : { tickformat: "~s", nticks: 7 }),
+        ...(log ? { type: "log", ...power(range) } : { tickformat: isProfile(chart) ? ".0%" : "~s", nticks: 7 }),
         ...(range ? { range: range } : {}),
       },
       legend: narrow
@@ -156,7 +158,7 @@
     const box = document.getElementById(chart.id), styles = chart.traces.map((t) => styleOf(chart, t));
     Plotly.update(
       box,
-      { y: chart.traces.map(shownY), name: chart.traces.map(nameOf), line: styles.map((s) => s.line), marker: styles.map((s) => s.marker), fillcolor: styles.map((s) => s.fillcolor) },
+      { y: chart.traces.map((t) => shownY(chart, t)), name: chart.traces.map(nameOf), line: styles.map((s) => s.line), marker: styles.map((s) => s.marker), fillcolor: styles.map((s) => s.fillcolor) },
       layoutOf(chart, visibleOf(box)), everyTrace(chart),
     );
   }
@@ -176,7 +178,8 @@
     button.addEventListener("click", () => {
       measure = button.dataset.measure;
       for (const other of document.querySelectorAll("button.measure")) other.setAttribute("aria-pressed", String(other === button));
-      document.getElementById("median-note").hidden = measure === "mean";
+      document.getElementById("measure-note").hidden = measure === "mean";
+      document.getElementById("measure-name").textContent = measure === "iqm" ? "interquartile mean" : measure;
       charts.forEach(refresh);
     });
   }

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.lab.analysis import AgentSummary, Curve, EnvSummary
+from matrixrl.lab.analysis import AgentSummary, Aggregate, Curve, EnvSummary
 from matrixrl.lab.analysis.formatting import hundredths, interval_parts
 from matrixrl.plots.looks import Look
 from matrixrl.records import FloatArray
 
-__all__ = ["charts_of"]
+__all__ = ["charts_of", "profile_chart"]
 
 _LONGEST = 1.5  # a bound that makes the axis longer than this factor is hidden at first
 _FAINTEST = 1e-5  # share of the largest regret; smaller values on a logarithmic axis are rounding errors
@@ -51,6 +51,25 @@ def charts_of(env: EnvSummary, looks: dict[str, Look], key: str) -> list[dict[st
     return charts
 
 
+def profile_chart(found: Aggregate, looks: dict[str, Look]) -> dict[str, Any]:
+    """Return the chart of the performance profiles of all agents.
+
+    Args:
+        found: Agents over all environments.
+        looks: Look of every agent id.
+    """
+    traces: list[Trace] = []
+    for agent in found.agents:
+        profile = agent.profile
+        common = {"agent": agent.id, "label": agent.id, **_colours(looks[agent.id])}
+        if (profile.low < profile.high).any():
+            traces.append({**common, "part": "band", **_outline(profile.threshold, profile.low, profile.high)})
+        dash = looks[agent.id].dash
+        x, y = _numbers(profile.threshold), _numbers(profile.share)
+        traces.append({**common, "part": "line", "x": x, "y": y, "dash": dash})
+    return {**_chart("all", "profile", "share of runs with a score above τ", traces), "x_title": "score τ"}
+
+
 def _chart(key: str, kind: str, y_title: str, traces: list[Trace]) -> dict[str, Any]:
     return {"id": f"{key}-{kind}", "kind": kind, "y_title": y_title, "traces": traces}
 
@@ -69,6 +88,7 @@ def _curves(agent: AgentSummary, looks: dict[str, Look], *, log: bool = False) -
         "x": _numbers(curve.episode),
         "y": _numbers(curve.mean, log=log),
         "median": _numbers(curve.median, log=log),
+        "iqm": _numbers(curve.iqm, log=log),
         "dash": looks[agent.id].dash,
     }
     if (curve.low == curve.high).all():
@@ -86,6 +106,7 @@ def _certificates(agent: AgentSummary, looks: dict[str, Look]) -> list[Trace]:
     common = {"agent": agent.id, "label": agent.id, **_colours(looks[agent.id])}
     area = {**common, "part": "area", **_outline(lower.episode, lower.mean, upper.mean)}
     area["median"] = _outline(lower.episode, lower.median, upper.median)["y"]
+    area["iqm"] = _outline(lower.episode, lower.iqm, upper.iqm)["y"]
     edges = [
         {
             **common,
@@ -93,6 +114,7 @@ def _certificates(agent: AgentSummary, looks: dict[str, Look]) -> list[Trace]:
             "x": _numbers(curve.episode),
             "y": _numbers(curve.mean),
             "median": _numbers(curve.median),
+            "iqm": _numbers(curve.iqm),
             "dash": looks[agent.id].dash,
         }
         for part, curve in (("lower", lower), ("upper", upper))

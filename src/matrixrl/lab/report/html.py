@@ -8,12 +8,14 @@ from datetime import datetime
 from pathlib import Path
 
 from matrixrl.archive.whole import write_whole
-from matrixrl.lab.analysis import summarise
+from matrixrl.lab.analysis import aggregate, summarise
 from matrixrl.lab.pages import PAGES
 from matrixrl.lab.palette import looks_of
-from matrixrl.lab.report.charts import charts_of
+from matrixrl.lab.report.charts import charts_of, profile_chart
+from matrixrl.lab.report.citations import citation_section
 from matrixrl.lab.report.sections import (
     agent_settings,
+    aggregate_section,
     environment_section,
     failures,
     how_to_repeat,
@@ -54,8 +56,12 @@ def _page(store: Store, plotly: str) -> str:
     environments, looks = summarise(store), looks_of(store.experiment)
     keys = [f"env-{i + 1}" for i in range(len(environments))]
     charts = [charts_of(env, looks, key) for env, key in zip(environments, keys, strict=True)]
+    together = aggregate(environments)
+    profile = None if together is None else profile_chart(together, looks)
     links = [(key, env.id) for env, key in zip(environments, keys, strict=True)]
-    links += [("settings", "settings"), ("versions", "versions"), ("repeat", "how to repeat this experiment")]
+    links += [("all", "all environments together")] if together is not None else []
+    links += [("settings", "settings"), ("references", "references"), ("versions", "versions")]
+    links += [("repeat", "how to repeat this experiment")]
     theme, script = PAGES.read("theme.js"), PAGES.read("report.js")
     return PAGES.render(
         "report.html.j2",
@@ -75,10 +81,12 @@ def _page(store: Store, plotly: str) -> str:
             environment_section(env, looks, own, key, store)
             for env, own, key in zip(environments, charts, keys, strict=True)
         ],
+        together=aggregate_section(together, profile),
         settings=agent_settings(environments),
+        citations=citation_section(store.experiment),
         versions=store.versions,
         repeat=how_to_repeat(store),
-        charts=[chart for own in charts for chart in own],
+        charts=[chart for own in [*charts, [] if profile is None else [profile]] for chart in own],
     )
 
 

@@ -7,13 +7,21 @@ import shlex
 from collections import Counter
 from typing import Any
 
-from matrixrl.lab.analysis import EnvSummary
+from matrixrl.lab.analysis import Aggregate, EnvSummary
 from matrixrl.lab.analysis.formatting import amount
-from matrixrl.lab.report.tables import final_table, is_comparable, proof_label
+from matrixrl.lab.report.tables import aggregate_table, final_table, is_comparable, proof_label
 from matrixrl.lab.store import Store
 from matrixrl.plots.looks import Look
 
-__all__ = ["agent_settings", "environment_section", "failures", "how_to_repeat", "size_text", "state_text"]
+__all__ = [
+    "agent_settings",
+    "aggregate_section",
+    "environment_section",
+    "failures",
+    "how_to_repeat",
+    "size_text",
+    "state_text",
+]
 
 _SIZES = {
     "n_states": "states",
@@ -32,6 +40,12 @@ _CHART_TEXTS = {
         "mean over the last decade.",
     ),
     "return": ("Return of each episode", _BAND),
+    "profile": (
+        "Performance profiles",
+        "The share of runs, over all seeds and environments, whose score is above τ. A curve above another one means "
+        "better runs at every level; where curves cross, one agent has more good runs and the other fewer bad ones. "
+        "The area between two curves is the difference of the mean scores. Shaded: the 95 % stratified bootstrap band.",
+    ),
     "certificates": (
         "Certificates",
         "Bounds that each agent computes after every episode: the value of its policy is at least the lower edge, and "
@@ -93,6 +107,24 @@ def environment_section(
         "charts": [_chart_texts(chart, env, store) for chart in charts],
         "table": final_table(env, looks, experiment.episodes, len(experiment.seeds)),
         "proofs": _proofs(env),
+    }
+
+
+def aggregate_section(found: Aggregate | None, chart: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the section of all environments together, or None if no scores can be compared.
+
+    Args:
+        found: Agents over all environments.
+        chart: Chart of their profiles.
+    """
+    if found is None or chart is None:
+        return None
+    title, hint = _CHART_TEXTS["profile"]
+    return {
+        "env_ids": found.env_ids,
+        "left_out": found.left_out,
+        "chart": {"id": chart["id"], "title": title, "hint": hint},
+        "table": aggregate_table(found),
     }
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from matrixrl.lab.analysis import AgentSummary, EnvSummary, Interval
-from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts
+from matrixrl.lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
+from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts, interval_text
 from matrixrl.plots.looks import Look
 
-__all__ = ["final_table", "is_comparable", "proof_label"]
+__all__ = ["aggregate_table", "final_table", "is_comparable", "proof_label"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,21 @@ def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: i
     }
 
 
+def aggregate_table(found: Aggregate) -> dict[str, Any]:
+    """Return caption, head and rows of the scores over all environments."""
+    environments = len(found.env_ids)
+    where = f"{environments} environments" if environments > 1 else found.env_ids[0]
+    caption = f"Score: {found.score}. All runs of {where}; in brackets 95 % intervals of the stratified bootstrap"
+    return {
+        "caption": f"{caption}, which resamples the seeds of each environment.",
+        "head": ["agent", "runs", "interquartile mean", "mean", "median"],
+        "rows": [
+            [agent.id, f"{agent.runs:,}", *(interval_text(i, 3) for i in (agent.iqm, agent.mean, agent.median))]
+            for agent in found.agents
+        ],
+    }
+
+
 def _caption(env: EnvSummary) -> str:
     is_regret = env.measure == "regret"
     caption = "Regret after all episodes" if is_regret else "Return of an episode, over the second half of the episodes"
@@ -104,6 +119,7 @@ def _columns(env: EnvSummary) -> list[_Column]:
     is_regret = env.measure == "regret"
     required = [
         _interval_column("mean regret" if is_regret else "mean return", lambda a: a.final),
+        _interval_column("interquartile mean", lambda a: a.iqm),
         _interval_column("median", lambda a: a.median),
         _number_column("regret per episode at the end" if is_regret else "return at the end", lambda a: a.at_end),
     ]

@@ -140,7 +140,7 @@ def run_seeds(
         n_episodes: Number of episodes N.
         seeds: How many (they are 0, 1, 2, …), or the list of them.
         agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
-            ``package.module:Name`` of one; MatrixRL by default, KernelMatrixRL for vectors.
+            ``package.module:Name`` of one; MatrixRL by default, KernelControl for vectors.
         env_settings: Settings of an environment given by name.
         phi: φ as a feature map or an (S, A, d) array; the problem's own by default.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default.

@@ -86,7 +86,7 @@ class Simulation:
         n_episodes: Number of episodes N.
         seeds: One seed for each replica.
         agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``; MatrixRL by
-            default, KernelMatrixRL for vectors.
+            default, KernelControl for vectors.
         settings: Settings of an agent given by name; `phi` and `psi` may be ``package.module:Name`` of feature maps.
         env_settings: Settings of an environment given by name.
         certify: Keep a certificate of every episode (costs two more backups each).

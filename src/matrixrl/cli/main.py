@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 import matrixrl
-from matrixrl.checks import choice, integer
+from matrixrl.checks import choice, fail, integer
 from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.output import never_fail_to_encode, parse_path
@@ -21,10 +21,12 @@ from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
 from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError, MissingExtra
+from matrixrl.lab.control_plots import checked_coordinates
 from matrixrl.lab.demo import DEMO
 from matrixrl.lab.plots import draw_regret, require_matplotlib
 from matrixrl.lab.return_plots import draw_returns
 from matrixrl.printable import literal, printable
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.seeding import seed_list
 from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
 
@@ -87,7 +89,7 @@ def run_command(
     agent: Annotated[
         str | None,
         typer.Option(
-            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-matrix-rl for vectors as states."
+            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-control for vectors as states."
         ),
     ] = None,
     agent_set: AgentSetOption = None,
@@ -100,9 +102,23 @@ def run_command(
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    plot_coordinates: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            "--plot-coordinates",
+            metavar="I J",
+            help="Coordinates of the observation in the figure of --out, counted from 0; by default the two with the "
+            "shortest fitted length scales, or the first two.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record", parser=parse_path, metavar="DIR", help="Directory for a video of one more episode."),
+        typer.Option(
+            "--record",
+            parser=parse_path,
+            metavar="DIR",
+            help="Directory for videos of the first episode, of one more after the last, and of both side by side.",
+        ),
     ] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the figure, columns in the CSV.")
@@ -120,7 +136,9 @@ def run_command(
     allow_imports(trust_code)
     env_settings = parse_settings("--set", set_ or [])
     settings = parse_settings("--agent-set", agent_set or [])
-    is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
+    problem = open_problem(env, env_settings, trust_code=trust_code, known_reward=False)
+    is_continuous = problem.kind == "continuous"
+    _check_coordinates(plot_coordinates, problem, out)
     if record is not None:
         from matrixrl.simulate.recording import make_rendered, require_recorder
 
@@ -147,7 +165,7 @@ def run_command(
         interrupted, result = True, runs.result()
     name = agent or result.agent
     label = " ".join([name, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{name} on {env}")
+    files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
     if record is not None and not interrupted:
         from matrixrl.simulate.recording import record_episode
 
@@ -217,8 +235,24 @@ def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
     return None if out is None else OutputDirectory(out, overwrite=overwrite)
 
 
+def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:
+    """Refuse coordinates of a figure that would not be drawn, before anything is played."""
+    if given is None:
+        return
+    if not isinstance(problem.task, ContinuousTask):
+        fail("--plot-coordinates", "must be left out for numbered states", given, "Leave it out.")
+    if out is None:
+        fail("--plot-coordinates", "is about the figure of --out, which must be given too", given, "Add --out DIR.")
+    checked_coordinates("--plot-coordinates", given, problem.task.n_coordinates)
+
+
 def _write(
-    results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
+    results: dict[str, RunResult],
+    directory: OutputDirectory | None,
+    runs: SeedRuns | None,
+    *,
+    title: str,
+    coordinates: tuple[int, int] | None = None,
 ) -> list[Path]:
     """Write summary, episodes and figure, if any episode was played; return the files.
 
@@ -237,7 +271,11 @@ def _write(
         files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
     elif runs is not None:
         algorithm = runs.first.algorithm
-        files.append(directory.write_picture(lambda path: draw_returns(first, algorithm, path), of="return"))
+        files.append(
+            directory.write_picture(
+                lambda path: draw_returns(first, algorithm, path, coordinates=coordinates), of="return"
+            )
+        )
     return files
 
 

@@ -94,9 +94,7 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
     reward_range = (0.0, 1.0)
     max_return = 1.0
 
-    def __init__(
-        self, env: gym.Env[Any, Any], goal: str, horizon: int, *, upright: tuple[int, int] = (0, 2)
-    ) -> None:
+    def __init__(self, env: gym.Env[Any, Any], goal: str, horizon: int, *, upright: tuple[int, int] = (0, 2)) -> None:
         super().__init__(env)
         self._goal = choice("goal", goal, ("terminated", "survive", "upright"))
         self._upright = upright

@@ -93,7 +93,9 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
         ground, middle = height * 0.6, width / 2.0
         pygame.draw.line(surface, "black", (0, ground), (width, ground), 2)
         for end in (-_TRACK, _TRACK):
-            pygame.draw.line(surface, "red", (middle + scale * end, ground - 12), (middle + scale * end, ground + 12), 3)
+            pygame.draw.line(
+                surface, "red", (middle + scale * end, ground - 12), (middle + scale * end, ground + 12), 3
+            )
         cart = pygame.Rect(0, 0, 50, 26)
         cart.center = (round(middle + scale * x), round(ground))
         pygame.draw.rect(surface, "black", cart)

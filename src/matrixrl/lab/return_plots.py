@@ -1,4 +1,4 @@
-"""Matplotlib figures of runs without a known optimal value: returns, and value and width over two coordinates."""
+"""Matplotlib figures of runs without a known optimal value: returns, and what an agent on vectors has learned."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.algorithms import Algorithm, ContinuousControl, ContinuousMatrixRL
-from matrixrl.envs import CONTROL
+from matrixrl.algorithms import Algorithm, ContinuousControl
+from matrixrl.coding import BoxCodec
+from matrixrl.lab.control_plots import (
+    OnVectors,
+    coordinate_names,
+    draw_length_scales,
+    draw_plane,
+    length_scale_names,
+    on_vectors,
+    plane_of,
+)
 from matrixrl.lab.plots import add_grid, require_matplotlib
 from matrixrl.pages.colours import COLOURS
-from matrixrl.records import FloatArray
 from matrixrl.simulate import RunResult
 
-__all__ = ["draw_returns"]
-
-_GRID = 61
-_OnVectors = ContinuousMatrixRL | ContinuousControl
+__all__ = ["draw_return_curves", "draw_returns"]
 
 
-def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
-    """Draw the returns of every seed and, for vectors with two coordinates, value and width of one seed.
+def draw_returns(
+    result: RunResult, algorithm: Algorithm, path: Path, *, coordinates: tuple[int, int] | None = None
+) -> None:
+    """Draw the returns of every seed and, for vectors, value and width of one seed and the fitted length scales of all.
 
     Args:
-        result: Returns of all seeds.
+        result: Returns and length scales of all seeds.
         algorithm: Algorithm of one seed, whose value function is drawn.
         path: PNG file to write.
+        coordinates: Two coordinates of the observation over which value and width are drawn; by default those with the
+            shortest fitted length scales, or the first two.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -34,51 +43,62 @@ def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
-    on_vectors = algorithm if isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)) else None
-    plane = on_vectors if on_vectors is not None and on_vectors.task.n_coordinates == 2 else None
-    figure = Figure(figsize=(6.2 + 9.0 * (plane is not None), 4.4), layout="constrained")
-    axes = figure.subplots(1, 1 if plane is None else 3, squeeze=False)[0]
-    _draw_curves(axes[0], result)
-    if plane is not None:
-        names = CONTROL[result.env].axes if result.env in CONTROL else ("first coordinate", "second coordinate")
-        _draw_plane(figure, axes[1:], plane, names)
+    vectors = on_vectors(algorithm)
+    has_plane = vectors is not None and vectors.task.n_coordinates > 1 and vectors.episode > 0
+    has_scales = result.length_scales is not None
+    across = 1 + has_plane
+    down = 1 + has_scales
+    if has_plane and not has_scales:
+        across, down = 3, 1
+    figure = Figure(figsize=(5.6 * across, 4.3 * down), layout="constrained")
+    panels = iter(figure.subplots(down, across, squeeze=False).T.ravel())
+    draw_return_curves(next(panels), result)
+    if vectors is not None and result.length_scales is not None:
+        sizes = (vectors.task.n_coordinates, result.length_scales.shape[1])
+        names = length_scale_names(*sizes, is_box=isinstance(vectors.problem.actions, BoxCodec), env=result.env)
+        draw_length_scales(next(panels), result.length_scales, names, n_coordinates=sizes[0])
+    if vectors is not None and has_plane:
+        _draw_planes((next(panels), next(panels)), vectors, coordinates, result)
     figure.suptitle(f"{result.agent} on {result.env}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
 
 
-def _draw_curves(axes: Any, result: RunResult) -> None:
+def draw_return_curves(axes: Any, result: RunResult) -> Any:
+    """Draw the returns of every seed, and their mean.
+
+    Args:
+        axes: Axes of matplotlib.
+        result: Returns of all seeds.
+    """
+    from matplotlib.ticker import MaxNLocator
+
     episodes = np.arange(1, result.returns.shape[1] + 1)
-    for row in result.returns:
-        axes.plot(episodes, row, color=COLOURS[0], alpha=0.35, linewidth=1.0)
-    played = ~np.isnan(result.returns).all(axis=0)
-    mean = np.nanmean(result.returns[:, played], axis=0)
-    axes.plot(episodes[played], mean, color=COLOURS[1], linewidth=2.0, label="mean")
+    count = len(result.seeds)
+    alone = {"alpha": 0.35, "linewidth": 1.0} if count > 1 else {"linewidth": 1.6, "marker": "o", "markersize": 3.0}
+    for k, row in enumerate(result.returns):
+        axes.plot(episodes, row, color=COLOURS[0], label="each seed" if k == 0 and count > 1 else None, **alone)
+    if count > 1:
+        played = ~np.isnan(result.returns).all(axis=0)
+        mean = np.nanmean(result.returns[:, played], axis=0)
+        axes.plot(episodes[played], mean, color=COLOURS[1], linewidth=2.0, label="mean")
+        axes.legend(fontsize=8.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
-    count = len(result.seeds)
-    axes.set_title(f"{count} seed{'s' * (count > 1)}", fontsize=10)
+    axes.set_title(f"{count} seeds" if count > 1 else f"seed {result.seeds[0]}", fontsize=10)
     add_grid(axes)
-    axes.legend(fontsize=8.5)
+    return axes
 
 
-def _draw_plane(figure: Any, axes: Any, algorithm: _OnVectors, names: tuple[str, ...]) -> None:
-    low, high = _box(algorithm)
-    x, y = (np.linspace(low[i], high[i], _GRID) for i in range(2))
-    points = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
-    value, width = algorithm.value(algorithm.advice(), 0, points)
-    seen = algorithm.observations()
-    panels = ((value, "planned value at the first step"), (width, "width: uncertainty of the estimate"))
-    for panel, (shown, title) in zip(axes, panels, strict=True):
-        mesh = panel.pcolormesh(x, y, shown.reshape(_GRID, _GRID), cmap="viridis", shading="nearest")
-        panel.scatter(seen[:, 0], seen[:, 1], s=0.4, color="white", alpha=0.25)
-        figure.colorbar(mesh, ax=panel)
-        panel.set_title(f"{title}, {algorithm.episode} episodes", fontsize=10)
-        panel.set_xlabel(names[0])
-        panel.set_ylabel(names[1])
-
-
-def _box(algorithm: _OnVectors) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the plane to draw: the bounds of the space, or of the visited states if unbounded."""
-    seen, task = algorithm.observations(), algorithm.task
-    bounded = (np.abs(task.low) < 1e6) & (np.abs(task.high) < 1e6)
-    return np.where(bounded, task.low, seen.min(axis=0)), np.where(bounded, task.high, seen.max(axis=0))
+def _draw_planes(
+    axes: tuple[Any, Any], algorithm: OnVectors, coordinates: tuple[int, int] | None, result: RunResult
+) -> None:
+    """Draw value and width of one seed side by side."""
+    plane = plane_of(algorithm, coordinates)
+    names = coordinate_names(algorithm.task.n_coordinates, result.env)
+    of_width = "novelty" if isinstance(algorithm, ContinuousControl) else "width: uncertainty of the estimate"
+    many = f", seed {algorithm.seeds[0]}" if len(result.seeds) > 1 else ""
+    draw_plane(axes[0], plane, "value", names=names, title=f"planned value at the first step{many}")
+    draw_plane(axes[1], plane, "width", names=names, title=f"{of_width}{many}")
+    legend = axes[1].legend(fontsize=8, loc="best", framealpha=0.85)
+    legend.legend_handles[0].set(markersize=4.0, alpha=1.0)  # dots too small to be seen in a legend

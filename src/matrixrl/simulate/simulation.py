@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents.certified import CONTRADICTION
-from matrixrl.algorithms import Algorithm, Startable, make_algorithm
+from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, make_algorithm
 from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
@@ -408,7 +408,16 @@ class Simulation:
             regret_every=max(self.regret_every, 1),
             first_episode=self.window.start,
             discount=problem.discount,
+            length_scales=self._length_scales(),
         )
+
+    def _length_scales(self) -> FloatArray | None:
+        """Return the length scales that KernelControl fitted, (B, g), or None."""
+        algorithm = self.algorithm
+        if not isinstance(algorithm, ContinuousControl) or algorithm.settings.length_scale is not None:
+            return None
+        scales = algorithm.length_scales()
+        return scales if scales.size else None
 
     def sizes(self) -> dict[str, int]:
         """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.

@@ -167,9 +167,11 @@ def run_command(
     label = " ".join([name, *(agent_set or [])])
     files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
     if record is not None and not interrupted:
-        from matrixrl.simulate.recording import record_episode
+        from matrixrl.simulate.recording import record_before_and_after
 
-        files.append(record_episode(runs.first.algorithm, env, env_settings, record, trust_code=trust_code))
+        files += record_before_and_after(
+            runs.fresh(), runs.first.algorithm, env, env_settings, record, trust_code=trust_code
+        )
     _print({label: result}, files, as_json=as_json)
     if interrupted:
         raise typer.Exit(130)

@@ -13,7 +13,6 @@ import numpy as np
 
 from matrixrl.algorithms import Algorithm, ContinuousControl, ContinuousMatrixRL
 from matrixrl.checks import fail, index, shown
-from matrixrl.envs import CONTROL
 from matrixrl.lab.palette import REFERENCE
 from matrixrl.lab.plots import add_grid
 from matrixrl.pages.colours import COLOURS
@@ -23,12 +22,10 @@ __all__ = [
     "OnVectors",
     "Plane",
     "checked_coordinates",
-    "coordinate_names",
     "default_coordinates",
     "draw_length_scales",
     "draw_plane",
     "last_path",
-    "length_scale_names",
     "on_vectors",
     "plane_of",
 ]
@@ -70,32 +67,6 @@ class Plane:
     seen: FloatArray
     path: FloatArray
     fixed: FloatArray
-
-
-def coordinate_names(n_coordinates: int, env: str | None = None) -> list[str]:
-    """Return x0, x1, … with the label of each coordinate where the environment is one of `CONTROL`.
-
-    >>> coordinate_names(2), coordinate_names(2, "mountain-car")
-    (['x0', 'x1'], ['x0, position', 'x1, speed'])
-    """
-    labels = CONTROL[env].axes if env in CONTROL else ()
-    if len(labels) != n_coordinates:
-        return [f"x{i}" for i in range(n_coordinates)]
-    return [f"x{i}, {label}" for i, label in enumerate(labels)]
-
-
-def length_scale_names(n_coordinates: int, n_scales: int, *, is_box: bool, env: str | None = None) -> list[str]:
-    """Return the names of the length scales of KernelControl: those of the state, then those of the action.
-
-    Args:
-        n_coordinates: Length p of an observation.
-        n_scales: Number of length scales; discrete actions share one.
-        is_box: Whether actions are continuous.
-        env: Name of the environment.
-    """
-    names = coordinate_names(n_coordinates, env)
-    n_actions = n_scales - n_coordinates
-    return names + ([f"u{i}" for i in range(n_actions)] if is_box or n_actions > 1 else ["action"] * n_actions)
 
 
 def default_coordinates(algorithm: OnVectors) -> tuple[int, int]:
@@ -216,7 +187,7 @@ def _fixed_words(plane: Plane) -> str:
         return ""
     if len(others) > _FEW:
         return "\nother coordinates at their medians"
-    return "\nat " + ", ".join(f"x{k} = {plane.fixed[k]:.2g}" for k in others)
+    return "\nat " + ", ".join(f"x{k} = {plane.fixed[k]:.2g}".replace("-", "−") for k in others)
 
 
 def draw_length_scales(axes: Any, scales: FloatArray, names: Sequence[str], *, n_coordinates: int) -> Any:

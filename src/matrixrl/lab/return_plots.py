@@ -11,16 +11,15 @@ from matrixrl.algorithms import Algorithm, ContinuousControl
 from matrixrl.coding import BoxCodec
 from matrixrl.lab.control_plots import (
     OnVectors,
-    coordinate_names,
     draw_length_scales,
     draw_plane,
-    length_scale_names,
     on_vectors,
     plane_of,
 )
 from matrixrl.lab.plots import add_grid, require_matplotlib
 from matrixrl.pages.colours import COLOURS
 from matrixrl.simulate import RunResult
+from matrixrl.simulate.coordinates import coordinate_names, length_scale_names
 
 __all__ = ["draw_return_curves", "draw_returns"]
 

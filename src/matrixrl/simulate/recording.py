@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
+from matrixrl.agents import Agent, OpenEpisode
 from matrixrl.agents.heeding import ToldByEnvironment, choose_among
+from matrixrl.agents.playing import first_observation, kept, take_step
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MissingExtra
 from matrixrl.problems import MDPEnv
 from matrixrl.problems.wrappers import current_mask
+from matrixrl.seeding import stream_seed
 
-__all__ = ["make_rendered", "record_episode", "require_recorder"]
+__all__ = [
+    "Recording",
+    "make_rendered",
+    "record_before_and_after",
+    "record_episode",
+    "record_first_episode",
+    "require_recorder",
+    "write_side_by_side",
+]
+
+_HEADER, _GAP = 36, 8  # pixels of a title, and between two videos
 
 
 def require_recorder() -> None:
@@ -60,16 +77,40 @@ def _cannot_render(env: str) -> str:
     return f"--record must be left out for {env}, which cannot be rendered as images; got a directory. Leave it out."
 
 
+@dataclass(frozen=True)
+class Recording:
+    """An episode as a video.
+
+    Attributes:
+        path: The file.
+        episode_return: Sum of the rewards of the environment that was filmed.
+        length: Number of steps.
+    """
+
+    path: Path
+    episode_return: float
+    length: int
+
+
 def record_episode(
-    algorithm: Algorithm, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False
-) -> Path:
-    """Play one episode with the current policy of the first replica, write it as a video and return the path.
+    algorithm: Algorithm,
+    env: str,
+    env_settings: dict[str, Any],
+    folder: Path,
+    *,
+    name: str = "after",
+    trust_code: bool = False,
+) -> Recording:
+    """Play one episode with the current policy of the first replica, without exploration, and write it as a video.
+
+    It begins where the first episode of the replica began.
 
     Args:
-        algorithm: Algorithm whose policy is played, without exploration.
+        algorithm: Algorithm whose policy is played; it learns nothing from the episode.
         env: Name of the environment.
         env_settings: Settings of the environment.
         folder: Directory of the video.
+        name: End of the name of the file.
         trust_code: Whether names may import code.
 
     Raises:
@@ -78,20 +119,154 @@ def record_episode(
     require_recorder()
     world = make_rendered(env, env_settings, trust_code=trust_code)
     problem, plan = algorithm.problem, algorithm.advice()
-    prefix = env.removeprefix("gym:").replace("/", "-")
-    recorder = gym.wrappers.RecordVideo(
-        world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True
+
+    def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
+        obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
+        told, earned = ToldByEnvironment(algorithm, current_mask(film)), 0.0
+        for stage in range(problem.task.horizon):
+            state = np.asarray(problem.state("obs", obs))
+            inner, among = (
+                int(algorithm.act(plan, stage, state[None], explore=False)[0]),
+                told.among(state, stage, info),
+            )
+            action = problem.own_number(inner)
+            if among is not None and not among[action]:
+                action = choose_among(algorithm, plan, stage, state, among, explore=False)
+            obs, reward, terminated, truncated, info = film.step(problem.own_action(action))
+            earned += float(reward)
+            if terminated or truncated:
+                break
+        return earned, stage + 1
+
+    return _film(world, play, folder, _file_name(env, name))
+
+
+def record_first_episode(
+    fresh: Algorithm,
+    env: str,
+    env_settings: dict[str, Any],
+    folder: Path,
+    *,
+    name: str = "before",
+    trust_code: bool = False,
+) -> Recording:
+    """Play the first episode of an algorithm as a run does, with the same seeds, and write it as a video.
+
+    Args:
+        fresh: Algorithm that was started with one replica and has played nothing; it must not be used afterwards.
+        env: Name of the environment.
+        env_settings: Settings of the environment.
+        folder: Directory of the video.
+        name: End of the name of the file.
+        trust_code: Whether names may import code.
+
+    Raises:
+        MissingExtra: A package that writes videos is not installed.
+    """
+    require_recorder()
+    world = make_rendered(env, env_settings, trust_code=trust_code)
+
+    def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
+        episode = OpenEpisode(Agent.around(fresh), fresh.plan())
+        obs, info = first_observation(film, stream_seed(fresh.seeds[0], "env"))
+        told, earned = ToldByEnvironment(fresh, current_mask(film)), 0.0
+        for _ in range(fresh.problem.task.horizon):
+            action = episode.act_as_told(obs, info, told)
+            next_obs, reward, terminated, truncated, info = take_step(film, action)
+            episode.observe(obs, action, reward, next_obs, terminated)
+            obs, earned = kept(next_obs), earned + float(reward)
+            if terminated or truncated:
+                break
+        return earned, episode.stage
+
+    return _film(world, play, folder, _file_name(env, name))
+
+
+def write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:
+    """Write two videos of the same size as one, next to each other; the shorter one waits at its last image.
+
+    Args:
+        before: The left one.
+        after: The right one.
+        path: File to write.
+        titles: Text above each.
+    """
+    require_recorder()
+    from moviepy import VideoClip, VideoFileClip
+
+    with VideoFileClip(str(before.path)) as left, VideoFileClip(str(after.path)) as right:
+        clips = (left, right)
+        heads = [_header(title, clip.size[0]) for title, clip in zip(titles, clips, strict=True)]
+
+        def image(t: float) -> NDArray[np.uint8]:
+            shown = [clip.get_frame(min(t, clip.duration - 1.0 / clip.fps)) for clip in clips]
+            parts = [np.vstack([head, frame]) for head, frame in zip(heads, shown, strict=True)]
+            gap = np.full((len(parts[0]), _GAP, 3), 255, dtype=np.uint8)
+            return np.hstack([parts[0], gap, parts[1]])
+
+        both = VideoClip(image, duration=max(clip.duration for clip in clips))
+        both.write_videofile(str(path), fps=left.fps, codec="libx264", audio=False, logger=None)
+    return path
+
+
+def _header(title: str, width: int) -> NDArray[np.uint8]:
+    """Return a title as an image: (_HEADER, width, 3)."""
+    from PIL import Image, ImageDraw, ImageFont  # a dependency of moviepy
+
+    size, image = _HEADER * 0.55, Image.new("RGB", (width, _HEADER), "white")
+    drawing = ImageDraw.Draw(image)
+    while size > 6 and drawing.textlength(title, ImageFont.load_default(size)) > width - 8:
+        size -= 1
+    drawing.text((width / 2, _HEADER / 2), title, "black", ImageFont.load_default(size), anchor="mm")
+    return np.asarray(image)
+
+
+def _file_name(env: str, name: str) -> str:
+    return f"{env.removeprefix('gym:').replace('/', '-').replace(':', '-')}-{name}"
+
+
+def _film(
+    world: gym.Env[Any, Any], play: Callable[[gym.Env[Any, Any]], tuple[float, int]], folder: Path, name: str
+) -> Recording:
+    """Play one episode in a rendered environment, and write its images."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as scratch:
+        inside = Path(scratch) / "video"  # the recorder warns about a directory that exists
+        recorder = gym.wrappers.RecordVideo(
+            world, str(inside), episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
+        )
+        earned, length = play(recorder)
+        recorder.close()  # type: ignore[no-untyped-call]
+        path = folder / f"{name}.mp4"
+        (inside / f"{name}-episode-0.mp4").replace(path)
+    return Recording(path, earned, length)
+
+
+def record_before_and_after(
+    fresh: Algorithm,
+    learned: Algorithm,
+    env: str,
+    env_settings: dict[str, Any],
+    folder: Path,
+    *,
+    trust_code: bool = False,
+) -> list[Path]:
+    """Write videos of the first episode, of one more episode after the last, and of both side by side.
+
+    Args:
+        fresh: As in `record_first_episode`.
+        learned: As in `record_episode`.
+        env: Name of the environment.
+        env_settings: Settings of the environment.
+        folder: Directory of the videos.
+        trust_code: Whether names may import code.
+    """
+    before = record_first_episode(fresh, env, env_settings, folder, trust_code=trust_code)
+    after = record_episode(learned, env, env_settings, folder, trust_code=trust_code)
+    played = learned.episode
+    titles = (
+        f"first episode: return {before.episode_return:.4g}",
+        f"after {played} episode{'s' * (played > 1)}: return {after.episode_return:.4g}",
     )
-    obs, info = recorder.reset(seed=algorithm.seeds[0])
-    told = ToldByEnvironment(algorithm, current_mask(recorder))
-    for stage in range(problem.task.horizon):
-        state = np.asarray(problem.state("obs", obs))
-        inner, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, stage, info)
-        action = problem.own_number(inner)
-        if among is not None and not among[action]:
-            action = choose_among(algorithm, plan, stage, state, among, explore=False)
-        obs, _, terminated, truncated, info = recorder.step(problem.own_action(action))
-        if terminated or truncated:
-            break
-    recorder.close()  # type: ignore[no-untyped-call]
-    return folder / f"{prefix}-episode-0.mp4"
+    both = write_side_by_side(before, after, folder / f"{_file_name(env, 'before-and-after')}.mp4", titles)
+    return [before.path, after.path, both]

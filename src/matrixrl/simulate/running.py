@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import setting_names, split_features
 from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.problems import Problem
@@ -84,6 +84,10 @@ class SeedRuns:
             self._current.run(progress=progress, blas_threads=blas_threads, label=title)
             self._results.append(self._current.result())
         return self.result()
+
+    def fresh(self) -> Algorithm:
+        """Return the algorithm of the first seed as it was before its first episode."""
+        return self._simulate(self._open(), self._seeds[:1]).algorithm
 
     def result(self) -> RunResult:
         """Return what was played so far."""

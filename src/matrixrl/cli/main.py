@@ -169,9 +169,10 @@ def run_command(
     if record is not None and not interrupted:
         from matrixrl.simulate.recording import record_before_and_after
 
-        files += record_before_and_after(
+        before, after, both = record_before_and_after(
             runs.fresh(), runs.first.algorithm, env, env_settings, record, trust_code=trust_code
         )
+        files += [before.path, after.path, both]
     _print({label: result}, files, as_json=as_json)
     if interrupted:
         raise typer.Exit(130)

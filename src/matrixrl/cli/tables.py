@@ -12,7 +12,6 @@ from rich.table import Table
 from matrixrl.cli.lab_tables import SHORT_SIZES
 from matrixrl.printable import literal
 from matrixrl.progress import sparkline
-from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
 
 __all__ = ["print_inspection", "print_results"]

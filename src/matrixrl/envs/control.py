@@ -263,7 +263,7 @@ def make_control(
     if render_mode is not None and not isinstance(render_mode, str):
         fail("render_mode", "must be a name", shown(render_mode), "Such as 'rgb_array'.")
     register_all()
-    own = {"horizon": steps} if entry.id.startswith("matrixrl/") else {}
+    own: dict[str, Any] = {"horizon": steps} if entry.id.startswith("matrixrl/") else {}
     try:
         env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode, **own)
     except gym.error.Error as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -39,7 +39,7 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
     """
 
     reward_range = (0.0, 1.0)
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": round(1.0 / _STEP)}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1.0 / _STEP)}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, horizon: int = 150, *, render_mode: str | None = None) -> None:
         self.horizon = integer("horizon", horizon, low=1, remedy="Give a number of steps, such as 150.")

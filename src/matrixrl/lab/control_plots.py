@@ -126,18 +126,15 @@ def plane_of(algorithm: OnVectors, coordinates: tuple[int, int] | None = None, *
     if not len(data.obs):
         fail("algorithm", "must have seen at least one step", "no steps", "Learn first.")
     visited = np.concatenate([data.obs, data.next_obs[-1:]])
-    axes = []
-    for k in (i, j):
-        low, high = float(visited[:, k].min()), float(visited[:, k].max())
-        extra = _MARGIN * (high - low) or 0.5
-        axes.append(np.linspace(max(low - extra, task.low[k]), min(high + extra, task.high[k]), grid))
+    low, high = visited.min(axis=0), visited.max(axis=0)
+    extra = np.where(high > low, _MARGIN * (high - low), 0.5)
+    low, high = np.maximum(low - extra, task.low), np.minimum(high + extra, task.high)
+    x, y = (np.linspace(low[k], high[k], grid) for k in (i, j))
     fixed = np.median(visited, axis=0)
     points = np.tile(fixed, (grid * grid, 1))
-    points[:, i], points[:, j] = (one.ravel() for one in np.meshgrid(*axes))
-    value, width = algorithm.value(algorithm.advice(), 0, points)
-    shape = (grid, grid)
-    path = last_path(algorithm)[:, (i, j)]
-    return Plane((i, j), *axes, value.reshape(shape), width.reshape(shape), visited[:, (i, j)], path, fixed)
+    points[:, i], points[:, j] = (one.ravel() for one in np.meshgrid(x, y))
+    value, width = (one.reshape(grid, grid) for one in algorithm.value(algorithm.advice(), 0, points))
+    return Plane((i, j), x, y, value, width, visited[:, (i, j)], last_path(algorithm)[:, (i, j)], fixed)
 
 
 def draw_plane(

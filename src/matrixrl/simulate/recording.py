@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +11,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from matrixrl.agents import Agent, OpenEpisode
 from matrixrl.agents.heeding import ToldByEnvironment, choose_among
 from matrixrl.agents.playing import first_observation, kept, take_step
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
-from matrixrl.errors import InvalidInput, MissingExtra
+from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra
 from matrixrl.problems import MDPEnv
 from matrixrl.problems.wrappers import current_mask
 from matrixrl.seeding import stream_seed
@@ -38,7 +38,9 @@ _HEADER, _GAP = 36, 8  # pixels of a title, and between two videos
 def require_recorder() -> None:
     """Raise `MissingExtra` if the packages that write videos are not installed."""
     try:
+        import imageio_ffmpeg  # noqa: F401
         import moviepy  # noqa: F401
+        import PIL  # noqa: F401
         import pygame  # noqa: F401
     except ImportError as error:
         raise MissingExtra(
@@ -84,12 +86,14 @@ class Recording:
     Attributes:
         path: The file.
         episode_return: Sum of the rewards of the environment that was filmed.
-        length: Number of steps.
+        length: Number of steps; the video has one image more.
+        width: Width of the images in pixels.
     """
 
     path: Path
     episode_return: float
     length: int
+    width: int
 
 
 def record_episode(
@@ -183,7 +187,7 @@ def record_first_episode(
 
 
 def write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:
-    """Write two videos of the same size as one, next to each other; the shorter one waits at its last image.
+    """Write two videos of one environment as one, next to each other; the shorter one waits at its last image.
 
     Args:
         before: The left one.
@@ -192,33 +196,40 @@ def write_side_by_side(before: Recording, after: Recording, path: Path, titles: 
         titles: Text above each.
     """
     require_recorder()
-    from moviepy import VideoClip, VideoFileClip
+    from imageio_ffmpeg import get_ffmpeg_exe
 
-    with VideoFileClip(str(before.path)) as left, VideoFileClip(str(after.path)) as right:
-        clips = (left, right)
-        heads = [_header(title, clip.size[0]) for title, clip in zip(titles, clips, strict=True)]
-
-        def image(t: float) -> NDArray[np.uint8]:
-            shown = [clip.get_frame(min(t, clip.duration - 1.0 / clip.fps)) for clip in clips]
-            parts = [np.vstack([head, frame]) for head, frame in zip(heads, shown, strict=True)]
-            gap = np.full((len(parts[0]), _GAP, 3), 255, dtype=np.uint8)
-            return np.hstack([parts[0], gap, parts[1]])
-
-        both = VideoClip(image, duration=max(clip.duration for clip in clips))
-        both.write_videofile(str(path), fps=left.fps, codec="libx264", audio=False, logger=None)
+    longest = max(before.length, after.length)
+    waits = [f"tpad=stop={longest - one.length}:stop_mode=clone" for one in (before, after)]
+    graph = (
+        f"[0:v]{waits[0]},pad=iw+{_GAP}:ih:0:0:white[left];[1:v]{waits[1]}[right];[left][right]hstack,"
+        f"pad=iw:ih+{_HEADER}:0:{_HEADER}:white[both];[both][2:v]overlay=0:0"
+    )
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as scratch:
+        head, made = Path(scratch) / "head.png", Path(scratch) / path.name
+        _write_titles(titles, (before.width, after.width), head)
+        inputs = [word for one in (before.path, after.path, head) for word in ("-i", str(one))]
+        look = ["-filter_complex", graph, "-pix_fmt", "yuv420p", "-crf", "20"]
+        done = subprocess.run(
+            [get_ffmpeg_exe(), *inputs, *look, str(made)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise MatrixRLError(f"ffmpeg cannot write {path}: {done.stderr.strip().splitlines()[-1:]}")
+        made.replace(path)
     return path
 
 
-def _header(title: str, width: int) -> NDArray[np.uint8]:
-    """Return a title as an image: (_HEADER, width, 3)."""
-    from PIL import Image, ImageDraw, ImageFont  # a dependency of moviepy
+def _write_titles(titles: tuple[str, str], widths: tuple[int, int], path: Path) -> None:
+    """Write an image with a title above each of two videos."""
+    from PIL import Image, ImageDraw, ImageFont
 
-    size, image = _HEADER * 0.55, Image.new("RGB", (width, _HEADER), "white")
+    image = Image.new("RGB", (sum(widths) + _GAP, _HEADER), "white")
     drawing = ImageDraw.Draw(image)
-    while size > 6 and drawing.textlength(title, ImageFont.load_default(size)) > width - 8:
-        size -= 1
-    drawing.text((width / 2, _HEADER / 2), title, "black", ImageFont.load_default(size), anchor="mm")
-    return np.asarray(image)
+    for title, width, middle in zip(titles, widths, (widths[0] / 2, widths[0] + _GAP + widths[1] / 2), strict=True):
+        size = 0.55 * _HEADER
+        while size > 6 and drawing.textlength(title, ImageFont.load_default(size)) > width - 8:
+            size -= 1
+        drawing.text((middle, _HEADER / 2), title, "black", ImageFont.load_default(size), anchor="mm")
+    image.save(path)
 
 
 def _file_name(env: str, name: str) -> str:
@@ -236,10 +247,11 @@ def _film(
             world, str(inside), episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
         )
         earned, length = play(recorder)
+        width = np.shape(recorder.recorded_frames[0])[1]
         recorder.close()  # type: ignore[no-untyped-call]
         path = folder / f"{name}.mp4"
         (inside / f"{name}-episode-0.mp4").replace(path)
-    return Recording(path, earned, length)
+    return Recording(path, earned, length, width)
 
 
 def record_before_and_after(
@@ -250,7 +262,7 @@ def record_before_and_after(
     folder: Path,
     *,
     trust_code: bool = False,
-) -> list[Path]:
+) -> tuple[Recording, Recording, Path]:
     """Write videos of the first episode, of one more episode after the last, and of both side by side.
 
     Args:
@@ -269,4 +281,4 @@ def record_before_and_after(
         f"after {played} episode{'s' * (played > 1)}: return {after.episode_return:.4g}",
     )
     both = write_side_by_side(before, after, folder / f"{_file_name(env, 'before-and-after')}.mp4", titles)
-    return [before.path, after.path, both]
+    return before, after, both

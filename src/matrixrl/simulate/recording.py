@@ -86,7 +86,7 @@ class Recording:
     Attributes:
         path: The file.
         episode_return: Sum of the rewards of the environment that was filmed.
-        length: Number of steps; the video has one image more.
+        length: Number of steps.
         width: Width of the images in pixels.
     """
 
@@ -198,10 +198,8 @@ def write_side_by_side(before: Recording, after: Recording, path: Path, titles: 
     require_recorder()
     from imageio_ffmpeg import get_ffmpeg_exe
 
-    longest = max(before.length, after.length)
-    waits = [f"tpad=stop={longest - one.length}:stop_mode=clone" for one in (before, after)]
-    graph = (
-        f"[0:v]{waits[0]},pad=iw+{_GAP}:ih:0:0:white[left];[1:v]{waits[1]}[right];[left][right]hstack,"
+    graph = (  # a stack repeats the last image of an input that is over
+        f"[0:v]pad=iw+{_GAP}:ih:0:0:white[left];[left][1:v]hstack,"
         f"pad=iw:ih+{_HEADER}:0:{_HEADER}:white[both];[both][2:v]overlay=0:0"
     )
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as scratch:

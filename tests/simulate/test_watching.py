@@ -139,7 +139,7 @@ def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
 @pytest.mark.slow
 def test_the_shorter_video_waits_at_its_last_image(tmp_path):
     settings = {"horizon": 40}
-    runs = SeedRuns("cart-pole", n_episodes=1, seeds=[0], env_settings=settings)
+    runs = SeedRuns("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
     result = runs.run()
     before, after, both = record_before_and_after(runs.fresh(), runs.first.algorithm, "cart-pole", settings, tmp_path)
     assert (before.length, before.episode_return) == (result.lengths[0, 0], result.returns[0, 0])
@@ -148,4 +148,5 @@ def test_the_shorter_video_waits_at_its_last_image(tmp_path):
     assert len(whole) - max(before.length, after.length) in (0, 1)
     start = 0 if before.length == shorter else 608
     short, other = whole[shorter:, 36:, start : start + 600], whole[shorter:, 36:, 608 - start :][:, :, :600]
-    assert np.abs(short - short[0]).mean() < 0.5 < np.abs(other - other[0]).mean()
+    moved = [bool((np.abs(part - part[0]) > 80).any()) for part in (short, other)]
+    assert moved == [False, True]

@@ -12,7 +12,7 @@ from rich.console import Console
 from matrixrl import run_seeds
 from matrixrl.progress import EpisodeProgress
 from matrixrl.simulate import SeedRuns, Simulation
-from matrixrl.simulate.recording import record_before_and_after
+from matrixrl.simulate.recording import Recorder
 from matrixrl.simulate.watching import EpisodeWatch, surprise_share
 
 SHORT = {"horizon": 30}
@@ -123,7 +123,7 @@ def test_the_video_before_is_the_first_episode_and_both_begin_alike(tmp_path):
     runs = SeedRuns("pendulum", n_episodes=2, seeds=[3], env_settings=settings)
     result = runs.run()
     folder = tmp_path / "v"
-    before, after, both = record_before_and_after(runs.fresh(), runs.first.algorithm, "pendulum", settings, folder)
+    before, after, both = Recorder("pendulum", settings, folder).record_both(runs.fresh(), runs.first.algorithm)
     ends = ("after", "before-and-after", "before")
     assert sorted(path.name for path in folder.iterdir()) == [f"pendulum-{end}.mp4" for end in ends]
     assert before.episode_return == pytest.approx(result.returns[0, 0], abs=1e-9), "that of the run"
@@ -141,7 +141,7 @@ def test_the_shorter_video_waits_at_its_last_image(tmp_path):
     settings = {"horizon": 40}
     runs = SeedRuns("cart-pole", n_episodes=3, seeds=[0], env_settings=settings)
     result = runs.run()
-    before, after, both = record_before_and_after(runs.fresh(), runs.first.algorithm, "cart-pole", settings, tmp_path)
+    before, after, both = Recorder("cart-pole", settings, tmp_path).record_both(runs.fresh(), runs.first.algorithm)
     assert (before.length, before.episode_return) == (result.lengths[0, 0], result.returns[0, 0])
     assert before.length != after.length
     whole, shorter = frames(both, 436, 1208), min(before.length, after.length)

@@ -139,11 +139,11 @@ def run_command(
     problem = open_problem(env, env_settings, trust_code=trust_code, known_reward=False)
     is_continuous = problem.kind == "continuous"
     _check_coordinates(plot_coordinates, problem, out)
+    recorder = None
     if record is not None:
-        from matrixrl.simulate.recording import make_rendered, require_recorder
+        from matrixrl.simulate.recording import Recorder
 
-        require_recorder()
-        make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
+        recorder = Recorder(env, env_settings, record, trust_code=trust_code)
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
     runs = SeedRuns(
@@ -166,12 +166,8 @@ def run_command(
     name = agent or result.agent
     label = " ".join([name, *(agent_set or [])])
     files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
-    if record is not None and not interrupted:
-        from matrixrl.simulate.recording import record_before_and_after
-
-        before, after, both = record_before_and_after(
-            runs.fresh(), runs.first.algorithm, env, env_settings, record, trust_code=trust_code
-        )
+    if recorder is not None and not interrupted:
+        before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
         files += [before.path, after.path, both]
     _print({label: result}, files, as_json=as_json)
     if interrupted:

@@ -23,11 +23,9 @@ from matrixrl.problems.wrappers import current_mask
 from matrixrl.seeding import stream_seed
 
 __all__ = [
+    "Recorder",
     "Recording",
     "make_rendered",
-    "record_before_and_after",
-    "record_episode",
-    "record_first_episode",
     "require_recorder",
     "write_side_by_side",
 ]
@@ -96,94 +94,107 @@ class Recording:
     width: int
 
 
-def record_episode(
-    algorithm: Algorithm,
-    env: str,
-    env_settings: dict[str, Any],
-    folder: Path,
-    *,
-    name: str = "after",
-    trust_code: bool = False,
-) -> Recording:
-    """Play one episode with the current policy of the first replica, without exploration, and write it as a video.
-
-    It begins where the first episode of the replica began.
+class Recorder:
+    """Writes videos of episodes in one environment.
 
     Args:
-        algorithm: Algorithm whose policy is played; it learns nothing from the episode.
         env: Name of the environment.
         env_settings: Settings of the environment.
-        folder: Directory of the video.
-        name: End of the name of the file.
+        folder: Directory of the videos, which is made with the first one.
         trust_code: Whether names may import code.
 
     Raises:
         MissingExtra: A package that writes videos is not installed.
+        InvalidInput: The environment cannot be rendered as images.
     """
-    require_recorder()
-    world = make_rendered(env, env_settings, trust_code=trust_code)
-    problem, plan = algorithm.problem, algorithm.advice()
 
-    def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
-        obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
-        told, earned = ToldByEnvironment(algorithm, current_mask(film)), 0.0
-        for stage in range(problem.task.horizon):
-            state = np.asarray(problem.state("obs", obs))
-            inner, among = (
-                int(algorithm.act(plan, stage, state[None], explore=False)[0]),
-                told.among(state, stage, info),
+    def __init__(self, env: str, env_settings: dict[str, Any], folder: Path, *, trust_code: bool = False) -> None:
+        require_recorder()
+        self._given, self._trust_code, self._folder = (env, env_settings), trust_code, folder
+        self._name = env.removeprefix("gym:").replace("/", "-").replace(":", "-")
+        self._make().close()  # complain now, before anything is played
+
+    def _make(self) -> gym.Env[Any, Any]:
+        return make_rendered(*self._given, trust_code=self._trust_code)
+
+    def record(self, algorithm: Algorithm) -> Recording:
+        """Play one episode with the current policy of the first replica, without exploration: NAME-after.mp4.
+
+        It begins where the first episode of the replica began.
+
+        Args:
+            algorithm: Algorithm whose policy is played; it learns nothing from the episode.
+        """
+        problem, plan = algorithm.problem, algorithm.advice()
+
+        def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
+            obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
+            told, earned = ToldByEnvironment(algorithm, current_mask(film)), 0.0
+            for stage in range(problem.task.horizon):
+                state = np.asarray(problem.state("obs", obs))
+                inner = int(algorithm.act(plan, stage, state[None], explore=False)[0])
+                among, action = told.among(state, stage, info), problem.own_number(inner)
+                if among is not None and not among[action]:
+                    action = choose_among(algorithm, plan, stage, state, among, explore=False)
+                obs, reward, terminated, truncated, info = film.step(problem.own_action(action))
+                earned += float(reward)
+                if terminated or truncated:
+                    break
+            return earned, stage + 1
+
+        return self._film(play, "after")
+
+    def record_first(self, fresh: Algorithm) -> Recording:
+        """Play the first episode of an algorithm as a run plays it, with the same seeds: NAME-before.mp4.
+
+        Args:
+            fresh: Algorithm with one replica that has played nothing; it must not be used afterwards.
+        """
+
+        def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
+            episode = OpenEpisode(Agent.around(fresh), fresh.plan())
+            obs, info = first_observation(film, stream_seed(fresh.seeds[0], "env"))
+            told, earned = ToldByEnvironment(fresh, current_mask(film)), 0.0
+            for _ in range(fresh.problem.task.horizon):
+                action = episode.act_as_told(obs, info, told)
+                next_obs, reward, terminated, truncated, info = take_step(film, action)
+                episode.observe(obs, action, reward, next_obs, terminated)
+                obs, earned = kept(next_obs), earned + float(reward)
+                if terminated or truncated:
+                    break
+            return earned, episode.stage
+
+        return self._film(play, "before")
+
+    def record_both(self, fresh: Algorithm, learned: Algorithm) -> tuple[Recording, Recording, Path]:
+        """Record the first episode, one more after the last, and both side by side: NAME-before-and-after.mp4.
+
+        Args:
+            fresh: As in `record_first`.
+            learned: As in `record`.
+        """
+        before, after, played = self.record_first(fresh), self.record(learned), learned.episode
+        titles = (
+            f"first episode: return {before.episode_return:.4g}",
+            f"after {played} episode{'s' * (played > 1)}: return {after.episode_return:.4g}",
+        )
+        path = self._folder / f"{self._name}-before-and-after.mp4"
+        return before, after, write_side_by_side(before, after, path, titles)
+
+    def _film(self, play: Callable[[gym.Env[Any, Any]], tuple[float, int]], name: str) -> Recording:
+        """Play one episode in a rendered environment, and write its images."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".") as scratch:
+            inside = Path(scratch) / "video"  # Gymnasium warns about a directory that exists
+            film = gym.wrappers.RecordVideo(
+                self._make(), str(inside), episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
             )
-            action = problem.own_number(inner)
-            if among is not None and not among[action]:
-                action = choose_among(algorithm, plan, stage, state, among, explore=False)
-            obs, reward, terminated, truncated, info = film.step(problem.own_action(action))
-            earned += float(reward)
-            if terminated or truncated:
-                break
-        return earned, stage + 1
-
-    return _film(world, play, folder, _file_name(env, name))
-
-
-def record_first_episode(
-    fresh: Algorithm,
-    env: str,
-    env_settings: dict[str, Any],
-    folder: Path,
-    *,
-    name: str = "before",
-    trust_code: bool = False,
-) -> Recording:
-    """Play the first episode of an algorithm as a run does, with the same seeds, and write it as a video.
-
-    Args:
-        fresh: Algorithm that was started with one replica and has played nothing; it must not be used afterwards.
-        env: Name of the environment.
-        env_settings: Settings of the environment.
-        folder: Directory of the video.
-        name: End of the name of the file.
-        trust_code: Whether names may import code.
-
-    Raises:
-        MissingExtra: A package that writes videos is not installed.
-    """
-    require_recorder()
-    world = make_rendered(env, env_settings, trust_code=trust_code)
-
-    def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
-        episode = OpenEpisode(Agent.around(fresh), fresh.plan())
-        obs, info = first_observation(film, stream_seed(fresh.seeds[0], "env"))
-        told, earned = ToldByEnvironment(fresh, current_mask(film)), 0.0
-        for _ in range(fresh.problem.task.horizon):
-            action = episode.act_as_told(obs, info, told)
-            next_obs, reward, terminated, truncated, info = take_step(film, action)
-            episode.observe(obs, action, reward, next_obs, terminated)
-            obs, earned = kept(next_obs), earned + float(reward)
-            if terminated or truncated:
-                break
-        return earned, episode.stage
-
-    return _film(world, play, folder, _file_name(env, name))
+            earned, length = play(film)
+            width = np.shape(film.recorded_frames[0])[1]
+            film.close()  # type: ignore[no-untyped-call]
+            path = self._folder / f"{self._name}-{name}.mp4"
+            (inside / f"{name}-episode-0.mp4").replace(path)
+        return Recording(path, earned, length, width)
 
 
 def write_side_by_side(before: Recording, after: Recording, path: Path, titles: tuple[str, str]) -> Path:
@@ -228,55 +239,3 @@ def _write_titles(titles: tuple[str, str], widths: tuple[int, int], path: Path) 
             size -= 1
         drawing.text((middle, _HEADER / 2), title, "black", ImageFont.load_default(size), anchor="mm")
     image.save(path)
-
-
-def _file_name(env: str, name: str) -> str:
-    return f"{env.removeprefix('gym:').replace('/', '-').replace(':', '-')}-{name}"
-
-
-def _film(
-    world: gym.Env[Any, Any], play: Callable[[gym.Env[Any, Any]], tuple[float, int]], folder: Path, name: str
-) -> Recording:
-    """Play one episode in a rendered environment, and write its images."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as scratch:
-        inside = Path(scratch) / "video"  # the recorder warns about a directory that exists
-        recorder = gym.wrappers.RecordVideo(
-            world, str(inside), episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
-        )
-        earned, length = play(recorder)
-        width = np.shape(recorder.recorded_frames[0])[1]
-        recorder.close()  # type: ignore[no-untyped-call]
-        path = folder / f"{name}.mp4"
-        (inside / f"{name}-episode-0.mp4").replace(path)
-    return Recording(path, earned, length, width)
-
-
-def record_before_and_after(
-    fresh: Algorithm,
-    learned: Algorithm,
-    env: str,
-    env_settings: dict[str, Any],
-    folder: Path,
-    *,
-    trust_code: bool = False,
-) -> tuple[Recording, Recording, Path]:
-    """Write videos of the first episode, of one more episode after the last, and of both side by side.
-
-    Args:
-        fresh: As in `record_first_episode`.
-        learned: As in `record_episode`.
-        env: Name of the environment.
-        env_settings: Settings of the environment.
-        folder: Directory of the videos.
-        trust_code: Whether names may import code.
-    """
-    before = record_first_episode(fresh, env, env_settings, folder, trust_code=trust_code)
-    after = record_episode(learned, env, env_settings, folder, trust_code=trust_code)
-    played = learned.episode
-    titles = (
-        f"first episode: return {before.episode_return:.4g}",
-        f"after {played} episode{'s' * (played > 1)}: return {after.episode_return:.4g}",
-    )
-    both = write_side_by_side(before, after, folder / f"{_file_name(env, 'before-and-after')}.mp4", titles)
-    return before, after, both

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar in a terminal, and lines now and then where there is none (CI, Slurm, a pipe)."""
+"""Progress of a run: a bar with lines below it, and one line now and then without a terminal (CI, Slurm, a pipe)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from matrixrl.checks import fail
 from matrixrl.notebooks import NotebookBar
@@ -114,6 +116,18 @@ def _clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
+class _WithLines(Progress):
+    """A progress bar with lines of text below it."""
+
+    lines: tuple[str, ...] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return the bar and the lines."""
+        yield self.make_tasks_table(self.tasks)
+        for line in self.lines:
+            yield Text(line, no_wrap=True, overflow="ellipsis")
+
+
 class EpisodeProgress:
     """Progress over episodes, by default on standard error, so that standard output holds results only.
 
@@ -129,7 +143,7 @@ class EpisodeProgress:
 
     def __init__(self, label: str, total: int, *, console: Console | None = None, visible: bool = True) -> None:
         is_drawn = visible and can_draw(console)
-        self._progress = Progress(
+        self._progress = _WithLines(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=16),
             MofNCompleteColumn(),
@@ -164,12 +178,18 @@ class EpisodeProgress:
         if self._notebook is not None:
             self._notebook.close()
 
-    def advance(self, note: str = "", count: int = 1) -> None:
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there is anything to see."""
+        return not self._progress.disable
+
+    def advance(self, note: str = "", count: int = 1, lines: Sequence[str] = ()) -> None:
         """Advance the bar.
 
         Args:
             note: Text after the bar.
             count: Number of episodes that were finished since the last call.
+            lines: Lines of plain text below the bar.
         """
         self._done += count
         self._print_line(note)
@@ -180,6 +200,7 @@ class EpisodeProgress:
         if self._progress.disable:
             return
         task = self._progress.tasks[0]
+        self._progress.lines = tuple(lines)
         rate = "" if task.speed is None else f"{task.speed:,.0f}/s"
         self._progress.update(self._task, advance=count, rate=rate, note=note)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from commands import forked
@@ -158,12 +159,14 @@ def test_a_control_task_ends_with_a_table_a_picture_and_a_video(tmp_path):
     args = ["run", "mountain-car", "--set", "sparse=true", "--set", "horizon=40", "-n", "3", "--out", str(out)]
     done = run(*args, "--record", str(video))
     assert done.returncode == 0, done.stderr
-    assert "mountain-car  H=40  kernel-matrix-rl" in done.stdout
+    assert "mountain-car  H=40  kernel-control" in done.stdout
     assert "no proof" in done.stdout
     assert sorted(p.name for p in out.iterdir()) == ["episodes.csv", "result.json", "returns.png"]
     assert (out / "returns.png").read_bytes().startswith(b"\x89PNG")
     assert len((out / "episodes.csv").read_text().splitlines()) == 4
-    assert (video / "mountain-car-episode-0.mp4").stat().st_size > 1000
+    ends = ("after", "before-and-after", "before")
+    assert sorted(p.name for p in video.iterdir()) == [f"mountain-car-{end}.mp4" for end in ends]
+    assert all(p.stat().st_size > 1000 for p in video.iterdir())
     again = forked(*args)
     assert again.returncode == 2
     assert "--overwrite" in again.stderr
@@ -174,7 +177,8 @@ def test_a_control_task_in_json():
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert len(summary["returns"]) == 2
-    assert summary["agent"] == "kernel-matrix-rl"
+    assert summary["agent"] == "kernel-control"
+    assert np.array(summary["length_scales"]).shape == (2, 5), "four coordinates and the actions"
     assert isinstance(summary["guarantee"], str)
 
 
@@ -184,9 +188,11 @@ def test_whatever_renders_can_be_recorded(tmp_path, env, agent):
     words = ["run", env, "--agent", agent, "--set", "horizon=5", "-n", "2", "-k", "1", "--record", str(tmp_path / "v")]
     done = forked(*words)
     assert done.returncode == 0, done.stderr
-    (video,) = (tmp_path / "v").iterdir()
-    assert video.stat().st_size > 1000
-    assert f"wrote {video}" in done.stdout
+    videos = list((tmp_path / "v").iterdir())
+    assert len(videos) == 3
+    for video in videos:
+        assert video.stat().st_size > 1000
+        assert f"wrote {video}" in done.stdout
 
 
 def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
@@ -199,7 +205,7 @@ def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["run", "cart-pole", "--certify"], "certify must be left out for kernel-matrix-rl"),
+        (["run", "cart-pole", "--certify"], "certify must be left out for kernel-control"),
         (
             ["run", "cart-pole", "--agent", "matrix-rl"],
             "must have numbered states or functions of states for matrix-rl",
@@ -207,7 +213,11 @@ def test_what_cannot_be_recorded_is_refused_before_anything_is_played(tmp_path):
         (["run", "cart-pole", "--agent", "psrl"], "problem must have numbered states for psrl"),
         (["run", "river-swim", "--record", "x"], "--record must be left out for river-swim"),
         (["run", "cart-pole", "--agent-set", "budgte=3"], "agent setting must be one of"),
-        (["run", "gym:Pendulum-v1"], "GridActions"),
+        (["run", "gym:Pendulum-v1", "--agent", "kernel-matrix-rl"], "GridActions"),
+        (["run", "cart-pole", "--plot-coordinates", "0", "1"], "--plot-coordinates is about the figure of --out"),
+        (["run", "cart-pole", "--out", "x", "--plot-coordinates", "0", "4"], "--plot-coordinates must be in 0 … 3"),
+        (["run", "cart-pole", "--out", "x", "--plot-coordinates", "2", "2"], "must be two different coordinates"),
+        (["run", "river-swim", "--out", "x", "--plot-coordinates", "0", "1"], "must be left out for numbered states"),
         (["inspect", "cart-pole"], "must have numbered states or functions of states for matrix-rl"),
         (["inspect", "cart-pole", "--agent", "kernel-matrix-rl"], "Try matrixrl run cart-pole"),
         (["run", "cart-pole", "--episodes", "0"], "--episodes must be at least 1"),

@@ -11,11 +11,11 @@ import matrixrl.lab
 from matrixrl import run_seeds
 from matrixrl.cli.main import app
 from matrixrl.errors import MissingExtra
-from matrixrl.lab import draw_regret, draw_returns
+from matrixrl.lab import draw_regret
 from matrixrl.lab.demo import DEMO
 from matrixrl.pages.colours import COLOURS
 from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.simulate import SeedRuns, Simulation
+from matrixrl.simulate import Simulation
 
 
 def pixels(path, colour):
@@ -40,19 +40,6 @@ def test_the_picture_shows_the_curves(tmp_path):
     }
     draw_regret(results, tmp_path / "a.png", title="test")
     assert all(pixels(tmp_path / "a.png", colour) > 100 for colour in COLOURS[:2]), "both curves are there"
-
-
-@pytest.mark.parametrize(("env", "is_plane"), [("mountain-car", True), ("cart-pole", False)])
-def test_the_picture_of_returns_shows_the_plane_where_there_is_one(tmp_path, env, is_plane):
-    from matplotlib.image import imread
-
-    runs = SeedRuns(
-        env, n_episodes=3, seeds=[0, 1], agent="kernel-matrix-rl", settings={"budget": 30}, env_settings={"horizon": 15}
-    )
-    draw_returns(runs.run(), runs.first.algorithm, tmp_path / "a.png")
-    height, width, _ = imread(tmp_path / "a.png").shape
-    assert (width > 2 * height) == is_plane
-    assert pixels(tmp_path / "a.png", COLOURS[1]) > 50, "the mean"
 
 
 def test_without_matplotlib_the_way_out_is_said(monkeypatch):

@@ -167,10 +167,12 @@ def test_the_value_of_vectors_is_drawn_over_the_plane():
     value, width = plots.value(agent), plots.widths(agent)
     assert value.collections[0].get_array().size == width.collections[0].get_array().size == 61 * 61
     x, y = 30, 10
-    point = np.array([[np.linspace(-1.2, 0.6, 61)[x], np.linspace(-0.07, 0.07, 61)[y]]])
-    expected = agent.algorithm.value(agent.algorithm.advice(), 0, point)
+    places = [np.linspace(*limits, 61)[k] for limits, k in ((value.get_xlim(), x), (value.get_ylim(), y))]
+    expected = agent.algorithm.value(agent.algorithm.advice(), 0, np.array([places]))
     found = [axes.collections[0].get_array().reshape(61, 61)[y, x] for axes in (value, width)]
     assert np.allclose(found, np.ravel(expected))
+    turned = plots.value(agent, coordinates=(1, 0)).collections[0].get_array().reshape(61, 61)
+    assert np.allclose(turned, value.collections[0].get_array().reshape(61, 61).T)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from matrixrl import MatrixRL, evaluate, run_seeds, solve
 from matrixrl.errors import CheckpointError
 from matrixrl.problems import FiniteMDP
 from matrixrl.simulate import Simulation, inspect_problem
-from matrixrl.simulate.recording import record_episode
+from matrixrl.simulate.recording import Recorder
 from matrixrl.simulate.resume import restore_simulation, save_simulation
 from small_worlds import calendar
 
@@ -136,5 +136,5 @@ def test_an_inspection_counts_the_actions_of_the_user_and_classes():
 def test_an_episode_of_gymnasium_is_recorded(options, tmp_path):
     run = Simulation("gym:FrozenLake-v1", n_episodes=5, seeds=[0], env_settings=options)
     run.run()
-    path = record_episode(run.algorithm, "gym:FrozenLake-v1", options, tmp_path / "video")
-    assert path.stat().st_size > 0
+    video = Recorder("gym:FrozenLake-v1", options, tmp_path / "video").record(run.algorithm)
+    assert video.path.stat().st_size > 0

@@ -55,7 +55,7 @@ def make_algorithm(
 
     Args:
         agent: A name of `ALGORITHMS`, an algorithm, its class, or ``package.module:Name`` of one; None chooses
-            MatrixRL, or KernelMatrixRL for vectors.
+            MatrixRL, or KernelControl for vectors.
         settings: Settings for a name or a class; an algorithm has its own.
         trust_code: Whether text may import code.
 

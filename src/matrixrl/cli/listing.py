@@ -46,7 +46,7 @@ def _rows(topic: str) -> Iterable[tuple[str, str]]:
             shown = ", ".join(f"{k}={v}" for k, v in entry.defaults().items())
             yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
         for task in CONTROL.values():
-            shown = f"sparse=False, noise=0.0, horizon={task.horizon}"
+            shown = ", ".join(f"{k}={v}" for k, v in task.defaults.items())
             yield task.name, f"{task.summary}\n[dim]control, {task.id}: {shown}[/]"
         yield (
             "gym:ID",

@@ -82,7 +82,7 @@ def run_command(
     agent: Annotated[
         str | None,
         typer.Option(
-            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-matrix-rl for vectors as states."
+            "--agent", help="See matrixrl list agents; matrix-rl by default, kernel-control for vectors as states."
         ),
     ] = None,
     agent_set: AgentSetOption = None,
@@ -95,9 +95,23 @@ def run_command(
     seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 0,
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    plot_coordinates: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            "--plot-coordinates",
+            metavar="I J",
+            help="Coordinates of the observation in the figure of --out, counted from 0; by default the two with the "
+            "shortest fitted length scales, or the first two.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record", parser=parse_path, metavar="DIR", help="Directory for a video of one more episode."),
+        typer.Option(
+            "--record",
+            parser=parse_path,
+            metavar="DIR",
+            help="Directory for videos of the first episode, of one more after the last, and of both side by side.",
+        ),
     ] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Certify every episode: a band in the figure, columns in the CSV.")
@@ -122,6 +136,7 @@ def run_command(
         seed=seed,
         out=out,
         overwrite=overwrite,
+        plot_coordinates=plot_coordinates,
         record=record,
         certify=certify,
         compiled=compiled,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from matrixrl.agents import MatrixRL
-from matrixrl.checks import integer
+from matrixrl.checks import fail, integer
 from matrixrl.cli.parsing import parse_settings
 from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import allow_imports
@@ -20,7 +20,9 @@ from matrixrl.lab.demo import DEMO, FILM
 from matrixrl.lab.plots import draw_regret
 from matrixrl.lab.return_plots import draw_returns
 from matrixrl.plots.drawing import require_matplotlib
+from matrixrl.plots.planes import checked_coordinates
 from matrixrl.printable import literal
+from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.seeding import seed_list
 from matrixrl.simulate import OutputDirectory, RunResult, SeedRuns, inspect_problem
 
@@ -38,6 +40,7 @@ def run(
     seed: int,
     out: Path | None,
     overwrite: bool,
+    plot_coordinates: tuple[int, int] | None,
     record: Path | None,
     certify: bool,
     compiled: bool | None,
@@ -48,12 +51,14 @@ def run(
     allow_imports(trust_code)
     env_settings = parse_settings("--set", set_ or [])
     settings = parse_settings("--agent-set", agent_set or [])
-    is_continuous = open_problem(env, env_settings, trust_code=trust_code, known_reward=False).kind == "continuous"
+    problem = open_problem(env, env_settings, trust_code=trust_code, known_reward=False)
+    is_continuous = problem.kind == "continuous"
+    _check_coordinates(plot_coordinates, problem, out)
+    recorder = None
     if record is not None:
-        from matrixrl.simulate.recording import make_rendered, require_recorder
+        from matrixrl.simulate.recording import Recorder
 
-        require_recorder()
-        make_rendered(env, env_settings, trust_code=trust_code).close()  # before anything is played
+        recorder = Recorder(env, env_settings, record, trust_code=trust_code)
     n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
     n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
     runs = SeedRuns(
@@ -75,11 +80,10 @@ def run(
         interrupted, result = True, runs.result()
     name = agent or result.agent
     label = " ".join([name, *(agent_set or [])])
-    files = _write({label: result}, directory, runs, title=f"{name} on {env}")
-    if record is not None and not interrupted:
-        from matrixrl.simulate.recording import record_episode
-
-        files.append(record_episode(runs.first.algorithm, env, env_settings, record, trust_code=trust_code))
+    files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
+    if recorder is not None and not interrupted:
+        before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
+        files += [before.path, after.path, both]
     _print({label: result}, files, as_json=as_json)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -157,8 +161,24 @@ def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
     return None if out is None else OutputDirectory(out, overwrite=overwrite)
 
 
+def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:
+    """Refuse coordinates of a figure that would not be drawn, before anything is played."""
+    if given is None:
+        return
+    if not isinstance(problem.task, ContinuousTask):
+        fail("--plot-coordinates", "must be left out for numbered states", given, "Leave it out.")
+    if out is None:
+        fail("--plot-coordinates", "is about the figure of --out, which must be given too", given, "Add --out DIR.")
+    checked_coordinates("--plot-coordinates", given, problem.task.n_coordinates)
+
+
 def _write(
-    results: dict[str, RunResult], directory: OutputDirectory | None, runs: SeedRuns | None, *, title: str
+    results: dict[str, RunResult],
+    directory: OutputDirectory | None,
+    runs: SeedRuns | None,
+    *,
+    title: str,
+    coordinates: tuple[int, int] | None = None,
 ) -> list[Path]:
     """Write summary, episodes and figure, if any episode was played; return the files.
 
@@ -177,7 +197,11 @@ def _write(
         files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
     elif runs is not None:
         algorithm = runs.first.algorithm
-        files.append(directory.write_picture(lambda path: draw_returns(first, algorithm, path), of="return"))
+        files.append(
+            directory.write_picture(
+                lambda path: draw_returns(first, algorithm, path, coordinates=coordinates), of="return"
+            )
+        )
     return files
 
 

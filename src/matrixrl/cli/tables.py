@@ -11,13 +11,10 @@ from rich.table import Table
 
 from matrixrl.cli.lab_tables import SHORT_SIZES
 from matrixrl.printable import literal
-from matrixrl.records import FloatArray
 from matrixrl.simulate import Inspection, RunResult
+from matrixrl.sparklines import sparkline
 
 __all__ = ["print_inspection", "print_results"]
-
-
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
@@ -45,19 +42,6 @@ def return_table(result: RunResult) -> Table:
             cells = [f"{played.max():.4g}", f"{half:.4g}", str(result.n_features[k]), f"{pace:.2f}"]
             table.add_row(str(seed), sparkline(played), *cells)
     return table
-
-
-def sparkline(values: FloatArray) -> str:
-    """Return the last 40 values as a line of block characters.
-
-    >>> sparkline(np.array([0.0, 1.0, 2.0]))
-    '▁▅█'
-    """
-    shown = values[-40:]
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
-    if high <= low:
-        return _BARS[0] * len(shown)
-    return "".join(_BARS[round((x - low) / (high - low) * (len(_BARS) - 1))] for x in shown)
 
 
 def result_table(results: Mapping[str, RunResult]) -> Table:

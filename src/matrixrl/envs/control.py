@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from matrixrl.checks import choice, fail, flag, integer, number, shown
+from matrixrl.envs.registry import register_all
 from matrixrl.errors import InvalidInput
 
 __all__ = ["CONTROL", "ControlEntry", "DeclaredRewards", "GridActions", "NoisyActions", "SparseReward", "make_control"]
@@ -59,7 +60,7 @@ class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
     """Replace each action by a random one with a given probability, drawn from the random stream of the environment.
 
     Args:
-        env: Environment with discrete actions.
+        env: Environment with discrete actions, or continuous ones with bounds.
         probability: Probability that an action is replaced.
     """
 
@@ -70,9 +71,12 @@ class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take the action, or a random one."""
         rng, space = self.env.unwrapped.np_random, self.env.action_space
-        assert isinstance(space, spaces.Discrete)
         if rng.random() < self._probability:
-            action = int(rng.integers(space.n)) + int(space.start)
+            if isinstance(space, spaces.Box):
+                action = rng.uniform(space.low, space.high).astype(space.dtype)
+            else:
+                assert isinstance(space, spaces.Discrete)
+                action = int(rng.integers(space.n)) + int(space.start)
         return self.env.step(action)
 
 
@@ -84,14 +88,16 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
         goal: "terminated" (MountainCar, Acrobot), "survive" (CartPole: still up at the last step), or "upright"
             (Pendulum: within 0.2 rad and 1 rad/s, which also ends the episode).
         horizon: Steps in an episode.
+        upright: Coordinates of the observation that are the cosine of the angle and the angular speed, for "upright".
     """
 
     reward_range = (0.0, 1.0)
     max_return = 1.0
 
-    def __init__(self, env: gym.Env[Any, Any], goal: str, horizon: int) -> None:
+    def __init__(self, env: gym.Env[Any, Any], goal: str, horizon: int, *, upright: tuple[int, int] = (0, 2)) -> None:
         super().__init__(env)
         self._goal = choice("goal", goal, ("terminated", "survive", "upright"))
+        self._upright = upright
         self._horizon, self._steps = horizon, 0
         self.fixed_horizon = horizon if goal == "survive" else None
 
@@ -108,7 +114,9 @@ class SparseReward(gym.Wrapper[Any, Any, Any, Any]):
         if self._goal == "survive":
             success = not terminated and self._steps >= self._horizon
         elif self._goal == "upright":
-            success = terminated = bool(obs[0] > np.cos(0.2) and abs(obs[2]) < 1.0)
+            cosine, speed = (float(obs[i]) for i in self._upright)
+            success = cosine > np.cos(0.2) and abs(speed) < 1.0
+            terminated = terminated or success
         return obs, float(success), bool(terminated), truncated, info
 
 
@@ -134,7 +142,8 @@ class ControlEntry:
         reward_range: Smallest and largest reward of a step.
         goal: Goal of the sparse form, see `SparseReward`.
         axes: Labels of the observations.
-        torques: Number of discrete actions if the actions are continuous, or None.
+        is_box: Whether actions are continuous; the setting `torques` replaces them by a grid.
+        upright: As in `SparseReward`.
     """
 
     name: str
@@ -144,7 +153,14 @@ class ControlEntry:
     reward_range: tuple[float, float]
     goal: str
     axes: tuple[str, ...]
-    torques: int | None = None
+    is_box: bool = False
+    upright: tuple[int, int] = (0, 2)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings with the values that they have when nothing is given."""
+        shared = {"sparse": False, "noise": 0.0, "horizon": self.horizon}
+        return shared | ({"torques": None} if self.is_box else {})
 
 
 CONTROL: dict[str, ControlEntry] = {
@@ -180,12 +196,33 @@ CONTROL: dict[str, ControlEntry] = {
         ControlEntry(
             "pendulum",
             "Pendulum-v1",
-            "Swing a pendulum up and hold it, with a grid of torques",
+            "Swing a pendulum up and hold it, with a continuous torque; reward −θ² − 0.1 θ̇² − 0.001 u²",
             200,
             (-16.2736044, 0.0),
             "upright",
             ("cos θ", "sin θ", "speed"),
-            5,
+            is_box=True,
+        ),
+        ControlEntry(
+            "mountain-car-continuous",
+            "MountainCarContinuous-v0",
+            "Drive an underpowered car up a hill with a continuous force; reward 100 at the goal, −0.1 u² before",
+            999,
+            (-0.1, 100.0),
+            "terminated",
+            ("position", "speed"),
+            is_box=True,
+        ),
+        ControlEntry(
+            "cart-pole-swing-up",
+            "matrixrl/CartPoleSwingUp-v0",
+            "Swing a pole up and hold it, with a continuous force on its cart; reward 1 if it stands in the middle",
+            150,
+            (0.0, 1.0),
+            "upright",
+            ("position", "speed", "cos θ", "sin θ", "angular speed"),
+            is_box=True,
+            upright=(2, 4),
         ),
     )
 }
@@ -208,7 +245,7 @@ def make_control(
         sparse: Whether the reward is 1 at the goal and 0 otherwise.
         noise: Probability that an action is replaced by a random one.
         horizon: Steps in an episode; that of `CONTROL` if None.
-        torques: Number of discrete torques, for pendulum only.
+        torques: Number of discrete actions that replace each coordinate of continuous ones; continuous if None.
         render_mode: Render mode of Gymnasium.
 
     Raises:
@@ -225,14 +262,18 @@ def make_control(
     noise = number("noise", noise, low=0.0, high=1.0, remedy="Give a probability, such as 0.1.")
     if render_mode is not None and not isinstance(render_mode, str):
         fail("render_mode", "must be a name", shown(render_mode), "Such as 'rgb_array'.")
+    register_all()
+    own: dict[str, Any] = {"horizon": steps} if entry.id.startswith("matrixrl/") else {}
     try:
-        env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode)
+        env: gym.Env[Any, Any] = gym.make(entry.id, max_episode_steps=steps, render_mode=render_mode, **own)
     except gym.error.Error as error:
         raise InvalidInput(f"environment {name} cannot be made: {error}") from error
-    if entry.torques is not None:
-        env = GridActions(env, entry.torques if torques is None else torques)
-    elif torques is not None:
-        fail("torques", "is a setting of pendulum only", torques, f"{name} has its own actions.")
+    if torques is not None and not entry.is_box:
+        fail("torques", "is a setting of tasks with continuous actions", torques, f"{name} has its own actions.")
+    if torques is not None:
+        env = GridActions(env, torques)
     if noise:
         env = NoisyActions(env, noise)
-    return SparseReward(env, entry.goal, steps) if sparse else DeclaredRewards(env, entry.reward_range)
+    if sparse:
+        return SparseReward(env, entry.goal, steps, upright=entry.upright)
+    return DeclaredRewards(env, entry.reward_range)

@@ -97,6 +97,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
 }
 """Our environments by short name."""
 
+_SWING_UP = "CartPoleSwingUp"
 _TIMING = ("stage_dependent", "discount", "accuracy")
 _GYM_SETTINGS = ("horizon", "reward_range", "allowed", *_TIMING)
 _CONTROL_SETTINGS = ("sparse", "noise", "horizon", "torques", "render_mode")
@@ -107,6 +108,9 @@ def register_all() -> None:
     for entry in ENVIRONMENTS.values():
         if entry.id not in gym.registry:
             gym.register(id=entry.id, entry_point=entry.entry_point)
+    swing_up = f"matrixrl/{_SWING_UP}-v0"
+    if swing_up not in gym.registry:
+        gym.register(id=swing_up, entry_point=f"matrixrl.envs.swing_up:{_SWING_UP}")
 
 
 def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any, Any]:
@@ -133,6 +137,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
         fail("environment", "must be a name", shown(name), "See matrixrl list envs.")
     flag("trust_code", trust_code)
     name = name.replace("gym:matrixrl/", "matrixrl/")
+    if name.startswith("matrixrl/"):
+        name = next((task.name for task in CONTROL.values() if task.id == name), name)
     if name.startswith("gym:"):
         return _from_gym(name.removeprefix("gym:"), settings, trust_code=trust_code)
     if is_reference(name):

@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from matrixrl.checks import integer
+from matrixrl.checks import choice, integer
+from matrixrl.errors import MissingExtra
 from matrixrl.records import FloatArray
 
 __all__ = ["CartPoleSwingUp"]
@@ -16,6 +17,8 @@ __all__ = ["CartPoleSwingUp"]
 _GRAVITY, _CART, _POLE, _HALF_LENGTH = 9.8, 1.0, 0.1, 0.5
 _FORCE, _TRACK = 10.0, 3.0
 _STEP, _PARTS = 0.04, 2  # seconds of a step, and of how many Euler steps it consists
+_IMAGE = (600, 240)  # width and height of an image
+_POLE_COLOUR, _HINGE_COLOUR = "#CA9865", "#8184CB"
 
 
 class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
@@ -27,7 +30,7 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
 
     Args:
         horizon: Steps in an episode.
-        render_mode: None only.
+        render_mode: "rgb_array" for images (the extra `video`), or None.
 
     >>> env = CartPoleSwingUp()
     >>> obs, _ = env.reset(seed=0)
@@ -36,10 +39,11 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
     """
 
     reward_range = (0.0, 1.0)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1.0 / _STEP)}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, horizon: int = 150, *, render_mode: str | None = None) -> None:
         self.horizon = integer("horizon", horizon, low=1, remedy="Give a number of steps, such as 150.")
-        self.render_mode = render_mode
+        self.render_mode = None if render_mode is None else choice("render_mode", render_mode, ["rgb_array"])
         most = np.array([_TRACK + 0.5, np.inf, 1.0, 1.0, np.inf])
         self.observation_space = spaces.Box(-most, most, dtype=np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)
@@ -72,6 +76,34 @@ class CartPoleSwingUp(gym.Env[FloatArray, FloatArray]):
         is_out = abs(x) > _TRACK
         reward = 0.0 if is_out else float(0.5 * (1.0 + np.cos(angle)) * (1.0 - (x / _TRACK) ** 2))
         return self._observation(), reward, bool(is_out), self._steps >= self.horizon, {}
+
+    def render(self) -> Any:
+        """Return an image of track, cart and pole: (240, 600, 3); None without a render mode."""
+        if self.render_mode is None:
+            return None
+        try:
+            import pygame
+        except ImportError as error:
+            raise MissingExtra("images need pygame, which is not installed; pip install 'matrixrl[video]'") from error
+        width, height = _IMAGE
+        x, _, angle, _ = self._state
+        scale = width / (2.0 * (_TRACK + 0.5))
+        surface = pygame.Surface(_IMAGE)
+        surface.fill("white")
+        ground, middle = height * 0.6, width / 2.0
+        pygame.draw.line(surface, "black", (0, ground), (width, ground), 2)
+        for end in (-_TRACK, _TRACK):
+            pygame.draw.line(
+                surface, "red", (middle + scale * end, ground - 12), (middle + scale * end, ground + 12), 3
+            )
+        cart = pygame.Rect(0, 0, 50, 26)
+        cart.center = (round(middle + scale * x), round(ground))
+        pygame.draw.rect(surface, "black", cart)
+        length = 2.0 * _HALF_LENGTH * scale
+        tip = (cart.centerx + length * np.sin(angle), cart.centery - length * np.cos(angle))
+        pygame.draw.line(surface, _POLE_COLOUR, cart.center, tip, 8)
+        pygame.draw.circle(surface, _HINGE_COLOUR, cart.center, 6)
+        return np.ascontiguousarray(pygame.surfarray.array3d(surface).transpose(1, 0, 2))
 
     def _observation(self) -> FloatArray:
         x, speed, angle, turn = self._state

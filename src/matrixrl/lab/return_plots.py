@@ -1,26 +1,33 @@
-"""The figure of runs without a known optimal value: returns, and value and width over two coordinates."""
+"""The figure of runs without a known optimal value: returns, and what an agent on vectors has learned."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from matrixrl.agents import Agent
 from matrixrl.algorithms import Algorithm
+from matrixrl.coding import BoxCodec
 from matrixrl.plots import returns
 from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.plots.plane import draw_plane, on_plane
+from matrixrl.plots.length_scales import draw_length_scales
+from matrixrl.plots.planes import OnVectors, draw_plane, on_vectors, plane_of, width_name
 from matrixrl.simulate import RunResult
+from matrixrl.simulate.coordinates import coordinate_names, length_scale_names
 
 __all__ = ["draw_returns"]
 
 
-def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
-    """Draw the returns of every seed and, for vectors with two coordinates, value and width of one seed.
+def draw_returns(
+    result: RunResult, algorithm: Algorithm, path: Path, *, coordinates: tuple[int, int] | None = None
+) -> None:
+    """Draw the returns of every seed and, for vectors, value and width of one seed and the fitted length scales of all.
 
     Args:
-        result: Returns of all seeds.
+        result: Returns and length scales of all seeds.
         algorithm: Algorithm of one seed, whose value function is drawn.
         path: PNG file to write.
+        coordinates: Two coordinates of the observation over which value and width are drawn; by default those with the
+            shortest fitted length scales, or the first two.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -28,13 +35,34 @@ def draw_returns(result: RunResult, algorithm: Algorithm, path: Path) -> None:
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
-    is_plane = on_plane(algorithm) is not None
-    figure = Figure(figsize=(6.2 + 9.0 * is_plane, 4.4), layout="constrained")
-    first, *others = figure.subplots(1, 3 if is_plane else 1, squeeze=False)[0]
-    returns(result, ax=first)
-    if is_plane:
-        agent = Agent.around(algorithm)
-        draw_plane(others[0], agent, "value")
-        draw_plane(others[1], agent, "width")
+    vectors = on_vectors(algorithm)
+    has_plane = vectors is not None and vectors.task.n_coordinates > 1 and vectors.episode > 0
+    has_scales = result.length_scales is not None
+    across = 1 + has_plane
+    down = 1 + has_scales
+    if has_plane and not has_scales:
+        across, down = 3, 1
+    figure = Figure(figsize=(5.6 * across, 4.3 * down), layout="constrained")
+    panels = iter(figure.subplots(down, across, squeeze=False).T.ravel())
+    returns(result, ax=next(panels))
+    if vectors is not None and result.length_scales is not None:
+        sizes = (vectors.task.n_coordinates, result.length_scales.shape[1])
+        names = length_scale_names(*sizes, is_box=isinstance(vectors.problem.actions, BoxCodec), env=result.env)
+        draw_length_scales(next(panels), result.length_scales, names, n_coordinates=sizes[0])
+    if vectors is not None and has_plane:
+        _draw_planes((next(panels), next(panels)), vectors, coordinates, result)
     figure.suptitle(f"{result.agent} on {result.env}", fontsize=12)
     figure.savefig(path, dpi=130, format="png")
+
+
+def _draw_planes(
+    axes: tuple[Any, Any], algorithm: OnVectors, coordinates: tuple[int, int] | None, result: RunResult
+) -> None:
+    """Draw value and width of one seed side by side."""
+    plane = plane_of(algorithm, coordinates)
+    names = coordinate_names(algorithm.task.n_coordinates, result.env)
+    many = f", seed {algorithm.seeds[0]}" if len(result.seeds) > 1 else ""
+    draw_plane(axes[0], plane, "value", names=names, title=f"planned value at the first step{many}")
+    draw_plane(axes[1], plane, "width", names=names, title=f"{width_name(algorithm)}{many}")
+    legend = axes[1].legend(fontsize=8, loc="best", framealpha=0.85)
+    legend.legend_handles[0].set(markersize=4.0, alpha=1.0)  # dots too small to be seen in a legend

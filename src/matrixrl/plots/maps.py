@@ -11,7 +11,7 @@ from matrixrl.agents import Agent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import choice, fail, index, shown
 from matrixrl.plots.drawing import axes_of, draw_heat
-from matrixrl.plots.plane import draw_plane
+from matrixrl.plots.planes import draw_agent
 from matrixrl.plots.reading import checked_stage, finite_agent, tables_of
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, Layout, Solution, solve
@@ -82,15 +82,25 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
     return axes  # type: ignore[no-any-return]
 
 
-def value(given: Any, stage: int = 0, *, bound: str = "plan", layout: Any = None, ax: Axes | None = None) -> Axes:
+def value(
+    given: Any,
+    stage: int = 0,
+    *,
+    bound: str = "plan",
+    layout: Any = None,
+    coordinates: tuple[int, int] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the value of each state at a stage as a heat map; walls are grey.
 
     Args:
         given: An agent, an environment or a `FiniteMDP` (V*), or what `solve` returned. The states of an agent may also
-            be vectors with two coordinates.
+            be vectors.
         stage: Stage h, counted from 0.
         bound: For an agent: "plan" is the value that it plans with, "lower" and "upper" are the proven bounds on V*.
         layout: As in `policy`.
+        coordinates: For vectors: the two coordinates to draw over, the others at their medians; by default those with
+            the shortest fitted length scales, or the first two.
         ax: Axes to draw on; those of a new figure by default.
 
     Raises:
@@ -105,7 +115,7 @@ def value(given: Any, stage: int = 0, *, bound: str = "plan", layout: Any = None
     choice("bound", bound, _BOUNDS)
     if isinstance(given, Agent) and given.problem.kind == "continuous":
         axes = axes_of(ax)
-        draw_plane(axes, given, "value", checked_stage(given, stage))
+        draw_agent(axes, given, "value", checked_stage(given, stage), coordinates)
         return axes  # type: ignore[no-any-return]
     where = _layout(given, layout)
     pictured = _read(given, stage, bound)

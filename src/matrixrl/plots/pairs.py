@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.agents import Agent
 from matrixrl.plots.drawing import axes_of, draw_heat, write_numbers
-from matrixrl.plots.plane import draw_plane
+from matrixrl.plots.planes import draw_agent
 from matrixrl.plots.reading import action_names, checked_agent, checked_stage, finite_agent, state_names, tables_of
 from matrixrl.records import FloatArray
 
@@ -47,16 +47,20 @@ def visits(agent: Any, *, ax: Axes | None = None) -> Axes:
     return axes  # type: ignore[no-any-return]
 
 
-def widths(agent: Any, stage: int | None = None, *, ax: Axes | None = None) -> Axes:
+def widths(
+    agent: Any, stage: int | None = None, *, coordinates: tuple[int, int] | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw how little is known about each action in each state.
 
     Without a stage it is the width w = ‖A_n^{-1/2}φ(s,a)‖ of YW19, which is 1/√(1 + visits) for one-hot features. With
-    a stage it is the distance between the proven bounds on Q* at that stage. For vectors with two coordinates it is the
-    width of the estimate over the plane. Cells of actions that are not allowed are grey.
+    a stage it is the distance between the proven bounds on Q* at that stage. For vectors it is the
+    width of the estimate (KernelMatrixRL) or the novelty (KernelControl) over two coordinates.
+    Cells of actions that are not allowed are grey.
 
     Args:
-        agent: A MatrixRL agent on numbered states, or an agent on vectors with two coordinates.
+        agent: A MatrixRL agent on numbered states, or an agent on vectors.
         stage: Stage h, counted from 0, for the distance between bounds on Q*.
+        coordinates: For vectors: the two coordinates to draw over, as in `value`.
         ax: Axes to draw on; those of a new figure by default.
 
     >>> import matrixrl
@@ -69,7 +73,7 @@ def widths(agent: Any, stage: int | None = None, *, ax: Axes | None = None) -> A
     h = None if stage is None else checked_stage(one, stage)
     if one.problem.kind == "continuous":
         axes = axes_of(ax)
-        draw_plane(axes, one, "width", h or 0)
+        draw_agent(axes, one, "width", h or 0, coordinates)
         return axes  # type: ignore[no-any-return]
     finite_agent(one)
     table = _widths(one) if h is None else _distances(one, h)

@@ -60,6 +60,8 @@ class RunResult(Described):
         regret_every: Number k of episodes from one whose regret is measured to the next.
         first_episode: Number of the first of the N episodes, counted from 0; episodes 0, k, 2k, … are measured.
         discount: Factor γ of each step.
+        length_scales: (K, g) fitted length scales of the coordinates of state and action, of `KernelControl`; a row of
+            NaN for a seed that fitted none, and None for other agents.
     """
 
     env: str
@@ -87,6 +89,7 @@ class RunResult(Described):
     regret_every: int = 1
     first_episode: int = 0
     discount: float = 1.0
+    length_scales: FloatArray | None = None
 
     @property
     def n_episodes(self) -> int:
@@ -255,9 +258,10 @@ class RunResult(Described):
             **self._regret_summary(points),
             "return_mean": float(np.nanmean(self.returns)) if n else None,
             "return_second_half": self.second_half(),
-            "returns": None if self.measures_regret else [[_number(x) for x in row] for row in self.returns],
+            "returns": None if self.measures_regret else _numbers(self.returns),
             "optimistic_share": _number(self.optimistic_share),
             "n_features": self.n_features,
+            "length_scales": None if self.length_scales is None else _numbers(self.length_scales),
             "guarantee": self.guarantee,
             "certificate": None if certificate is None else certificate.as_dict(),
             "alarms": self.alarm_list(),
@@ -269,6 +273,11 @@ class RunResult(Described):
 def _number(value: float) -> float | None:
     """Return the number, or None for NaN, which JSON does not support."""
     return None if np.isnan(value) else float(value)
+
+
+def _numbers(table: FloatArray) -> list[list[float | None]]:
+    """Return a table as lists for JSON."""
+    return [[_number(x) for x in row] for row in table]
 
 
 def join_results(results: Sequence[RunResult]) -> RunResult:
@@ -295,5 +304,16 @@ def join_results(results: Sequence[RunResult]) -> RunResult:
         withdrawn=next((r.withdrawn for r in results if r.withdrawn is not None), None),
         alarms=joined("alarms", False),
         interrupted=any(result.interrupted for result in results),
+        length_scales=_joined_scales(results),
         **{name: joined(name, np.nan) for name in ("regret", "returns", "lengths", "upper", "certified", "seconds")},
     )
+
+
+def _joined_scales(results: Sequence[RunResult]) -> FloatArray | None:
+    """Return the length scales of all seeds: (K, g); seeds that fitted none have NaN."""
+    fitted = next((result.length_scales for result in results if result.length_scales is not None), None)
+    if fitted is None:
+        return None
+    none = np.full(fitted.shape[1], np.nan)
+    parts = [np.tile(none, (len(r.seeds), 1)) if r.length_scales is None else r.length_scales for r in results]
+    return np.concatenate(parts)

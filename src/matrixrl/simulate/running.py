@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matrixrl.algorithms import Startable, make_algorithm
+from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import setting_names, split_features
 from matrixrl.envs import checked_settings, open_problem, refuse_env_settings
 from matrixrl.problems import Problem
@@ -85,6 +85,10 @@ class SeedRuns:
             self._results.append(self._current.result())
         return self.result()
 
+    def fresh(self) -> Algorithm:
+        """Return the algorithm of the first seed as it was before its first episode."""
+        return self._simulate(self._open(), self._seeds[:1]).algorithm
+
     def result(self) -> RunResult:
         """Return what was played so far."""
         is_over = bool(self._results) and self._results[-1].seeds == self._current.seeds
@@ -140,7 +144,7 @@ def run_seeds(
         n_episodes: Number of episodes N.
         seeds: How many (they are 0, 1, 2, …), or the list of them.
         agent: Name of an agent, an algorithm such as ``PSRL(preset="tuned")`` or one of your own, its class, or
-            ``package.module:Name`` of one; MatrixRL by default, KernelMatrixRL for vectors.
+            ``package.module:Name`` of one; MatrixRL by default, KernelControl for vectors.
         env_settings: Settings of an environment given by name.
         phi: φ as a feature map or an (S, A, d) array; the problem's own by default.
         psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default.

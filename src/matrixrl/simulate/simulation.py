@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents.certified import CONTRADICTION
-from matrixrl.algorithms import Algorithm, Startable, make_algorithm
+from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, make_algorithm
 from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
@@ -25,6 +25,7 @@ from matrixrl.settings import Settings
 from matrixrl.simulate.compiled import CompiledPlayer, compiled_player, why_not_compiled
 from matrixrl.simulate.results import RunResult
 from matrixrl.simulate.stretch import Stretch
+from matrixrl.simulate.watching import EpisodeWatch
 from matrixrl.simulate.worlds import EnvWorld, TableWorld, World
 from matrixrl.threads import limited_threads
 
@@ -86,7 +87,7 @@ class Simulation:
         n_episodes: Number of episodes N.
         seeds: One seed for each replica.
         agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``; MatrixRL by
-            default, KernelMatrixRL for vectors.
+            default, KernelControl for vectors.
         settings: Settings of an agent given by name; `phi` and `psi` may be ``package.module:Name`` of feature maps.
         env_settings: Settings of an environment given by name.
         certify: Keep a certificate of every episode (costs two more backups each).
@@ -183,6 +184,7 @@ class Simulation:
         """The last stretch of episodes."""
         self._regret_so_far, self._last_regret = 0.0, np.zeros(len(self.seeds))
         self._stretch = 1
+        self._watch: EpisodeWatch | None = None
         self._is_prepared = not (isinstance(self.algorithm, FiniteMatrixRL) and self.algorithm.compiled)
 
     @property
@@ -194,6 +196,11 @@ class Simulation:
     def is_batched(self) -> bool:
         """Whether a known P is simulated, for all seeds side by side."""
         return isinstance(self.world, TableWorld)
+
+    @property
+    def _is_control(self) -> bool:
+        """Whether states are vectors, so that returns are all there is to see."""
+        return self.problem.kind == "continuous" and not self.regret_every
 
     @property
     def optimal_value(self) -> float | None:
@@ -234,10 +241,11 @@ class Simulation:
             if not self._is_prepared:
                 bar.advance("loading the compiled loops (the first time they are compiled: about 10 s)", 0)
                 self._prepare()
+            self._watch = EpisodeWatch(self.algorithm) if bar.is_drawn and self._is_control else None
             while self.done < self.window.stop:
                 began = self.played
                 self.advance(1 if callback is not None else self._next_stretch())
-                bar.advance(self._note(), self.played - began)
+                bar.advance(self._note(), self.played - began, () if self._watch is None else self._watch.lines())
                 if callback is not None and callback(self.done) is False:
                     break
         return self.result()
@@ -354,6 +362,8 @@ class Simulation:
             algorithm.update(steps)
             returns = self.problem.returns(steps.rewards)
             self._record(_stretch_of(steps, returns, plan, regret, upper, certified), started)
+        if self._watch is not None:
+            self._watch.see(plan, steps)
 
     def _record(self, stretch: Stretch, started: float) -> None:
         count = stretch.returns.shape[1]
@@ -408,7 +418,16 @@ class Simulation:
             regret_every=max(self.regret_every, 1),
             first_episode=self.window.start,
             discount=problem.discount,
+            length_scales=self._length_scales(),
         )
+
+    def _length_scales(self) -> FloatArray | None:
+        """Return the length scales that KernelControl fitted, (B, g), or None."""
+        algorithm = self.algorithm
+        if not isinstance(algorithm, ContinuousControl) or algorithm.settings.length_scale is not None:
+            return None
+        scales = algorithm.length_scales()
+        return scales if scales.size else None
 
     def sizes(self) -> dict[str, int]:
         """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.

@@ -133,6 +133,10 @@ class ContinuousMatrixRL(VectorAlgorithm):
         """Return the observations that the first replica acted on: (n, p)."""
         return self.models[0].data.obs
 
+    def experience(self) -> Experience:
+        """Return all steps of the first replica."""
+        return self.models[0].data
+
     def policy_table(self, plan: ContinuousPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S).
 

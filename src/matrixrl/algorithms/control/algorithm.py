@@ -214,6 +214,10 @@ class ContinuousControl(VectorAlgorithm):
         """Return the observations that the first replica acted on: (n, p)."""
         return self.data[0].obs
 
+    def experience(self) -> Experience:
+        """Return all steps of the first replica."""
+        return self.data[0]
+
     def policy_table(self, plan: ControlPlans) -> IntArray:
         """Return the actions at the observations of a known MDP's states: (B, H, S); ties go to the lowest action."""
         points = self.problem.points

@@ -33,7 +33,7 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
     chosen = np.zeros(y.shape[1], dtype=np.int64)
     for ridge in least * 10.0 ** np.arange(1 + max(0.0, np.floor(np.log10(_MOST_RIDGE / least)))):
         matrix.flat[:: m + 1] = diagonal + ridge
-        factor = np.linalg.cholesky(matrix)
+        factor: FloatArray = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         found = cho_solve((factor, True), products, check_finite=False)
         left = np.maximum((size - np.vecdot(products.T, found.T)) / ridge, np.finfo(np.float64).tiny)
         volume = 2.0 * np.log(factor.diagonal()).sum() + (n - m) * np.log(ridge)

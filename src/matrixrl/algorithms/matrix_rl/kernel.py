@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
+from matrixrl.algorithms.control import ContinuousControl
 from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.algorithms.startable import Startable
@@ -128,11 +129,11 @@ class KernelStarter(KindStarter):
 
 
 class DefaultStarter(KindStarter):
-    """MatrixRL on numbered states and functions of states, KernelMatrixRL on vectors: the agent if none is named."""
+    """MatrixRL on numbered states and functions of states, KernelControl on vectors: the agent if none is named."""
 
     name = "matrix-rl"
     forms: ClassVar[dict[Kind, type[Algorithm]]] = {
         "finite": UCMatrixRL,
         "functional": UCMatrixRL,
-        "continuous": ContinuousMatrixRL,
+        "continuous": ContinuousControl,
     }

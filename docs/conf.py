@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # document this checkout, whatever is installed
+_SOURCE = str(Path(__file__).parents[1] / "src")
+sys.path.insert(0, _SOURCE)  # document this checkout, whatever is installed
+os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])  # notebooks too
 
 import matrixrl
 
@@ -22,13 +25,18 @@ release = version = matrixrl.__version__
 language = "en"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
 ]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "force"  # notebooks are kept without outputs; the site shows what they print and draw now
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+nb_number_source_lines = False
 smartquotes_action = "D"  # dashes only: primes are signs of the field (s', d', C_ψ')
 
 default_role = "py:obj"  # `name` in a docstring is code, and a link where there is something to link to

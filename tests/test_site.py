@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r"^```.*?^```$", flags=re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r"\$\$.+?\$\$|(?<![\\$])\$[^$\n]+(?:\n[^$\n]+)*\$", flags=re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +48,18 @@ def prose(page):
 
 def pages(site):
     return [p for p in sorted(site.rglob("*.html")) if article(p) is not None]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_was_executed(site, notebook):
+    """A notebook is kept without outputs; an error in a cell fails the build."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in codes)
+    page = article(site / "notebooks" / f"{notebook.stem}.html")
+    assert len(page.select(".cell_input")) == len(codes)
+    assert len(page.select(".cell_output")) >= len(codes) // 2
+    assert page.select(".cell_output img")
 
 
 def test_no_page_shows_the_source_of_a_formula(site):

@@ -96,7 +96,7 @@ def test_coordinates_that_cannot_be_drawn_are_refused(given, size, message):
 
 
 def test_an_agent_that_saw_nothing_has_no_plane():
-    with pytest.raises(InvalidInput, match="must have seen at least one step"):
+    with pytest.raises(InvalidInput, match="agent must have episodes"):
         plane_of(KernelControl("cart-pole", seed=0).algorithm)
 
 

@@ -26,6 +26,7 @@ _LOWEST = -(2**63)
 _FLOATS = ("float32", "float64")
 _FINEST = 4097  # grid points along one continuous number
 _MOST_ELEMENTS = 10**7  # grid points of an array of continuous numbers
+_SLACK = 1e-6  # share of the range by which a continuous number may lie outside of its bounds, from rounding
 _DAMAGED = "It is damaged."
 
 
@@ -82,6 +83,25 @@ class Codec(ABC):
     @abstractmethod
     def description(self) -> dict[str, Any]:
         """Return the codec as plain data, which `codec_from` reads."""
+
+    def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the value of each part of elements (n,) as tables show them: (n, p).
+
+        >>> TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=5))).cells(np.array([4]))
+        array([[1, 6]])
+        """
+        digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
+        return np.asarray(digits + np.array(self.firsts))
+
+    def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the digits of values (n,) of a part, and which of them it can have: (n,) and (n,)."""
+        first, size = self.firsts[part], self.sizes[part]
+        good = (cells == np.floor(cells)) & (cells >= first) & (cells < first + size)
+        return np.where(good, cells - first, 0.0).astype(np.int64), good
+
+    def rule(self, part: int) -> str:
+        """Return in words which values a part can have."""
+        return f"must be a whole number in {self.firsts[part]} … {self.firsts[part] + self.sizes[part] - 1}"
 
     def coordinates(self) -> NDArray[np.float64]:
         """Return a point for each element, (size, p): one coordinate for each digit, evenly from −1 to 1.
@@ -258,21 +278,38 @@ class BoxCodec(Codec):
             array = np.empty(0)
         if array.shape != self.shape or not np.isfinite(array).all():
             fail(name, f"must be finite numbers of shape {self.shape}", shown(value), remedy)
-        low, high, flat = np.array(self.low), np.array(self.high), array.ravel()
-        slack = 1e-6 * (high - low)
-        for i in np.flatnonzero((flat < low - slack) | (flat > high + slack)):
-            fail(self.names(name)[i], f"must be in [{low[i]:g}, {high[i]:g}]", shown(float(flat[i])), remedy)
-        scaled = 2.0 * (flat - low) / np.where(high > low, high - low, 1.0) - 1.0
-        return int(self.nearest(scaled[None])[0])
+        found = []
+        for i, entry in enumerate(array.ravel()):
+            [digit], [good] = self.digits(i, np.array([entry]))
+            if not good:
+                fail(self.names(name)[i], self.rule(i), shown(float(entry)), remedy)
+            found.append(digit)
+        return int(np.ravel_multi_index(tuple(found), self.sizes))
 
     def decode(self, number: int) -> NDArray[Any]:
         """Return a new array."""
-        low, high = np.array(self.low), np.array(self.high)
-        part = 0.5 * (self.scaled(np.array([number]))[0] + 1.0)
-        found: NDArray[Any] = (low + part * (high - low)).astype(self.dtype).reshape(self.shape)
+        found: NDArray[Any] = self.cells(np.array([number]))[0].reshape(self.shape)
         return found
 
-    def scaled(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the entries of elements (n,): (n, q)."""
+        low, high = np.array(self.low), np.array(self.high)
+        found: NDArray[Any] = (low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)).astype(self.dtype)
+        return found
+
+    def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the nearest grid points of values (n,) of an entry, and which of them are within its bounds."""
+        low, high = self.low[part], self.high[part]
+        slack = _SLACK * (high - low)
+        good = (cells >= low - slack) & (cells <= high + slack)
+        share = (np.where(good, cells, low) - low) / (high - low if high > low else 1.0)
+        return np.rint(np.clip(share, 0.0, 1.0) * (self.levels - 1)).astype(np.int64), good
+
+    def rule(self, part: int) -> str:
+        """Return the bounds of an entry in words."""
+        return f"must be in [{self.low[part]:g}, {self.high[part]:g}]"
+
+    def scaled(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return the entries of elements (n,), from −1 at the lower to 1 at the upper bound: (n, q)."""
         digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
         return np.asarray(digits * (2.0 / (self.levels - 1)) - 1.0, dtype=np.float64)

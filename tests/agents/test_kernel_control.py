@@ -126,3 +126,21 @@ def test_a_saved_agent_of_another_space_of_actions_is_refused(tmp_path):
 
     with pytest.raises(CheckpointError, match="action space"):
         KernelControl.load(tmp_path / "a", Stronger())
+
+
+def test_logs_have_continuous_actions_as_numbers_of_the_environment(tmp_path):
+    """One column for each coordinate, in the environment's unit; a value out of bounds is refused with its row."""
+    agent, file = KernelControl(TwoForces(), seed=0), tmp_path / "log.csv"
+    agent.learn(n_episodes=2)
+    assert agent.export(file) == 60
+    rows = np.genfromtxt(file, delimiter=",", names=True)
+    played = np.array([agent.problem.own_action(int(n)) for n in agent._seen.all()[0].actions])
+    np.testing.assert_allclose(np.stack([rows["action_0"], rows["action_1"]], axis=1), played, atol=1e-7)
+    other = KernelControl(TwoForces(), seed=1)
+    other.learn_from(str(file), verbose=False)
+    np.testing.assert_array_equal(other.algorithm.data[0].actions, agent.algorithm.data[0].actions)
+    words = ("terminated", "truncated", "source")
+    columns = {name: rows[name].copy() for name in rows.dtype.names if name not in words}
+    columns["action_1"][7] = 1.5
+    with pytest.raises(InvalidInput, match=r"row 7 .*'action_1' must be in \[-1, 1\], part 2 of an action.*got 1.5"):
+        KernelControl(TwoForces(), seed=1).learn_from(columns, verbose=False)

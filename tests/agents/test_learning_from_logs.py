@@ -59,7 +59,9 @@ def learned(agent, *, without=()):
 
 def without_plans(case):
     """Return names of arrays that plans leave behind; few plans are made for a log, or none."""
-    return {"ucbvi": ("q",), "ucrl-vtr": ("played",)}.get(case.agent, ())
+    left = ("kernel", "fitted", "search", *(f"value_{name}" for name in ("points", "theta", "centre", "low", "high")))
+    by_agent = {"ucbvi": ("q",), "ucrl-vtr": ("played",), "kernel-control": tuple(f"0_{name}" for name in left)}
+    return by_agent.get(case.agent, ())
 
 
 @every_case

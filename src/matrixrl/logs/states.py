@@ -84,14 +84,12 @@ def _numbers(
     """Return the numbers (n,) of elements of a finite space, given as numbers (n,) or as their parts (n, p)."""
     digits = np.zeros((len(values), len(codec.sizes)), dtype=np.int64)
     table = values.reshape(len(values), -1)
-    for i, (first, size) in enumerate(zip(codec.firsts, codec.sizes, strict=True)):
-        cells, last = table[:, i], first + size - 1
-        good = (cells == np.floor(cells)) & (cells >= first) & (cells <= last)
+    for i in range(len(codec.sizes)):
+        digits[:, i], good = codec.digits(i, table[:, i])
         part = what if len(codec.sizes) == 1 else f"part {i + 1} of {what}"
         own = columns[i : i + 1] if len(columns) == len(codec.sizes) else columns
-        rule = f"must be a whole number in {first} … {last}, {part}"
-        _refuse_first(source, own, cells, known & ~good, rule, "Correct the row, or check the columns.")
-        digits[:, i] = np.where(known, cells, first) - first
+        rule = f"{codec.rule(i)}, {part}"
+        _refuse_first(source, own, table[:, i], known & ~good, rule, "Correct the row, or check the columns.")
     found: IntArray = np.where(known, np.ravel_multi_index(tuple(digits.T), codec.sizes), 0)
     return found
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from matrixrl.archive.whole import write_whole
 from matrixrl.checks import fail
-from matrixrl.coding import Codec
+from matrixrl.coding import BoxCodec, Codec
 from matrixrl.logs.arrow_tables import import_parquet
 from matrixrl.logs.minari_sets import PREFIX, write_minari
 from matrixrl.logs.opening import PARQUET
@@ -90,18 +90,17 @@ def _coordinates(role: str, states: NDArray[Any], problem: Problem) -> dict[str,
     return {f"{role}_{i}": flat[:, i].tolist() for i in range(flat.shape[1])}
 
 
-def _parts(role: str, numbers: NDArray[Any], codec: Codec) -> dict[str, list[int]]:
-    """Return elements of a finite space as one column, or as one for each part."""
-    values = _values(numbers, codec)
+def _parts(role: str, numbers: NDArray[Any], codec: Codec) -> dict[str, list[Any]]:
+    """Return elements of a space as one column, or as one for each part."""
+    values = codec.cells(_known(numbers, codec))
     if values.shape[1] == 1:
         return {role: values[:, 0].tolist()}
     return {f"{role}_{i}": values[:, i].tolist() for i in range(values.shape[1])}
 
 
-def _values(numbers: NDArray[Any], codec: Codec) -> IntArray:
-    """Return the values (n, p) of the parts of elements; an end state that is not observed has any values."""
-    known = np.minimum(numbers.astype(np.int64), codec.size - 1)
-    found: IntArray = np.stack(np.unravel_index(known, codec.sizes), axis=1) + np.array(codec.firsts)
+def _known(numbers: NDArray[Any], codec: Codec) -> IntArray:
+    """Return numbers of elements; an end state that is not observed becomes any element."""
+    found: IntArray = np.minimum(numbers.astype(np.int64), codec.size - 1)
     return found
 
 
@@ -134,6 +133,8 @@ def _write_parquet(path: Path, seen: StepLog, logged: BoolArray, problem: Proble
             columns = _columns(part, logged[first : first + part.n_episodes], problem, first)
             if writer is None:
                 kinds |= {name: state for name in columns if name.startswith(("state", "next_state"))}
+                if isinstance(problem.actions, BoxCodec):
+                    kinds |= {name: arrow.float64() for name in columns if name.startswith("action")}
                 kinds["source"] = arrow.string()
                 schema = arrow.schema([(name, kinds.get(name, arrow.int64())) for name in columns])
                 writer = parquet.ParquetWriter(path, schema)
@@ -184,14 +185,19 @@ def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iter
         }
 
 
-def _as_written(numbers: NDArray[Any], codec: Codec) -> IntArray:
-    """Return elements of a finite space as numbers (n,), or as vectors (n, p) of their parts."""
-    values = _values(numbers, codec)
+def _as_written(numbers: NDArray[Any], codec: Codec) -> NDArray[Any]:
+    """Return elements of a space as numbers (n,), as vectors (n, p) of their parts, or as arrays of a box."""
+    values = codec.cells(_known(numbers, codec))
+    if isinstance(codec, BoxCodec):
+        return values.reshape(-1, *codec.shape)
     return values[:, 0] if values.shape[1] == 1 else values
 
 
 def _space_of(codec: Codec) -> spaces.Space[Any]:
     """Return the space of what `_as_written` returns."""
+    if isinstance(codec, BoxCodec):
+        low, high = (np.array(bound, dtype=codec.dtype).reshape(codec.shape) for bound in (codec.low, codec.high))
+        return spaces.Box(low, high, dtype=np.dtype(codec.dtype).type)
     if len(codec.sizes) == 1:
         return spaces.Discrete(codec.size, start=codec.firsts[0])
     return spaces.MultiDiscrete(list(codec.sizes), start=list(codec.firsts))

@@ -68,17 +68,15 @@ def test_a_surprise_is_a_step_that_the_model_puts_elsewhere(watched):
 
 def test_lines_name_every_length_scale(watched):
     lines = watched._watch.lines()
-    names = [line.split("  ")[0] for line in lines]
-    assert names[:2] == ["returns".ljust(len(names[0])).strip(), "surprises"]
-    assert names[2:] == ["length x0, cos θ", "length x1, sin θ", "length x2, speed", "length u0"]
+    scales = ["length x0, cos θ", "length x1, sin θ", "length x2, speed", "length u0"]
+    assert [line.split("  ")[0] for line in lines] == ["returns", "surprises", *scales]
     assert f"{watched.returns[0, -1]:.4g}" in lines[0]
     assert lines[-1].endswith(f"{watched.algorithm.length_scales()[0, -1]:.3g}")
 
 
 def test_only_the_shortest_of_many_length_scales_are_shown(watched):
     watch = EpisodeWatch(watched.algorithm)
-    watch.length_scales = [np.array([5.0, 0.1, *np.full(10, 1.0)])]
-    watch._algorithm.problem.task.n_coordinates  # noqa: B018  # three, so the other nine are named as actions
+    watch.length_scales = [np.array([5.0, 0.1, *np.full(10, 1.0)])]  # of three coordinates and nine actions
     lines = watch.lines()
     assert len(lines) == 8
     assert "length x1" in lines[0]

@@ -13,8 +13,8 @@ from jinja2 import UndefinedError
 
 from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
-from matrixrl.lab.analysis import summarise
-from matrixrl.lab.analysis.formatting import rounded
+from matrixrl.lab.analysis import aggregate, summarise
+from matrixrl.lab.analysis.formatting import interval_text, rounded
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.pages import PAGES
 from matrixrl.lab.report import write_report
@@ -231,13 +231,14 @@ def test_a_click_in_the_legend_hides_the_curve_with_its_band_and_another_brings_
     page.close()
 
 
-def test_the_median_replaces_the_mean_and_comes_without_its_band(browser, whole):
+@pytest.mark.parametrize("measure", ["median", "iqm"])
+def test_another_measure_replaces_the_mean_and_comes_without_its_band(browser, whole, measure):
     environments, path = whole
     watched = opened(browser, path)
-    watched.page.locator("[data-measure=median]").click()
+    watched.page.locator(f"[data-measure={measure}]").click()
     for agent in environments[0].agents:
         found = traces(watched.page, "env-1-regret")
-        np.testing.assert_allclose(of(found, agent.id, "line")["y"], agent.curve.median)
+        np.testing.assert_allclose(of(found, agent.id, "line")["y"], getattr(agent.curve, measure))
         assert set(of(found, agent.id, "band")["y"]) == {None}
     click_legend(watched.page, "env-1-regret", "psrl")  # an agent that is hidden now stays hidden with its band
     visible_is(watched.page, "env-1-regret", "psrl", "legendonly")
@@ -245,6 +246,23 @@ def test_the_median_replaces_the_mean_and_comes_without_its_band(browser, whole)
     again = of(traces(watched.page, "env-1-regret"), "random", "line")["y"]
     np.testing.assert_allclose(again, environments[0].agents[-1].curve.mean)
     visible_is(watched.page, "env-1-regret", "psrl", "legendonly")
+    quiet(watched, path)
+    watched.page.close()
+
+
+def test_profiles_are_those_of_the_scores_whatever_the_curves_show(browser, whole):
+    environments, path = whole
+    wanted, watched = aggregate(environments), opened(browser, path)
+    watched.page.locator("[data-measure=median]").click()
+    found = traces(watched.page, "all-profile")
+    for agent in wanted.agents:
+        line, band = of(found, agent.id, "line"), of(found, agent.id, "band")
+        np.testing.assert_allclose(line["x"], agent.profile.threshold)
+        np.testing.assert_allclose(line["y"], agent.profile.share)
+        np.testing.assert_allclose(band["y"], [*agent.profile.high, *agent.profile.low[::-1]])
+    rows = watched.page.locator("#all tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows] == [agent.id for agent in wanted.agents]
+    assert [row.split("\t")[2] for row in rows] == [interval_text(agent.iqm, 3) for agent in wanted.agents]
     quiet(watched, path)
     watched.page.close()
 
@@ -280,7 +298,7 @@ def test_a_click_on_a_heading_sorts(browser, whole):
     heading.click()
     assert [float(v) for v in column(page, 2)] == sorted(totals, reverse=True)
     page.locator("#env-1 thead").get_by_role("button", name="certificate gap").click()
-    gaps = column(page, 10)
+    gaps = column(page, 11)
     assert gaps[2:] == ["", ""]  # agents without certificates stay last
     assert float(gaps[0]) <= float(gaps[1])
     assert column(page, 0)[0] in {environments[0].agents[0].id, environments[0].agents[1].id}
@@ -401,7 +419,8 @@ def test_a_control_task_shows_returns_and_no_regret(browser, tmp_path):
     np.testing.assert_allclose(
         of(traces(watched.page, "env-1-return"), "random", "line")["y"], env.agents[0].curve.mean
     )
-    assert watched.page.locator(".chart").count() == 1
+    drawn = watched.page.locator(".chart").evaluate_all("(all) => all.map((box) => box.id)")
+    assert drawn == ["env-1-return", "all-profile"]
     headings = watched.page.locator("thead th").all_text_contents()
     assert "mean return" in headings
     assert not any("regret" in heading for heading in headings)

@@ -54,6 +54,14 @@ main()
     assert "pip install 'matrixrl[lab]'" in refused.stderr
 
 
+@pytest.mark.parametrize("package", ["agents", "algorithms", "core", "envs", "features", "lab", "problems", "simulate"])
+def test_packages_are_attributes_of_the_library_in_a_fresh_interpreter(package):
+    """As ``class Mine(matrixrl.algorithms.FiniteAlgorithm)`` after ``import matrixrl`` alone."""
+    code = f"import matrixrl; print(matrixrl.{package}.__name__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == f"matrixrl.{package}\n"
+
+
 def test_every_public_name_exists_and_is_documented():
     assert 15 <= len(matrixrl.__all__) <= 25
     for name in matrixrl.__all__:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import matrixrl
 from continuum import line
-from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Policy, Task
+from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, MDPEnv, Policy, Task, plots
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousSettings
 from matrixrl.algorithms.matrix_rl import MatrixRLSettings
@@ -334,6 +334,7 @@ def calls():
                 }
             )
         )
+    found.update(_pictures())
     found["MDPEnv(mdp)"] = MDPEnv
     found["MDPEnv(render_mode)"] = lambda v: MDPEnv(mdp(), render_mode=v)
     found["MDPEnv.step(action)"] = _stepped
@@ -357,6 +358,46 @@ def calls():
             _vectors_answering(name, v), seed=0
         ).learn(1)
     return {name: _quick(call) if "compiled" in name else call for name, call in found.items()}
+
+
+def _pictures():
+    """Return the calls of plots, on axes of a figure that nobody keeps."""
+    from matplotlib.figure import Figure
+
+    one = agent()
+    one.learn(2, certify=True)
+    axes = lambda: Figure().subplots()  # noqa: E731
+    chain = (1, 3)
+    return {
+        "plots.regret(runs)": lambda v: plots.regret(v, ax=axes()),
+        "plots.regret(named)": lambda v: plots.regret({"a": v}, ax=axes()),
+        "plots.regret(log)": lambda v: plots.regret(one, log=v, ax=axes()),
+        "plots.regret(ax)": lambda v: None if v is None else plots.regret(one, ax=v),
+        "plots.returns(smooth)": lambda v: plots.returns(one, smooth=v, ax=axes()),
+        "plots.certificate_band(runs)": lambda v: plots.certificate_band(v, ax=axes()),
+        "plots.action_bounds(agent)": lambda v: plots.action_bounds(v, 0, ax=axes()),
+        "plots.action_bounds(state)": lambda v: plots.action_bounds(one, v, ax=axes()),
+        "plots.action_bounds(stage)": lambda v: plots.action_bounds(one, 0, v, ax=axes()),
+        "plots.visits(agent)": lambda v: plots.visits(v, ax=axes()),
+        "plots.widths(agent)": lambda v: plots.widths(v, ax=axes()),
+        "plots.widths(stage)": lambda v: plots.widths(one, v, ax=axes()),
+        "plots.policy(given)": lambda v: plots.policy(v, layout=chain, ax=axes()),
+        "plots.policy(layout)": lambda v: plots.policy(one, layout=v, ax=axes()),
+        "plots.policy(cells)": lambda v: plots.policy(one, layout=plots.Layout(v), ax=axes()),
+        "plots.policy(moves)": lambda v: plots.policy(one, layout=plots.Layout.chain(3, moves=v), ax=axes()),
+        "plots.value(given)": lambda v: plots.value(v, layout=chain, ax=axes()),
+        "plots.value(stage)": lambda v: plots.value(one, v, layout=chain, ax=axes()),
+        "plots.value(bound)": lambda v: plots.value(one, bound=v, layout=chain, ax=axes()),
+        "plots.confidence_region(agent)": lambda v: plots.confidence_region(v, 0, 0, ax=axes()),
+        "plots.confidence_region(state)": lambda v: plots.confidence_region(one, v, 0, ax=axes()),
+        "plots.confidence_region(action)": lambda v: plots.confidence_region(one, 0, v, ax=axes()),
+        "plots.confidence_region(next_states)": lambda v: plots.confidence_region(one, 0, 0, next_states=v, ax=axes()),
+        "plots.film(agent)": in_folder(lambda v: plots.film(v, "a.gif", n_episodes=1, n_frames=1)),
+        "plots.film(path)": in_folder(lambda v: plots.film(agent(), v, n_episodes=1, n_frames=1)),
+        "plots.film(n_frames)": in_folder(lambda v: plots.film(agent(), "a.gif", n_episodes=1, n_frames=v)),
+        "plots.film(fps)": in_folder(lambda v: plots.film(agent(), "a.gif", n_episodes=1, n_frames=1, fps=v)),
+        "plots.film(progress)": in_folder(lambda v: plots.film(agent(), "a.gif", n_episodes=1, n_frames=1, progress=v)),
+    }
 
 
 def _quick(call):

@@ -11,7 +11,7 @@ import numpy as np
 
 from matrixrl.agents import Agent
 from matrixrl.archive.whole import write_whole
-from matrixrl.checks import fail, file_path, integer, number, shown
+from matrixrl.checks import fail, file_path, flag, integer, number, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.pages.colours import COLOURS
 from matrixrl.plots.curves import draw_band
@@ -89,6 +89,7 @@ def film(
         fail("agent", "must play an MDP with a known P and measure regret", shown(agent), "Such as 'river-swim'.")
     if not one.algorithm.certifies:
         raise ProtocolError(f"film shows certificates, and {one.name} has none; use MatrixRL")
+    flag("progress", progress)
     require_matplotlib()
     pair = _pair(one, state, action)
     scenes = _play(one, pair, count, frames, progress)

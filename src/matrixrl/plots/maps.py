@@ -67,6 +67,9 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
         _draw_cells(axes, where)
         axes.set_title(shown_policy.title.format("policy"), fontsize=10)
     rows, columns = where.cells.T
+    if where.moves is not None and where.moves.shape[-2] <= actions.max():
+        received = f"{where.moves.shape[-2]} moves and action {actions.max()}"
+        fail("layout", "must have a move for each action", received, "Name the direction of each action.")
     moves = where.moves_of(actions)
     if moves is None:
         for row, column, action in zip(rows, columns, actions, strict=True):

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.checks import choice, fail, integer, shown
+from matrixrl.checks import choice, fail, fits_memory, indices, integer, shaped, shown
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Layout"]
 
 _STEPS = {"up": (-1.0, 0.0), "right": (0.0, 1.0), "down": (1.0, 0.0), "left": (0.0, -1.0), "stay": (0.0, 0.0)}
+_LARGEST = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,27 @@ class Layout:
     cells: IntArray
     moves: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        cells = indices("cells", self.cells, size=_LARGEST, remedy="Give row and column of each state.")
+        if not isinstance(cells, np.ndarray) or cells.ndim != 2 or cells.shape[1] != 2 or not len(cells):
+            fail("cells", "must have shape (S, 2)", shown(self.cells), "Give row and column of each state.")
+        object.__setattr__(self, "cells", cells)
+        rows, columns = self.shape
+        fits_memory("cells", float(rows) * columns, f"{rows:,} rows and {columns:,} columns", remedy="Count from 0.")
+        if self.moves is not None:
+            object.__setattr__(self, "moves", self._checked_moves(self.moves))
+
+    def _checked_moves(self, moves: Any) -> FloatArray:
+        """Return the moves as an array (A, 2) or (S, A, 2)."""
+        names = isinstance(moves, Sequence) and len(moves) > 0 and all(isinstance(one, str) for one in moves)
+        if names and not isinstance(moves, str):
+            return np.array([_STEPS[choice("moves", one, _STEPS)] for one in moves])
+        remedy = 'Such as ("up", "right", "down", "left").'
+        if not isinstance(moves, np.ndarray) or moves.ndim not in (2, 3):
+            fail("moves", "must be the direction of each action", shown(moves), remedy)
+        shape = (None, 2) if moves.ndim == 2 else (self.n_states, None, 2)
+        return shaped("moves", moves, shape, remedy=remedy)
+
     @classmethod
     def grid(cls, n_rows: int, n_columns: int, moves: Any = None) -> Layout:
         """Return the layout of a grid whose states are numbered row by row.
@@ -43,8 +65,11 @@ class Layout:
         """
         rows = integer("n_rows", n_rows, low=1, remedy="Give the number of rows.")
         columns = integer("n_columns", n_columns, low=1, remedy="Give the number of columns.")
+        fits_memory(
+            "n_rows and n_columns", 3.0 * rows * columns, f"{rows:,} and {columns:,}", remedy="Make it smaller."
+        )
         cells = np.stack(np.divmod(np.arange(rows * columns), columns), axis=1)
-        return cls(cells, None if moves is None else _read_moves(moves))
+        return cls(cells, moves)
 
     @classmethod
     def chain(cls, n_states: int, moves: Any = None) -> Layout:
@@ -75,12 +100,3 @@ class Layout:
         if self.moves.ndim == 2:
             return self.moves[actions]
         return self.moves[np.arange(self.n_states), actions]
-
-
-def _read_moves(moves: Any) -> FloatArray:
-    if isinstance(moves, Sequence) and not isinstance(moves, str) and all(isinstance(one, str) for one in moves):
-        return np.array([_STEPS[choice("moves", one, _STEPS)] for one in moves])
-    if isinstance(moves, np.ndarray) and moves.ndim in (2, 3) and moves.shape[-1] == 2:
-        return moves.astype(np.float64)
-    remedy = 'Such as ("up", "right", "down", "left").'
-    fail("moves", "must be the direction of each action", shown(moves), remedy)

@@ -17,12 +17,13 @@ from matrixrl.lab.study.study import Section
 
 __all__ = ["write_pages"]
 
-_HEADING = "The theorems, seen"
+_HEADING = "The theorems, measured"
 _INTRODUCTION = (
-    "Every claim of Yang and Wang 2019 that can be measured, measured: the claim, the experiment, the numbers, and "
-    "whether they bear it out. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is "
-    "about all problems. The presets guaranteed and practical have the normalised ball here, because the claims are "
-    "about balls."
+    "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
+    "numbers. For each claim that can be measured the page states the claim, the experiment, the numbers, and whether "
+    "they support the claim. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is about "
+    "all problems. The presets guaranteed and practical use the normalised ball here, because the claims are about "
+    "balls."
 )
 
 
@@ -75,7 +76,7 @@ def _draw(section: Section) -> tuple[bytes, str]:
 def _html(sections: Sequence[Section], pictures: dict[str, str], size: str, command: str) -> str:
     return PAGES.render(
         "study.html.j2",
-        title="matrixrl: the theorems, seen",
+        title="matrixrl: the theorems, measured",
         style=PAGES.stylesheet("study"),
         heading=_HEADING,
         introduction=_INTRODUCTION,

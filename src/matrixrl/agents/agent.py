@@ -49,7 +49,7 @@ _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 class Agent(Logged, Deploying):
     """One learner on one problem.
 
-    It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
+    It can drive a Gymnasium environment itself (`learn`), or advise a process in the real world::
 
         episode = agent.begin_episode()
         action = episode.act(obs)                                   # ask

@@ -473,7 +473,7 @@ class Algorithm(FromLogs, Configured):
         return None
 
     def n_steps(self) -> FloatArray | None:
-        """Return how many steps what was learned comes from, (B,), where that can be told."""
+        """Return how many steps what was learned comes from, (B,), where that is known."""
         return None
 
     def learned(self) -> Arrays:

@@ -1,4 +1,4 @@
-"""The one reader of problems: from what a user hands over (environment, MDP, task) to a `Problem`."""
+"""The one reader of problems: from what a user passes (environment, MDP, task) to a `Problem`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents.heeding import ToldByEnvironment, choose_among
+from matrixrl.agents.heeding import MaskReader, choose_among
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput, MissingExtra
@@ -83,10 +83,10 @@ def record_episode(
         world, str(folder), episode_trigger=lambda _: True, name_prefix=prefix, disable_logger=True
     )
     obs, info = recorder.reset(seed=algorithm.seeds[0])
-    told = ToldByEnvironment(algorithm, current_mask(recorder))
+    masks = MaskReader(algorithm, current_mask(recorder))
     for stage in range(problem.task.horizon):
         state = np.asarray(problem.state("obs", obs))
-        inner, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), told.among(state, stage, info)
+        inner, among = int(algorithm.act(plan, stage, state[None], explore=False)[0]), masks.among(state, stage, info)
         action = problem.own_number(inner)
         if among is not None and not among[action]:
             action = choose_among(algorithm, plan, stage, state, among, explore=False)

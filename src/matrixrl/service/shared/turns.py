@@ -55,7 +55,7 @@ class Ticket:
             self._answer = self._work()[0]
         except MatrixRLError as error:
             self._error = error
-        except Exception as error:  # noqa: BLE001  # whoever waits for the answer hears of it
+        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
             self._error = error
             return False
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -17,6 +18,7 @@ from matrixrl.lab.study.study import Section
 
 __all__ = ["write_pages"]
 
+_INDEX = re.compile(r"([CK])_([φψ])")
 _HEADING = "The theorems, measured"
 _INTRODUCTION = (
     "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
@@ -115,8 +117,8 @@ def _markdown_table(table: Table) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    """Escape asterisks, as in V*, which Markdown would read as emphasis."""
-    return text.replace("*", "\\*")
+    """Escape asterisks, as in V*, which Markdown would read as emphasis, and set indices such as that of C_ψ."""
+    return _INDEX.sub(r"\1<sub>\2</sub>", text.replace("*", "\\*"))
 
 
 def _escape_cell(text: str) -> str:

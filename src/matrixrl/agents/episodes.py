@@ -145,7 +145,7 @@ class OpenEpisode:
         Args:
             obs: Observation.
             allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
-                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed anew from the
+                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed again from the
                 data at hand if the plan does not keep it. The regret bound is then withdrawn, as it is about policies
                 that may choose from all actions; certificates hold for any data and stay.
             now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never

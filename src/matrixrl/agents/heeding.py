@@ -1,4 +1,4 @@
-"""Masks of actions in episodes: what is allowed just now, by request or as an environment tells."""
+"""Masks of actions in episodes: what is allowed just now, by request or as an environment reports it."""
 
 from __future__ import annotations
 

@@ -213,10 +213,10 @@ def check_vector_env(agent: Agent, env: object) -> VectorEnv[Any, Any, Any]:
 
 
 def _check_masks(problem: Problem) -> None:
-    """Refuse masks that only a method of the environment tells, which a vector environment does not pass on."""
+    """Refuse masks that only a method of the environment reports, which a vector environment does not pass on."""
     known = problem.ignores_masks or problem.mdp is not None or problem.allowed_by_action is not None
     if not known and problem.env is not None and current_mask(problem.env) is not None:
-        rule = "must tell masks with infos['action_mask'] to be played many at a time"
+        rule = "must report masks with infos['action_mask'] to be played many at a time"
         fail("env", rule, "a method of the sub-environments", "Return them in info, or declare them: allowed=….")
 
 

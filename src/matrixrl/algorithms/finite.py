@@ -26,7 +26,7 @@ __all__ = ["FiniteAlgorithm", "plan_from_arrays", "start_values"]
 class FiniteAlgorithm(Algorithm):
     """An algorithm whose plan is one deterministic table for each replica.
 
-    Values inside are of unit rewards in [0, 1]. An algorithm that acts at random draws the table anew for each episode,
+    Values inside are of unit rewards in [0, 1]. An algorithm that acts at random draws a table for each episode,
     which is the same, because an episode asks each (stage, state) at most once.
     """
 

@@ -83,7 +83,7 @@ def restricted(known: M, allowed: Any) -> M:
 
 
 def refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
-    """Refuse an environment with a transition table that tells masks only while it is played."""
+    """Refuse an environment with a transition table that reports masks only while it is played."""
     reported = current_mask(env) is not None
     if not reported:
         answer: Any = env.reset()
@@ -91,7 +91,7 @@ def refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
     if reported:
         fail(
             "allowed",
-            "must be given for an environment with a transition table that tells masks of its current state only",
+            "must be given for an environment with a transition table that reports masks of its current state only",
             None,
             "Pass allowed=table (S, A), or allowed='all' to allow every action.",
         )

@@ -48,7 +48,7 @@ class Problem:
         actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
-        ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
+        ignores_masks: Whether masks of actions that the environment reports while it is played are ignored.
     """
 
     task: Task | FunctionalTask | ContinuousTask
@@ -121,7 +121,7 @@ class Problem:
             words += f", discount {task.discount:g}"
             if task.is_endless:
                 cut = task.discount**task.horizon
-                words += f" for ever: the steps that are cut off weigh {cut:.2g} of all"
+                words += f" forever: the steps that are cut off weigh {cut:.2g} of all"
         return words
 
     @property

@@ -1,4 +1,4 @@
-"""Actions that are not always allowed, in ask and tell and in environments that tell masks while they are played."""
+"""Actions that are not always allowed, in ask and tell and in environments that report masks while they are played."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_a_plan_that_is_older_than_a_mask_is_saved_and_asked_on(settings, tmp_pa
 
 def test_masks_by_a_method_cannot_be_played_many_at_a_time():
     vector = gym.vector.SyncVectorEnv([lambda: Stairs(by_method=True)] * 2)
-    with pytest.raises(InvalidInput, match=r"env must tell masks with infos\['action_mask'\] to be played many"):
+    with pytest.raises(InvalidInput, match=r"env must report masks with infos\['action_mask'\] to be played many"):
         MatrixRL(Stairs(by_method=True), known_reward=False, seed=1).learn(2, env=vector)
 
 

@@ -77,8 +77,8 @@ class Agent(Logged, Deploying):
             what was learned, and bounds start again: `guarantee` says so from then on. Returns are always those earned.
         allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
             the numbers of its allowed actions or A booleans. By default those that the problem declares or the
-            environment reports (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
-            an environment reports.
+            environment reports (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores
+            what an environment reports.
         stage_dependent: Whether laws and rewards of numbered states differ between stages, so that data are not shared:
             True for all stages, or the class of each stage, such as weekdays and weekends; as the problem says by
             default.

@@ -167,6 +167,12 @@ def test_the_results_of_the_readme_stand_in_the_section_that_they_cite():
             assert re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", section(source)), (question, number)
 
 
+def test_the_readme_stays_short_and_has_one_picture():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 125
+    assert readme.count("![") == 1
+
+
 def test_the_citation_has_the_version_of_the_package():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: (.+)$", citation, flags=re.MULTILINE) == [matrixrl.__version__]

@@ -57,6 +57,7 @@ html_theme = "furo"
 pygments_dark_style = "github-dark"
 html_title = f"matrixrl {release}"
 html_copy_source = False
+html_show_copyright = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

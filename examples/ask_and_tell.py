@@ -1,8 +1,8 @@
 """Advice for the real world: one episode a week, in two shops that share one model, with the agent saved in between.
 
-There is no simulator: the agent is asked for an action and is told what happened. Two small shops order 0, 1 or 2
-pieces each morning. Demand, and therefore profit, is unknown. Both shops have an episode open at the same time, and the
-agent learns from both.
+There is no simulator: the program asks the agent for an action and reports what happened. Two small shops order 0, 1
+or 2 pieces each morning. Demand, and therefore profit, is unknown. Both shops have an episode open at the same time,
+and the agent learns from both.
 """
 
 import tempfile

@@ -2,10 +2,10 @@
 
 python examples/queue_admission.py --episodes 2000 --seeds 8 --out out/cases
 
-Customers who pay 10 and customers who pay 3 arrive at five servers with five waiting places. The usual policy admits a
-class while there are fewer customers than its threshold. It gets the best thresholds for the true rates; the learners
-know the payments and the cost of waiting, but no rates.
-docs/cases/queue-admission.md explains the table and the picture.
+Customers who pay 10 and customers who pay 3 arrive at five servers with room for five waiting customers. The usual
+policy admits a class while there are fewer customers than its threshold. It gets the best thresholds for the true
+rates; the learners know the payments and the cost of waiting, but no rates. docs/cases/queue-admission.md explains the
+table and the picture.
 """
 
 from case_study import BASELINES, MATRIX_RL, Case, main

@@ -139,6 +139,49 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in anchors(file), target
 
 
+def first_paragraph(page):
+    """Return the first paragraph below the title of a page, without quoted warnings."""
+    paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+    return next(text.strip() for text in paragraphs[1:] if not text.startswith(">"))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name != "api"], ids=name_of)
+def test_every_page_says_first_what_the_reader_gains(page):
+    assert re.match(r"After (this page|these pages) you (can|know|have) ", first_paragraph(page))
+
+
+def section(target):
+    """Return the text below the heading that a link such as docs/page.md#heading leads to."""
+    path, _, anchor = target.partition("#")
+    parts = re.split(r"^#{1,3} (.+)$", (ROOT / path).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return next(body for heading, body in zip(parts[1::2], parts[2::2], strict=True) if slug(heading) == anchor)
+
+
+def test_the_results_of_the_readme_stand_in_the_section_that_they_cite():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    results = readme.partition("\n## Results\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| \[[^]]+\]\(([^)]+)\) \|$", results, flags=re.MULTILINE)
+    assert len(rows) > 4
+    for question, result, source in rows:
+        for number in re.findall(r"\d[\d,.]*\d", result):
+            assert re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", section(source)), (question, number)
+
+
+def test_the_readme_stays_short_and_has_one_picture():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 125
+    assert readme.count("![") == 1
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, flags=re.MULTILINE) == [matrixrl.__version__]
+
+
+def test_generated_pages_are_not_stored():
+    assert list(DOCS.rglob("*.html")) == []
+
+
 def test_every_page_is_in_a_table_of_contents():
     listed = set()
     for page in PAGES:

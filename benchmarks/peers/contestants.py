@@ -21,9 +21,9 @@ class Contestant:
         guarantee: "proof" where the bonus or radius is at least that of a proof, "average" where that proof is about
             the average reward of a chain without restarts, else "tuned".
         settings: for the algorithm.
-        knows_reward: whether it is told the rewards; no peer is.
+        knows_reward: whether it knows the rewards; no peer does.
         grows: whether an episode costs more the later it comes.
-        on_a_line: whether it needs places of states.
+        on_a_line: whether it needs coordinates of states.
     """
 
     name: str

@@ -66,7 +66,7 @@ def main() -> None:
         learner = make(order["agent"], view.n_states, simulator.reward.shape[1])
 
         def play_all() -> None:
-            # One plan may take minutes, or for ever: UCRL2B's has no largest number of iterations.
+            # One plan may take minutes, or forever: UCRL2B's has no largest number of iterations.
             signal.setitimer(signal.ITIMER_PROF, max(simulator.deadline - time.process_time(), 1e-3))
             try:
                 # Plans that do not converge are reported by print, where the answer is expected.

@@ -1,6 +1,6 @@
 """What the runners of all peers share: the simulator, the loop over seeds, and the form of the answer.
 
-It is imported inside the peers' environments, so it needs NumPy only and knows nothing of matrixrl.
+It is imported inside the peers' environments, so it needs NumPy only and imports nothing of matrixrl.
 """
 
 from __future__ import annotations

@@ -250,9 +250,8 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
     ]
     if checks:
         parts.append(
-            "The judge of the race against the exact V* − V^π of the library, `practical`, the same episodes: "
-            + "; ".join(checks)
-            + "."
+            "The regret evaluator of the race against the exact V* − V^π of the library, `practical`, "
+            "the same episodes: " + "; ".join(checks) + "."
         )
     return "\n\n".join(parts) + "\n"
 

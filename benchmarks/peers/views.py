@@ -1,6 +1,6 @@
 """How a learner without episodes is connected to episodes of H steps: three views of one MDP.
 
-A learner of statisticalrl receives (state, action, reward, next state) for ever. An episodic MDP is a chain that goes
+A learner of statisticalrl receives (state, action, reward, next state) forever. An episodic MDP is a chain that goes
 back to the start after every H steps; the views differ in what the learner receives then.
 """
 

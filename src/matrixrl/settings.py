@@ -129,8 +129,8 @@ class Settings:
         """Return the settings that `as_dict` wrote; every field must be there and none other."""
         names = set(cls.names())
         if set(data) != names:
-            odd = sorted(set(data) ^ names)
-            raise InvalidInput(f"settings must be those of this version; got a difference in {odd}.")
+            different = sorted(set(data) ^ names)
+            raise InvalidInput(f"settings must be those of this version; got a difference in {different}.")
         return cls(**data)
 
 

@@ -41,7 +41,7 @@ def staged(**options):
 
 
 def endless():
-    """Return an environment that goes on for ever, discounted, with rewards below 0."""
+    """Return an environment that goes on forever, discounted, with rewards below 0."""
     mdp = calendar(n_states=4, horizon=1, seed=3)
     return MDPEnv(
         FiniteMDP(mdp.transitions, mdp.task.reward - 0.5, reward_range=(-0.5, 1.0), discount=0.6, accuracy=0.1)

@@ -1,4 +1,4 @@
-"""Actions that are not always allowed, in ask and tell and in environments that tell masks while they are played."""
+"""Actions that are not always allowed, in ask and tell and in environments that report masks while they are played."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_masks_that_are_told_are_heeded_from_then_on(name, by_method):
     """The environment itself fails on an action that is not allowed."""
     agent = AGENTS[name](Stairs(by_method=by_method), known_reward=False, seed=1)
     agent.learn(20)
-    told = agent.algorithm._told
+    told = agent.algorithm._reported
     np.testing.assert_array_equal(told.allowed[:5][told.known[:5]], TABLE[told.known[:5]])
     assert told.known[0]
     plan = agent.algorithm.advice()
@@ -88,18 +88,18 @@ def test_proofs_wait_for_masks_that_are_not_declared(settings):
     agent = agent_of("matrix-rl", **settings)
     agent.learn(1)
     assert agent.guarantee == (
-        "the environment told allowed actions while it was played; a proof needs them declared (allowed=…)"
+        "the environment reported allowed actions while it was played; a proof needs them declared (allowed=…)"
     )
-    missing = int((~agent.algorithm._told.known).sum())
+    missing = int((~agent.algorithm._reported.known).sum())
     assert 0 < missing < 5
     assert f"allowed actions of {missing} state" in agent.certificate().guarantee
     agent.learn(400)
-    assert agent.algorithm._told.known.all()
+    assert agent.algorithm._reported.known.all()
     assert agent.certificate().guarantee is True
     declared = agent_of("matrix-rl", allowed=TABLE, **settings)
     assert declared.guarantee is True
     assert declared.certificate().guarantee is True
-    assert declared.algorithm._told is None
+    assert declared.algorithm._reported is None
     for one in (agent.algorithm.confidence, declared.algorithm.confidence):  # K is that of the masks told, too
         assert one.blocks.count == 13 + 3
         assert getattr(one, "n_groups", 13) == 13
@@ -125,7 +125,7 @@ def test_an_interrupted_episode_tells_nothing(name):
     for step in (2, 5):
         with interrupted_at(agent, step):
             agent.learn(1)
-        assert agent.algorithm._told is None
+        assert agent.algorithm._reported is None
     agent.learn(5)
     assert_same_agent(agent, whole)
 
@@ -161,7 +161,7 @@ def test_a_mask_that_forbids_what_is_declared_is_an_error_and_all_ignores_it():
     narrow[:, 0] = False  # no waiting: less than the environment allows
     agent = MatrixRL(Stairs(), known_reward=False, seed=1, allowed=narrow)
     agent.learn(5)
-    assert agent.algorithm._told is None
+    assert agent.algorithm._reported is None
     with pytest.raises(AssertionError, match="is not allowed in state"):
         MatrixRL(Stairs(), known_reward=False, seed=1, allowed="all").learn(20)
 
@@ -181,7 +181,7 @@ def test_simulations_in_environments_heed_masks_and_resume():
     whole = Simulation(Stairs(), **options).run()
     head = Simulation(Stairs(), window=range(3), **options)
     head.run()
-    assert head.algorithm._told is not None
+    assert head.algorithm._reported is not None
     tail = Simulation(Stairs(), window=range(3, 8), **options)
     restore_simulation(tail, save_simulation(head))
     np.testing.assert_array_equal(tail.run().returns, whole.returns[:, 3:])
@@ -266,7 +266,7 @@ def test_masks_of_many_sub_environments_are_heeded(name, mode, tmp_path):
     agent.learn(12, env=gym.vector.SyncVectorEnv([Timed] * 3, autoreset_mode=mode), callback=save)
     assert len(saved) == 12
     assert max(saved) > 0
-    assert agent.algorithm._told.known[0]
+    assert agent.algorithm._reported.known[0]
     assert agent.algorithm.frame.permits(agent.algorithm.policy_table(agent.algorithm.advice()))
 
 
@@ -289,7 +289,7 @@ def test_a_plan_that_is_older_than_a_mask_is_saved_and_asked_on(settings, tmp_pa
 
 def test_masks_by_a_method_cannot_be_played_many_at_a_time():
     vector = gym.vector.SyncVectorEnv([lambda: Stairs(by_method=True)] * 2)
-    with pytest.raises(InvalidInput, match=r"env must tell masks with infos\['action_mask'\] to be played many"):
+    with pytest.raises(InvalidInput, match=r"env must report masks with infos\['action_mask'\] to be played many"):
         MatrixRL(Stairs(by_method=True), known_reward=False, seed=1).learn(2, env=vector)
 
 

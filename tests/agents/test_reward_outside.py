@@ -137,7 +137,7 @@ def test_widening_says_that_bounds_start_anew():
     play(agent, np.random.default_rng(5), 10, rewards[2:])
     words = (
         "2 rewards outside the declared range [0, 1] (the first in episode 3) widened it to [-1, 3]: bounds start "
-        "anew, and nothing is proven for a range that was chosen by data"
+        "again, and nothing is proven for a range that was chosen by data"
     )
     assert agent.guarantee == agent.certificate().guarantee == words
 
@@ -239,7 +239,7 @@ def test_an_agent_of_ask_and_tell_keeps_its_open_episode_with_a_surprise_in_it(t
 def test_run_seeds_goes_on_and_says_so(policy):
     result = run_seeds(Surprise(), n_episodes=10, seeds=2, known_reward=False, reward_outside=policy)
     assert result.returns.max() > HORIZON * 0.5
-    assert ("clipped" if policy == "clip" else "bounds start anew") in result.guarantee
+    assert ("clipped" if policy == "clip" else "bounds start again") in result.guarantee
 
 
 @pytest.mark.parametrize("policy", ["clip", "widen"])

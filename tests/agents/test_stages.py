@@ -304,7 +304,7 @@ def test_masks_that_are_told_hold_at_all_stages():
 
     agent = MatrixRL(Narrow(), known_reward=False, stage_dependent=True, seed=0)
     agent.learn(30)
-    assert agent.algorithm._told.known[:3].all()
+    assert agent.algorithm._reported.known[:3].all()
     for h in range(4):
         assert agent.algorithm.allowed_at(1, h).tolist() == [True, False, True]
         assert agent.algorithm.allowed_at(0, h).tolist() == [True, True, True]

@@ -173,7 +173,7 @@ class TestTheMixtureOfDirichletLaws:
         np.testing.assert_allclose(dirichlet_excess(seen, 3), expected, rtol=1e-12)
 
     def test_it_adapts_to_the_support(self):
-        """One successor of a thousand: the excess stays below ln(2S) for ever."""
+        """One successor of a thousand: the excess stays below ln(2S) forever."""
         counts = np.zeros((3, 1000), dtype=int)
         counts[:, 17] = [1, 100, 1_000_000]
         assert (dirichlet_excess(rows_of(counts), 1000) <= math.log(2000.0) + 1e-6).all()

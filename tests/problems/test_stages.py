@@ -218,19 +218,19 @@ def test_other_discounts_are_refused(options, words):
         (lambda: Task(R[0], discount=0.9, accuracy=0), r"accuracy must be strictly between 0 and 1; got 0\.0"),
         (lambda: Task(R[0], 5, discount=0.9, accuracy=7), r"accuracy must be finite and in \[0, 1\]; got 7"),
         (lambda: Task(R[0], discount=1 - 1e-9), r"discount must not need more than 1,000,000 steps"),
-        (lambda: Task(R[0], discount=0.9, stage_dependent=True), r"stage_dependent must be left out of .* for ever"),
+        (lambda: Task(R[0], discount=0.9, stage_dependent=True), r"stage_dependent must be left out of .* forever"),
         (
             lambda: FiniteMDP(P[0], R[0], discount=0.9, stage_dependent=[0, 1] * 22),
             r"got 2 classes of 44 stages\. Give",
         ),
-        (lambda: read_problem(FiniteMDP(P[0], R[0], discount=0.9), stage_dependent=True), r"goes on for ever; got 44"),
+        (lambda: read_problem(FiniteMDP(P[0], R[0], discount=0.9), stage_dependent=True), r"goes on forever; got 44"),
         (
             lambda: read_problem(lake(), discount=0.9, stage_dependent=True),
             r"must be left out of a problem that goes on",
         ),
         (
             lambda: read_problem(Hidden(), discount=0.9, stage_dependent=True, known_reward=False),
-            r"that goes on for ever",
+            r"that goes on forever",
         ),
         (lambda: read_problem(lake(), horizon=5, accuracy=0.1), r"accuracy must be left out unless a discount below 1"),
         (
@@ -453,7 +453,7 @@ def test_what_an_agent_prints_of_its_problem():
     week = FiniteMDP(P[:2], R[:2], H, stage_dependent=WEEK)
     assert "4 steps, laws of their own in 2 classes of stages" in repr(MatrixRL(week, seed=0))
     endless = repr(MatrixRL(FiniteMDP(P[0], R[0], discount=0.9), seed=0))
-    assert "44 steps, discount 0.9 for ever: the steps that are cut off weigh 0.0097 of all" in endless
+    assert "44 steps, discount 0.9 forever: the steps that are cut off weigh 0.0097 of all" in endless
     assert "4 steps, discount 0.9;" in repr(MatrixRL(FiniteMDP(P[0], R[0], H, discount=0.9), seed=0))
 
 

@@ -50,7 +50,7 @@ _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
 class Agent(Logged, Deploying):
     """One learner on one problem.
 
-    It can drive a Gymnasium environment itself (`learn`), or advise somebody who acts in the real world::
+    It can drive a Gymnasium environment itself (`learn`), or advise a process in the real world::
 
         episode = agent.begin_episode()
         action = episode.act(obs)                                   # ask
@@ -75,16 +75,16 @@ class Agent(Logged, Deploying):
             number k measures the episodes 1, k + 1, 2k + 1, … only.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
             the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
-            what was learned, and bounds start anew: `guarantee` says so from then on. Returns are always those earned.
+            what was learned, and bounds start again: `guarantee` says so from then on. Returns are always those earned.
         allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
             the numbers of its allowed actions or A booleans. By default those that the problem declares or the
-            environment tells (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores what
-            an environment tells.
+            environment reports (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores
+            what an environment reports.
         stage_dependent: Whether laws and rewards of numbered states differ between stages, so that data are not shared:
             True for all stages, or the class of each stage, such as weekdays and weekends; as the problem says by
             default.
         discount: Factor γ of each step, for an environment without a transition table of matrixrl: an episode is worth
-            Σ γ^h r_h. Without a horizon it goes on for ever and is cut after as many steps as `accuracy` asks for.
+            Σ γ^h r_h. Without a horizon it goes on forever and is cut after as many steps as `accuracy` asks for.
         accuracy: Share of the largest possible value that may be cut off; 0.01 by default.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
@@ -264,7 +264,7 @@ class Agent(Logged, Deploying):
         Args:
             n_episodes: Largest number of episodes to play.
             env: Vector environment of Gymnasium whose sub-environments are the agent's problem: one episode is open in
-                each of them, `n_episodes` are begun, and all of them are finished. Every call seeds it anew, by the
+                each of them, `n_episodes` are begun, and all of them are finished. Every call seeds it again, by the
                 agent's seed and the number of episodes begun so far. By default the agent's own environment.
             until_gap: Stop once `recommend` has a policy that is certified to be within this of optimal. This is
                 checked whenever the number of episodes grew by 2 %.

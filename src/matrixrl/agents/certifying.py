@@ -77,7 +77,7 @@ class Certifying:
     def alarm(self) -> str | None:
         """Why the assumptions must be false, in words: a misspecification alarm, or bounds that contradict each other.
 
-        None as long as nothing speaks against them.
+        None as long as the data do not contradict them.
         """
         if any(self._log.alarms):
             return self._algorithm.alarm_words(f"misspecification alarm in episode {self._log.alarms.index(True) + 1}")

@@ -74,7 +74,7 @@ class Deploying(Certifying):
     def compare(self, policy: Any, incumbent: Any) -> Comparison:
         """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
 
-        It is computed from what the agent has seen, whoever played. On the event of probability 1 − δ on which
+        It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
         certificates hold, all comparisons of the agent hold together, so any number of policies may be compared, also
         those that the agent has learned. Where both policies take the same action, what is unknown about it cancels
         (docs/proofs.md, section 12). Values are those of the start of the problem, or of the first state that was seen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from matrixrl.agents.heeding import ToldByEnvironment, check_allowed, choose_among, narrower
+from matrixrl.agents.heeding import MaskReader, check_allowed, choose_among, narrower
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
@@ -145,7 +145,7 @@ class OpenEpisode:
         Args:
             obs: Observation.
             allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
-                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed anew from the
+                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed again from the
                 data at hand if the plan does not keep it. The regret bound is then withdrawn, as it is about policies
                 that may choose from all actions; certificates hold for any data and stay.
             now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never
@@ -161,18 +161,18 @@ class OpenEpisode:
             self._agent._note_narrowed()
         return problem.own_action(action)
 
-    def act_as_told(self, obs: Any, info: Any, told: ToldByEnvironment) -> Any:
-        """Return the action to play now in an environment that may tell what is allowed.
+    def act_in_environment(self, obs: Any, info: Any, masks: MaskReader) -> Any:
+        """Return the action to play now in an environment that may report what is allowed.
 
         Args:
             obs: Observation.
             info: What `reset` or `step` returned with it.
-            told: Reader of masks.
+            masks: Reader of masks.
         """
         self._check_unfinished("act")
         problem = self._agent.problem
         state = problem.state("obs", obs)
-        return problem.own_action(self._answer(state, told.among(state, self.stage, info)))
+        return problem.own_action(self._answer(state, masks.among(state, self.stage, info)))
 
     def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
         """Take note of an answer that was given from a copy of the plan, as if `act` had been called here.
@@ -217,14 +217,14 @@ class OpenEpisode:
         """
         if step is None:
             self._check_unfinished("observe")
-        told = self._checked(obs, action, reward, next_obs, terminated, self.stage if step is None else step)
+        reported = self._checked(obs, action, reward, next_obs, terminated, self.stage if step is None else step)
         if step is not None:
-            if self._is_repeated(step, told):
+            if self._is_repeated(step, reported):
                 return
             self._check_unfinished("observe")
-        planned = self._planned(told.state, explore=False).planned
-        self._off_plan |= self._agent.problem.own_number(told.action) != planned
-        self._append(told)
+        planned = self._planned(reported.state, explore=False).planned
+        self._off_plan |= self._agent.problem.own_number(reported.action) != planned
+        self._append(reported)
         if self.algorithm.revises and not self.is_finished:
             self._plan = self.algorithm.revised(self._plan, self.steps)
 
@@ -265,7 +265,7 @@ class OpenEpisode:
         them (docs/proofs.md, section 3). Nothing happens if the episode was ended or abandoned before.
 
         Args:
-            outcome_may_be_known: Whether whoever abandons it may know the outcome of a step that was not observed here.
+            outcome_may_be_known: Whether the caller may know the outcome of a step that was not observed here.
         """
         if not self.is_open:
             return
@@ -278,7 +278,7 @@ class OpenEpisode:
         self._agent._abandon(self)
 
     def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, step: int) -> _Step:
-        """Return a step that was told, or refuse it."""
+        """Return a step that was reported, or refuse it."""
         problem = self._agent.problem
         stage = integer("step", step, low=0, remedy="Steps count from 0.")
         if stage >= problem.task.horizon:
@@ -292,7 +292,7 @@ class OpenEpisode:
         ended = flag("terminated", terminated)
         return _Step(state, chosen, earned, problem.state_after_end(following) if ended else following, ended)
 
-    def _is_repeated(self, step: int, told: _Step) -> bool:
+    def _is_repeated(self, step: int, reported: _Step) -> bool:
         """Say whether a step was observed before; refuse one that contradicts it, or that comes too early."""
         k = integer("step", step, low=0, remedy="Steps count from 0.")
         if k > self.stage:
@@ -302,7 +302,7 @@ class OpenEpisode:
             return False
         last = k == self.stage - 1
         known = (self._states[k], self._actions[k], self._rewards[k], self._next_states[k], last and self._terminated)
-        if not all(np.array_equal(one, other) for one, other in zip(known, told, strict=True)):
+        if not all(np.array_equal(one, other) for one, other in zip(known, reported, strict=True)):
             was = "timed out" if last and self._timed_out else "was observed with another content"
             fail("step", f"must be reported once, or again with the same content: step {k} {was}", k, "Leave it out.")
         return True
@@ -350,7 +350,7 @@ class OpenEpisode:
     def _answer(self, state: Any, among: BoolArray | None, now: float | None = None) -> int:
         """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
         kept = self._planned(state, explore=True)
-        if among is None:  # a mask may have been told after the plan was made
+        if among is None:  # a mask may have been reported after the plan was made
             known = self.algorithm.allowed_at(state, kept.stage)
             among = None if known is None or known[kept.planned] else known
         asked = None if among is None else tuple(action_list(among))

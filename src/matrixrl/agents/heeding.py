@@ -1,4 +1,4 @@
-"""Masks of actions in episodes: what is allowed just now, by request or as an environment tells."""
+"""Masks of actions in episodes: what is allowed just now, by request or as an environment reports it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matrixrl.problems import Problem
 from matrixrl.problems.masks import action_list, as_mask, chosen_actions, refuse_forbidden
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["ToldByEnvironment", "check_allowed", "check_policy", "choose_among", "narrower"]
+__all__ = ["MaskReader", "check_allowed", "check_policy", "choose_among", "narrower"]
 
 _INFO = "action_mask"
 
@@ -109,8 +109,10 @@ def choose_among(
     return int(best_among(q, among, algorithm.problem.task.horizon)[0])
 
 
-class ToldByEnvironment:
-    """Masks that an environment tells while it is played: ``info["action_mask"]``, or a method ``action_masks()``.
+class MaskReader:
+    """Reads the masks that an environment reports while it is played.
+
+    They are in ``info["action_mask"]``, or a method ``action_masks()`` returns them.
 
     Args:
         algorithm: The algorithm that plays; it takes note of the masks of numbered states.

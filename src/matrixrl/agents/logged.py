@@ -209,7 +209,7 @@ class Logged(Opening):
         certificates, regret = self._certificate_words(False), self.guarantee
         first = (
             "certificates hold for steps of any policy, because a bound on a transition law needs the noise of each "
-            "step to have mean zero given what came before, whoever chose the action"
+            "step to have mean zero given what came before, for any choice of the action"
             if certificates is True
             else f"certificates are not proven: {certificates}"
         )

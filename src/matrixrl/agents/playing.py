@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents.heeding import ToldByEnvironment
+from matrixrl.agents.heeding import MaskReader
 from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.problems.wrappers import current_mask
@@ -140,9 +140,9 @@ def take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool
 
 def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, info: Any, horizon: int) -> None:
     """Play an episode in an environment from its first observation, and the info with it, to its last step."""
-    obs, told = kept(obs), ToldByEnvironment(episode.algorithm, current_mask(env))
+    obs, masks = kept(obs), MaskReader(episode.algorithm, current_mask(env))
     for stage in range(horizon):
-        action = episode.act_as_told(obs, info, told)
+        action = episode.act_in_environment(obs, info, masks)
         next_obs, reward, terminated, truncated, info = take_step(env, action)
         episode.observe(obs, action, reward, next_obs, terminated)
         obs = kept(next_obs)

@@ -154,8 +154,8 @@ def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
     """Refuse arrays whose names, shapes, types or numbers no episodes have."""
     needed = {*_WHOLE, *_FLAGS, "asked_at"}
     asked = "advised" in own and bool((own["advised"] != _NO_ADVICE).any())
-    told = "length" in own and bool((own["length"] != 0).any())
-    needed |= ({"advised_states"} if asked else set()) | (set(_STEPS) if told else set())
+    reported = "length" in own and bool((own["length"] != 0).any())
+    needed |= ({"advised_states"} if asked else set()) | (set(_STEPS) if reported else set())
     if set(own) - ({"advised_among"} if asked else set()) != needed:
         raise InvalidInput("the open episodes must have the arrays of episodes")
     count = len(own["number"]) if own["number"].ndim == 1 else 0
@@ -181,7 +181,7 @@ def _check(agent: Agent, own: Arrays, n_plans: int, n_begun: int) -> None:
         shape, found = (len(own["advised_states"]), agent.problem.actions.size), own["advised_among"]
         if found.shape != shape or found.dtype != np.bool_ or not found.any():
             raise InvalidInput(f"advised_among must be booleans of shape {shape}, for questions about some actions")
-    if told:
+    if reported:
         _check_steps(own, agent.problem, int(lengths.sum()))
 
 
@@ -220,7 +220,7 @@ def _restore_question(
 
 
 def _check_declared(problem: Problem, state: Any, stage: int, action: int) -> None:
-    """Refuse an action that is not declared as allowed; a mask may have been told after it was played."""
+    """Refuse an action that is not declared as allowed; a mask may have been reported after it was played."""
     known = problem.allowed_at(state, stage)
     if known is not None and not known[action]:
         raise InvalidInput(f"action {action} is not allowed in state {state}")

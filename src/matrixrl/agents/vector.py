@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
-from matrixrl.agents.heeding import ToldByEnvironment
+from matrixrl.agents.heeding import MaskReader
 from matrixrl.agents.playing import Audience, kept, refuse_truncation
 from matrixrl.checks import fail, flag, shown
 from matrixrl.coding import Codec, DiscreteCodec
@@ -76,7 +76,7 @@ class _VectorPlay:
         self._slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
         self._resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
         self._unlearned: list[OpenEpisode] = []
-        self._told = ToldByEnvironment(agent.algorithm, None)
+        self._masks = MaskReader(agent.algorithm, None)
 
     def play(self, n_episodes: int) -> None:
         """Begin `n_episodes` episodes, or fewer if the audience stops, and finish them."""
@@ -107,7 +107,7 @@ class _VectorPlay:
         """Take one step in every sub-environment, end finished episodes, and say whether to begin more."""
         before = self._obs
         actions = [
-            self._idle_action(obs, info) if slot is None else slot.act_as_told(obs, info, self._told)
+            self._idle_action(obs, info) if slot is None else slot.act_in_environment(obs, info, self._masks)
             for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
         ]
         space = self._env.single_action_space
@@ -138,8 +138,8 @@ class _VectorPlay:
     def _idle_action(self, obs: Any, info: dict[str, Any]) -> Any:
         """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
         problem = self._agent.problem
-        told = info.get("action_mask")
-        known = self._agent.algorithm.allowed_at(problem.state("obs", obs), 0) if told is None else told
+        reported = info.get("action_mask")
+        known = self._agent.algorithm.allowed_at(problem.state("obs", obs), 0) if reported is None else reported
         return problem.own_action(0 if known is None else int(np.argmax(known)))
 
     def _reset(self, chosen: BoolArray) -> None:
@@ -168,7 +168,7 @@ class _VectorPlay:
 
 
 def _mask_info(infos: Any, i: int) -> dict[str, Any]:
-    """Return the mask of actions that a sub-environment told, as its own info has it."""
+    """Return the mask of actions that a sub-environment reported, as its own info has it."""
     masks = infos.get("action_mask") if isinstance(infos, dict) else None
     has_one = infos.get("_action_mask") if masks is not None else None
     return {"action_mask": np.array(masks[i])} if masks is not None and (has_one is None or has_one[i]) else {}
@@ -213,10 +213,10 @@ def check_vector_env(agent: Agent, env: object) -> VectorEnv[Any, Any, Any]:
 
 
 def _check_masks(problem: Problem) -> None:
-    """Refuse masks that only a method of the environment tells, which a vector environment does not pass on."""
+    """Refuse masks that only a method of the environment reports, which a vector environment does not pass on."""
     known = problem.ignores_masks or problem.mdp is not None or problem.allowed_by_action is not None
     if not known and problem.env is not None and current_mask(problem.env) is not None:
-        rule = "must tell masks with infos['action_mask'] to be played many at a time"
+        rule = "must report masks with infos['action_mask'] to be played many at a time"
         fail("env", rule, "a method of the sub-environments", "Return them in info, or declare them: allowed=….")
 
 

@@ -208,7 +208,7 @@ class Algorithm(FromLogs, Configured):
         return self.problem.allowed_at(state, stage)
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
-        """Take note of the actions (A,) that are allowed in a state, as the environment tells while it is played."""
+        """Take note of the actions (A,) that are allowed in a state, as the environment reports while it is played."""
         del state, mask
         rule = f"must be given for {self.name}, which cannot learn masks while it plays"
         fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
@@ -389,7 +389,7 @@ class Algorithm(FromLogs, Configured):
         return 0.0
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
-        """True if a certificate holds with probability 1 − δ, else why not."""
+        """Return True if a certificate holds with probability 1 − δ, else why not."""
         del alarmed
         return f"{self.name} has no certificates"
 
@@ -478,7 +478,7 @@ class Algorithm(FromLogs, Configured):
         return None
 
     def n_steps(self) -> FloatArray | None:
-        """Return how many steps what was learned comes from, (B,), where that can be told."""
+        """Return how many steps what was learned comes from, (B,), where that is known."""
         return None
 
     def learned(self) -> Arrays:

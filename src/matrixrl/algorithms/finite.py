@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
-from matrixrl.algorithms.told_masks import TOLD_MASKS, ToldMasks
+from matrixrl.algorithms.reported_masks import REPORTED_MASKS, ReportedMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import random_actions, random_rankings
@@ -26,11 +26,11 @@ __all__ = ["FiniteAlgorithm", "plan_from_arrays", "start_values"]
 class FiniteAlgorithm(Algorithm):
     """An algorithm whose plan is one deterministic table for each replica.
 
-    Values inside are of unit rewards in [0, 1]. An algorithm that acts at random draws the table anew for each episode,
+    Values inside are of unit rewards in [0, 1]. An algorithm that acts at random draws a table for each episode,
     which is the same, because an episode asks each (stage, state) at most once.
     """
 
-    _told: ToldMasks | None = None
+    _reported: ReportedMasks | None = None
     _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 
@@ -57,18 +57,18 @@ class FiniteAlgorithm(Algorithm):
 
     @property
     def allowed(self) -> BoolArray | None:
-        """(A, S) allowed actions, declared or told by the environment; None if all are."""
+        """(A, S) allowed actions, declared, or reported by the environment; None if all are."""
         return self._frame.allowed
 
     @property
     def declared_frame(self) -> Frame:
-        """The frame with the actions that were declared as allowed: masks may be told after a plan was made."""
+        """The frame with the actions that were declared as allowed: masks may be reported after a plan was made."""
         return replace(self._frame, allowed=self.problem.allowed_by_action)
 
     @property
     def n_pairs(self) -> int:
         """Number of allowed pairs of a state and an action, those of the end state included."""
-        return self.task.n_pairs if self._told is None else int(np.count_nonzero(self._told.allowed))
+        return self.task.n_pairs if self._reported is None else int(np.count_nonzero(self._reported.allowed))
 
     @property
     def part(self) -> AllowedPart:
@@ -99,14 +99,14 @@ class FiniteAlgorithm(Algorithm):
         self.use_masks()
 
     def use_masks(self) -> None:
-        """Plan with the allowed actions of the task, or with those that the environment told so far."""
-        table = self.task.allowed if self._told is None else self._told.allowed
+        """Plan with the allowed actions of the task, or with those that the environment reported so far."""
+        table = self.task.allowed if self._reported is None else self._reported.allowed
         allowed = None if table is None or table.all() else np.ascontiguousarray(table.T)
         self._frame = replace(self._frame, allowed=allowed)
         self._part = None
 
     def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
-        """Return which actions (A,), counted from 0, a state allows at a stage, declared or told; None for all."""
+        """Return which actions (A,), counted from 0, a state allows at a stage, declared or reported; None for all."""
         if not isinstance(self.problem.task, Task) or self._frame.allowed is None:
             return None
         allowed, stages = self._frame.allowed[:, int(state)], self._frame.stages
@@ -116,49 +116,49 @@ class FiniteAlgorithm(Algorithm):
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
 
         Raises:
-            InvalidInput: Another mask was told of the state.
+            InvalidInput: Another mask was reported for the state.
         """
         task, s = self.task, int(state)
         mask = mask if task.stages is None else np.tile(mask, task.stages.n_classes)  # a mask is that of a state
-        told = self._told or ToldMasks.none(task.n_states, task.n_actions, task.end_state)
-        if not told.known[s]:
-            self._take_masks(told.with_mask(s, mask))
-        elif not np.array_equal(told.allowed[s], mask):
+        reported = self._reported or ReportedMasks.none(task.n_states, task.n_actions, task.end_state)
+        if not reported.known[s]:
+            self._take_masks(reported.with_mask(s, mask))
+        elif not np.array_equal(reported.allowed[s], mask):
             actions = self.problem.actions
             rule = f"must be the same at every visit of state {self.problem.shown_state(s)}"
             n = actions.size
-            received = f"{action_list(mask[:n], actions)} after {action_list(told.allowed[s, :n], actions)}"
+            received = f"{action_list(mask[:n], actions)} after {action_list(reported.allowed[s, :n], actions)}"
             fail("action mask", rule, received, "If more than the state decides, make it part of the state.")
 
-    def _take_masks(self, told: ToldMasks | None) -> None:
-        if told is not self._told:
-            self._told = told
+    def _take_masks(self, reported: ReportedMasks | None) -> None:
+        if reported is not self._reported:
+            self._reported = reported
             self.use_masks()
 
     @property
     def claim(self) -> Literal[True] | str:
-        """`guarantee`, or why data or masks that the environment told withdrew it."""
+        """`guarantee`, or why data or masks that the environment reported withdrew it."""
         words = super().claim
-        return words if words is not True or self._told is None else self._told.regret_words()
+        return words if words is not True or self._reported is None else self._reported.regret_words()
 
     def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
         """`certificate_guarantee`, or why data or masks that are not known yet withdrew it."""
         words = super().certificate_claim(alarmed)
-        return words if words is not True or self._told is None else self._told.certificate_words() or True
+        return words if words is not True or self._reported is None else self._reported.certificate_words() or True
 
     def mark(self) -> tuple[Any, ...]:
         """Return everything that planning, acting and masks change, to go back to."""
-        return self._told, super().mark()
+        return self._reported, super().mark()
 
     def rewind(self, mark: tuple[Any, ...]) -> None:
         """Go back to what `mark` returned."""
-        told, rest = mark
-        self._take_masks(told)
+        reported, rest = mark
+        self._take_masks(reported)
         super().rewind(rest)
 
     def state(self) -> Arrays:
         """Return everything that is needed to go on bit for bit, as named arrays."""
-        return super().state() | ({} if self._told is None else {TOLD_MASKS: self._told.array()})
+        return super().state() | ({} if self._reported is None else {REPORTED_MASKS: self._reported.array()})
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
@@ -166,13 +166,13 @@ class FiniteAlgorithm(Algorithm):
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
-        rest = {name: array for name, array in state.items() if name != TOLD_MASKS}
-        if TOLD_MASKS in state:
+        rest = {name: array for name, array in state.items() if name != REPORTED_MASKS}
+        if REPORTED_MASKS in state:
             task = self.task
             if task.allowed is not None or self.problem.mdp is not None or self.problem.ignores_masks:
-                raise InvalidInput(f"{TOLD_MASKS} must be left out of a problem whose allowed actions are declared")
-            none = ToldMasks.none(task.n_states, task.n_actions, task.end_state)
-            self._take_masks(none.restored(state[TOLD_MASKS]))
+                raise InvalidInput(f"{REPORTED_MASKS} must be left out of a problem whose allowed actions are declared")
+            none = ReportedMasks.none(task.n_states, task.n_actions, task.end_state)
+            self._take_masks(none.restored(state[REPORTED_MASKS]))
         super().restore(rest)
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:

@@ -86,7 +86,7 @@ class FromLogs:
         self.restore(state)
 
     def use_task(self) -> None:
-        """Compute anew what follows from the range of rewards of the task; nothing for most algorithms."""
+        """Compute again what follows from the range of rewards of the task; nothing for most algorithms."""
 
     def logged_arrays(self) -> dict[str, NDArray[Any]]:
         """Return how many episodes and steps came from logs, for saving; nothing if none did."""

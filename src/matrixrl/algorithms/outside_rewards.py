@@ -85,7 +85,7 @@ class OutsideRewards:
             return f"{what} ({since}) {verb} clipped: the bounds hold for the clipped rewards, not for those earned"
         now = problem.task.reward_range or self.declared
         return (
-            f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start anew, and nothing is proven for a "
+            f"{what} ({since}) widened it to [{now[0]:g}, {now[1]:g}]: bounds start again, and nothing is proven for a "
             "range that was chosen by data"
         )
 

@@ -1,7 +1,7 @@
 """The seal of an archive: a digest of all its other bytes, at its end.
 
-A seal finds damage, also of a single bit. It is no signature: whoever changes a file on purpose can compute it anew, so
-what a file says is checked as if there were no seal.
+A seal finds damage, also of a single bit. It is no signature: a person who changes a file on purpose can compute it
+again, so what a file says is checked as if there were no seal.
 """
 
 from __future__ import annotations

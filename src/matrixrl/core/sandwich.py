@@ -1,4 +1,4 @@
-"""Bounds on V* from both sides for next-state measures that nobody knows (docs/proofs.md, section 10)."""
+"""Bounds on V* from both sides for unknown next-state measures (docs/proofs.md, section 10)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class AllowedPart:
     """φ of the allowed pairs, without features that none of them has.
 
     Attributes:
-        phi: φ of the K allowed pairs, numbered anew as K states with one action, so that only its constants have a
+        phi: φ of the K allowed pairs, numbered again as K states with one action, so that only its constants have a
             meaning; φ itself if all pairs are allowed.
         pairs: (K,) Numbers of the allowed pairs among all; None if all are allowed.
         used: (d,) Numbers of their features among all; None likewise.

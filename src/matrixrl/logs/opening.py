@@ -1,4 +1,4 @@
-"""Open whatever a user hands over as a log: a path, a data frame, a table, a dictionary, a Minari data set."""
+"""Open a log in any of the supported forms: a path, a data frame, a table, a dictionary, a Minari data set."""
 
 from __future__ import annotations
 

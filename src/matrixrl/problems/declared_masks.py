@@ -83,15 +83,15 @@ def restricted(known: M, allowed: Any) -> M:
 
 
 def refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
-    """Refuse an environment with a transition table that tells masks only while it is played."""
-    told = current_mask(env) is not None
-    if not told:
+    """Refuse an environment with a transition table that reports masks only while it is played."""
+    reported = current_mask(env) is not None
+    if not reported:
         answer: Any = env.reset()
-        told = isinstance(answer, tuple) and isinstance(answer[-1], dict) and "action_mask" in answer[-1]
-    if told:
+        reported = isinstance(answer, tuple) and isinstance(answer[-1], dict) and "action_mask" in answer[-1]
+    if reported:
         fail(
             "allowed",
-            "must be given for an environment with a transition table that tells masks of its current state only",
+            "must be given for an environment with a transition table that reports masks of its current state only",
             None,
             "Pass allowed=table (S, A), or allowed='all' to allow every action.",
         )

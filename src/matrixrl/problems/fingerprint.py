@@ -1,6 +1,6 @@
 """The one fingerprint of a problem: a few numbers that are equal, up to rounding, for the same problem only.
 
-It has named parts, so that a problem that does not fit a saved one can be told what differs (`differences`).
+It has named parts, so that a message can say how a problem differs from a saved one (`differences`).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Problem:
         actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
             the nearest reward inside, "widen" widens the range and re-scales what was learned.
-        ignores_masks: Whether masks of actions that the environment tells while it is played are ignored.
+        ignores_masks: Whether masks of actions that the environment reports while it is played are ignored.
     """
 
     task: Task | FunctionalTask | ContinuousTask

@@ -1,4 +1,4 @@
-"""The one reader of problems: from what a user hands over (environment, MDP, task) to a `Problem`."""
+"""The one reader of problems: from what a user passes (environment, MDP, task) to a `Problem`."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def read_problem(
             `Problem`.
         allowed: Allowed actions of numbered states, as a table (S, A) or a function of the state, as in `Task`; "all"
             allows all, whatever the environment says. By default those of the MDP or task; of an environment those that
-            it declares with a method ``action_mask(state)``, or tells while it is played: with ``info["action_mask"]``
-            or a method ``action_masks()``.
+            it declares with a method ``action_mask(state)``, or reports while it is played: with
+            ``info["action_mask"]`` or a method ``action_masks()``.
         stage_dependent: Whether laws and rewards of numbered states differ between stages, as in `Task`.
         discount: Factor γ of each step for an environment without a transition table, as in `Task`; without a horizon
             it chooses one.

@@ -113,7 +113,7 @@ def endless_values(mdp: FiniteMDP) -> FloatArray:
 
 
 def _solved(mdp: FiniteMDP, policy: IntArray, gamma: float) -> FloatArray:
-    """Return the values (S,) of a policy (S,) for ever, from the linear equations that they satisfy."""
+    """Return the values (S,) of a policy (S,) forever, from the linear equations that they satisfy."""
     states, reward = np.arange(mdp.n_states), mdp.task.reward[np.arange(mdp.n_states), policy]
     if isinstance(mdp.transitions, SparseTransitions):
         rows = mdp.transitions.matrix[states * mdp.n_actions + policy]

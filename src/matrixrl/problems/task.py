@@ -63,7 +63,7 @@ class Task(TaskInWords):
         stage_dependent: Whether laws and rewards differ between stages, so that data are not shared: True for all
             stages, or the class of each stage, such as the days of a week: stages of one class share. By default it is
             True if rewards have an axis of stages.
-        discount: Factor γ of each step: an episode is worth Σ γ^h r_h. Without a horizon, the problem goes on for ever:
+        discount: Factor γ of each step: an episode is worth Σ γ^h r_h. Without a horizon, the problem goes on forever:
             an episode is cut after the number of steps that `accuracy` asks for, and V* is that of infinitely many.
         accuracy: Share of the largest possible value that may be cut off at the end of an episode, if the horizon is
             chosen by the discount.
@@ -193,9 +193,9 @@ class Task(TaskInWords):
         return self.discount**self.horizon / (1.0 - self.discount) if self.is_endless else 0.0
 
     def _check_end_of_stages(self) -> None:
-        """Refuse laws that depend on the stage and go on for ever: those of later stages are not known."""
+        """Refuse laws that depend on the stage and go on forever: those of later stages are not known."""
         if self.is_endless and self.stages is not None:
-            rule = "must be left out of a problem that goes on for ever"
+            rule = "must be left out of a problem that goes on forever"
             received = f"{self.stages.n_classes} classes of {self.horizon} stages"
             fail("stage_dependent", rule, received, "Give horizon=…, the number of stages.")
 

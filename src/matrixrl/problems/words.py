@@ -49,7 +49,7 @@ class TaskInWords(Described):
         if self.discount < 1.0:
             words += f", discount {self.discount:g}"
         if self.is_endless:
-            words += f" for ever: the steps that are cut off weigh {self.discount**self.horizon:.2g} of all"
+            words += f" forever: the steps that are cut off weigh {self.discount**self.horizon:.2g} of all"
         return words
 
     def _words(self) -> str:

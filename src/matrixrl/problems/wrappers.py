@@ -25,7 +25,7 @@ _HARMLESS = {
 }
 _LIBRARIES = ("gymnasium.", "matrixrl.")
 _MASKS = ("action_mask", "action_masks")
-"""Names of the methods with which environments tell the actions that are allowed."""
+"""Names of the methods with which environments report the actions that are allowed."""
 
 
 def wrapper_chain(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.agents import Agent, OpenEpisode
-from matrixrl.agents.heeding import ToldByEnvironment, choose_among
+from matrixrl.agents.heeding import MaskReader, choose_among
 from matrixrl.agents.playing import first_observation, kept, take_step
 from matrixrl.algorithms import Algorithm
 from matrixrl.envs import make
@@ -129,11 +129,11 @@ class Recorder:
 
         def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
             obs, info = first_observation(film, stream_seed(algorithm.seeds[0], "env"))
-            told, earned = ToldByEnvironment(algorithm, current_mask(film)), 0.0
+            masks, earned = MaskReader(algorithm, current_mask(film)), 0.0
             for stage in range(problem.task.horizon):
                 state = np.asarray(problem.state("obs", obs))
                 inner = int(algorithm.act(plan, stage, state[None], explore=False)[0])
-                among, action = told.among(state, stage, info), problem.own_number(inner)
+                among, action = masks.among(state, stage, info), problem.own_number(inner)
                 if among is not None and not among[action]:
                     action = choose_among(algorithm, plan, stage, state, among, explore=False)
                 obs, reward, terminated, truncated, info = film.step(problem.own_action(action))
@@ -154,9 +154,9 @@ class Recorder:
         def play(film: gym.Env[Any, Any]) -> tuple[float, int]:
             episode = OpenEpisode(Agent.around(fresh), fresh.plan())
             obs, info = first_observation(film, stream_seed(fresh.seeds[0], "env"))
-            told, earned = ToldByEnvironment(fresh, current_mask(film)), 0.0
+            masks, earned = MaskReader(fresh, current_mask(film)), 0.0
             for _ in range(fresh.problem.task.horizon):
-                action = episode.act_as_told(obs, info, told)
+                action = episode.act_in_environment(obs, info, masks)
                 next_obs, reward, terminated, truncated, info = take_step(film, action)
                 episode.observe(obs, action, reward, next_obs, terminated)
                 obs, earned = kept(next_obs), earned + float(reward)

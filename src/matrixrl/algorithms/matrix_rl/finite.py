@@ -155,7 +155,7 @@ class UCMatrixRL(FiniteMatrixRL):
     def confidence(self) -> Confidence:
         """Set, radius and shares of δ, for the actions that are allowed."""
         if self._confidence is None:
-            ridge = None if self._told is None else self.ridge  # that of the data
+            ridge = None if self._reported is None else self.ridge  # that of the data
             horizon, end = self.task.horizon, self.task.end_state
             self._confidence = self.settings.confidence(
                 self.features, horizon, part=self.part, ridge=ridge, end_state=end

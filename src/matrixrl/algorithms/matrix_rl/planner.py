@@ -85,7 +85,7 @@ class FiniteMatrixRL(RewardWatch):
         return self.noting_alarms(self.kept)
 
     def _next_plan(self, rankings: FloatArray) -> Plan:
-        """Return the optimistic plan; if no data came in since the last one, only ties are broken anew.
+        """Return the optimistic plan; if no data came in since the last one, only ties are broken again.
 
         Q does not depend on the rankings, so this is what `plan_with` returns. The second plan on the same data keeps
         Q, for as long as no data come in: many episodes may be begun meanwhile.

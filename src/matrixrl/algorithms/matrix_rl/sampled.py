@@ -157,7 +157,7 @@ class SampledMatrixRL(MatrixRLLearner):
         return f"planning looks at {len(self._columns[0].states):,} sampled columns: bounds are estimates, not proven"
 
     def plan(self) -> SampledPlans:
-        """Return the plan to play now; columns are drawn anew for a new plan unless they are fixed."""
+        """Return the plan to play now; columns are drawn again for a new plan unless they are fixed."""
         due = self.due()
         kept: list[SampledPlan | None] = [None] * self.n_replicas if self.kept is None else list(self.kept)
         n_actions = self.oracle.n_actions

@@ -129,7 +129,7 @@ class MatrixRLSettings(Settings):
         "Draw columns in proportion to ‖ψ(s)‖² (norm) or uniformly; a FunctionalTask has its own sampler.",
         one_of(COLUMN_WEIGHTS),
     )
-    column_draw: str = setting("resampled", "Draw columns anew for each plan, or once (fixed).", one_of(COLUMN_DRAWS))
+    column_draw: str = setting("resampled", "Draw columns again for each plan, or once (fixed).", one_of(COLUMN_DRAWS))
     c: float = setting(1.0, "Absolute constant of the theorem's radius.", _positive)
     beta: float = setting(1.0, "β of the constant radius, in units of C_ψ'².", real())
     c_core: float | None = setting(

@@ -56,7 +56,7 @@ def _longest(law: Any, r: int) -> int:
 def _fill_bounds(
     seen: Any, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any
 ) -> None:
-    """Fill in the largest mean of sign·V of the needed groups (K,); places of the search (K,) are changed."""
+    """Fill in the largest mean of sign·V of the needed groups (K,); positions of the search (K,) are changed."""
     fill_table(seen[LISTED], seen[LISTED_WITH], values, sign, top, table)
     for g in range(len(out)):
         out[g] = top

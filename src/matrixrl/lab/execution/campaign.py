@@ -58,7 +58,7 @@ class Campaign:
         tasks: Number of tasks.
         tasks_done: Number of finished tasks.
         failures: Number of failed tasks.
-        restarted: Number of runs that begin anew, because their state was not stored or is of another version of
+        restarted: Number of runs that begin again, because their state was not stored or is of another version of
             matrixrl.
     """
 

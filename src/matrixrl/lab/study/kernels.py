@@ -109,7 +109,7 @@ QUESTIONS = [
         "Algorithm 2 with a kernel is Algorithm 1 with its features, and regret follows the kernel's effective "
         "dimension.",
         "A grid world; one-hot features, the identity kernel through the dual algorithm, and RBF kernels of the "
-        "cells' places.",
+        "positions of the cells.",
         _kernel,
         _kernel_specs,
     ),

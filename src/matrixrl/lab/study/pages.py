@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
@@ -17,12 +18,14 @@ from matrixrl.plots.drawing import require_matplotlib
 
 __all__ = ["write_pages"]
 
-_HEADING = "The theorems, seen"
+_INDEX = re.compile(r"([CK])_([φψ])")
+_HEADING = "The theorems, measured"
 _INTRODUCTION = (
-    "Every claim of Yang and Wang 2019 that can be measured, measured: the claim, the experiment, the numbers, and "
-    "whether they bear it out. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is "
-    "about all problems. The presets guaranteed and practical have the normalised ball here, because the claims are "
-    "about balls."
+    "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
+    "numbers. For each claim that can be measured the page states the claim, the experiment, the numbers, and whether "
+    "they support the claim. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is about "
+    "all problems. The presets guaranteed and practical use the normalised ball here, because the claims are about "
+    "balls."
 )
 
 
@@ -75,7 +78,7 @@ def _draw(section: Section) -> tuple[bytes, str]:
 def _html(sections: Sequence[Section], pictures: dict[str, str], size: str, command: str) -> str:
     return PAGES.render(
         "study.html.j2",
-        title="matrixrl: the theorems, seen",
+        title="matrixrl: the theorems, measured",
         style=PAGES.stylesheet("study"),
         heading=_HEADING,
         introduction=_INTRODUCTION,
@@ -114,8 +117,8 @@ def _markdown_table(table: Table) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    """Escape asterisks, as in V*, which Markdown would read as emphasis."""
-    return text.replace("*", "\\*")
+    """Escape asterisks, as in V*, which Markdown would read as emphasis, and set indices such as that of C_ψ."""
+    return _INDEX.sub(r"\1<sub>\2</sub>", text.replace("*", "\\*"))
 
 
 def _escape_cell(text: str) -> str:

@@ -166,15 +166,15 @@ def _bound(evidence: Evidence) -> Answer:
         bound = "N·H" if trivial[-1] else f"{a.bounds.explicit[-1]:,.0f}"
         most = f"{a.bounds.largest[-1]:,.0f}"
         rows.append([e.id, a.id, f"{a.episodes:,}", interval_text(a.final, 1), bound, most, rounded(starts[-1])])
-    told = len(found) - sum(trivial)
+    tested = len(found) - sum(trivial)
     regret_is = "below the bound" if all(below) else f"below the bound for only {sum(below)} of {len(below)}"
     verdict = (
         f"{sum(trivial)} of {len(found)} comparisons are trivial: up to the last N the bound is N·H, which regret "
         f"never exceeds. The bound falls below N·H at N = {rounded(min(starts))} in the smallest problem and at "
         f"N = {rounded(max(starts))} in the largest. "
     ) + (
-        f"In the other {told}, mean regret (upper end of its band) is {regret_is} at every N."
-        if told
+        f"In the other {tested}, mean regret (upper end of its band) is {regret_is} at every N."
+        if tested
         else "No comparison of this size tests the bound."
     )
     head = ["environment", "agent", "N", "regret", "explicit bound", "N·H", "bound is below N·H from N ="]
@@ -187,8 +187,8 @@ def _bound(evidence: Evidence) -> Answer:
             axes.legend(fontsize=4.5, framealpha=0.9)
 
     table = Table("at the last N; N·H in place of a bound says that it is trivial", head, rows)
-    scope = f" in {told} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""
-    return Answer(all(below), verdict, [table], draw, is_tested=told > 0, scope=scope)
+    scope = f" in {tested} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""
+    return Answer(all(below), verdict, [table], draw, is_tested=tested > 0, scope=scope)
 
 
 def _size_of(facts: dict[str, Any], name: str) -> float:

@@ -49,7 +49,7 @@ class StateTable:
 
     def __init__(self, problem: ServedProblem) -> None:
         self._problem = problem
-        self._labels: list[str] | None = None  # in small letters, made when somebody searches
+        self._labels: list[str] | None = None  # in small letters, made at the first search
 
     def page(self, query: Query, plan: Publication, visits: IntArray) -> dict[str, Any]:
         """Return a page as plain data; cells of actions that are not allowed are None.

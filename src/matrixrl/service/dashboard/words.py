@@ -1,4 +1,4 @@
-"""Events, states and actions in words; names are those of users, so whoever shows them must escape them."""
+"""Events, states and actions in words; names are those of users, so pages that show them must escape them."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Closed:
 
 
 class Reply(NamedTuple):
-    """An answer, and the transaction that must be durable before anybody hears it."""
+    """An answer, and the transaction that must be durable before it is sent."""
 
     answer: Opened | Answer | Recorded | Closed
     commit: Commit

@@ -350,8 +350,8 @@ def _outcome(told: Told) -> dict[str, Any]:
 def _timed_out(episode: EpisodeState, reason: str) -> tuple[Kind, dict[str, Any]]:
     """Return how an overdue episode is closed.
 
-    One that nobody asked is forgotten, one without a missing outcome ends, and one whose missing step was decided by
-    somebody who did not say how is abandoned.
+    An episode without a question is forgotten, one without a missing outcome ends, and one whose missing step was
+    not decided here is abandoned.
     """
     body = {"reason": reason}
     if not episode.steps:

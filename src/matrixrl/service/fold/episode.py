@@ -1,4 +1,4 @@
-"""An episode as the log tells it: questions, answers and outcomes, in any order."""
+"""An episode as the log has it: questions, answers and outcomes, in any order."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class EpisodeState:
         return min(times, default=None)
 
     def state_after(self, number: int) -> int | None:
-        """Return the state after a step, as far as its outcome or the next question tells it."""
+        """Return the state after a step, as far as its outcome or the next question gives it."""
         told = self.steps[number].told
         if told is not None:
             return told.following

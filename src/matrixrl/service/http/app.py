@@ -116,7 +116,7 @@ async def _keep_house(service: Service | SharedService, access: Access) -> None:
 
 
 async def _watch(dashboard: Dashboard) -> None:
-    """Count decisions by the minute, whether somebody looks or not."""
+    """Count decisions by the minute, whether a page is open or not."""
     while True:
         dashboard.sample()
         await asyncio.sleep(_TICK)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from matrixrl.service.fold import EPISODE_NAME
-from matrixrl.service.voice import refusal
+from matrixrl.service.refusals import refusal
 
 __all__ = [
     "AskBody",

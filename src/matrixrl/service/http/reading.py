@@ -57,7 +57,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
         found = [{"seq": row.seq, "at": row.at, **_of_plan(row.body)} for row in rows]
         return JSONResponse({"values": found})
 
-    @router.get("/v1/alarm", summary="Whether something speaks against the assumptions, in words.")
+    @router.get("/v1/alarm", summary="Whether the data contradict the assumptions, in words.")
     def alarm(request: Request) -> JSONResponse:
         doors.reader(request)
         return JSONResponse({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})

@@ -20,7 +20,7 @@ class Learner:
     """An agent that follows a log; two learners that follow the same log make the same plans, bit for bit.
 
     Episodes are learned from in the order in which they were opened, which keeps the proof (docs/proofs.md, section 3).
-    Whatever the agent is asked for, it is asked for when a plan is made, and at no other time.
+    The agent is only asked when a plan is made, and at no other time.
 
     Args:
         problem: The problem.

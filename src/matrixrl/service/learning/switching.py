@@ -24,7 +24,7 @@ def switch(
         alarm: Words of the alarm, if it was raised.
         compared: What is proven about the recommended policy and the incumbent; see `Recommendation`.
         problem: The problem.
-        by_request: Whether somebody chose the present mode: then the service does not promote itself.
+        by_request: Whether a user chose the present mode; then the service does not promote itself.
     """
     if alarm is not None:
         if mode == "live" and problem.file.incumbent is not None:

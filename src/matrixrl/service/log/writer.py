@@ -182,7 +182,7 @@ class Writer:
             except MatrixRLError as error:
                 self._fail(error, commit)
                 return
-            except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+            except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
                 self._fail(StoreError(f"the log cannot be written: {error}"), commit)
                 return
             self._durable = rows[-1].seq

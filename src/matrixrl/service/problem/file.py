@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, SpecError
-from matrixrl.service.voice import refusal
+from matrixrl.service.refusals import refusal
 
 __all__ = ["MODES", "Mode", "ProblemFile", "read_problem"]
 

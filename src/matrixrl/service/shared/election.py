@@ -35,7 +35,7 @@ class Leadership:
 
     The database releases the lock when the session ends, for whatever reason, and only after its last transaction is
     either committed or undone. Every transaction here runs in that session and verifies that it has the lock. So
-    whoever has the lock next sees everything that was published before, and a learner that lost it publishes nothing.
+    the next holder of the lock sees everything that was published before, and a learner that lost it publishes nothing.
 
     Args:
         connection: The session.

@@ -23,7 +23,7 @@ __all__ = ["publish"]
 def publish(
     leadership: Leadership, publication: Publication, drafts: Sequence[Draft], problem: ServedProblem, book: Book
 ) -> None:
-    """Append the events of a plan, and write its tables; a change of mode only if nobody changed it meanwhile.
+    """Append the events of a plan, and write its tables; a change of mode only if it was not changed meanwhile.
 
     Args:
         leadership: The session of the learner.

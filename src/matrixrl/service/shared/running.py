@@ -126,7 +126,7 @@ class SharedService:
             self._plans.keep(self.desk.book)
 
     def start_again(self) -> Head:
-        """Forget everything, read the log anew, and return number and digest of the last event."""
+        """Forget everything, read the log again, and return number and digest of the last event."""
         book = restored_book(self.log, self._checkpoints, self.problem)
         self._plans.keep(book)
         self.desk.start_again(book)

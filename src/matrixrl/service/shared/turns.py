@@ -33,7 +33,7 @@ class Reader(Protocol):
         """Take events that another process appended."""
 
     def start_again(self) -> Head:
-        """Forget everything, read the log anew, and return number and digest of the last event."""
+        """Forget everything, read the log again, and return number and digest of the last event."""
 
 
 class Ticket:
@@ -55,7 +55,7 @@ class Ticket:
             self._answer = self._work()[0]
         except MatrixRLError as error:
             self._error = error
-        except Exception as error:  # noqa: BLE001  # whoever waits for the answer hears of it
+        except Exception as error:  # noqa: BLE001  # the request that waits for the answer receives it
             self._error = error
             return False
         return True
@@ -80,7 +80,7 @@ class Turns:
 
     A turn takes the lock of the log, reads what others appended since the last turn, decides everything that waits,
     and commits. So each decision is a function of the whole log before it, whichever process makes it. If the
-    transaction fails, all its requests fail, and memory, which may be ahead of the log, is read anew.
+    transaction fails, all its requests fail, and memory, which may be ahead of the log, is read again.
 
     Args:
         log: The log.
@@ -207,7 +207,7 @@ class Turns:
                         insert(self.connection, self._taken)
         except MatrixRLError as error:
             self._fail(error, group)
-        except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
             self._fail(StoreError(f"a turn failed: {error}"), group)
         else:
             self._durable, self.error = self._head, None
@@ -229,7 +229,7 @@ class Turns:
             self._follow(list(self._log.read(self._head[0])))
 
     def _start_again(self) -> None:
-        """Read the log anew; everything that was acknowledged must be in it."""
+        """Read the log again; everything that was acknowledged must be in it."""
         seq, digest = self._durable
         rows = self._log.page(seq - 1, limit=1, until=seq)
         if [row.digest for row in rows] != [digest]:

@@ -72,7 +72,7 @@ class LikelihoodPlayer(CompiledPlayer):
         algorithm = self._algorithm
         if self._revision != algorithm.revision:
             self._take_over()
-        self._revision = -1  # of lists that are being changed: after a failure they are made anew
+        self._revision = -1  # of lists that are being changed: after a failure they are made again
         known = self._known if learns else self._make_known(certifies=certifies)
         kept = self._kept if learns else self._new_kept()
         kept.n_plans[:] = 0

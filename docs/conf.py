@@ -17,7 +17,7 @@ _SOURCE = str(Path(__file__).parents[1] / "src")
 sys.path.insert(0, _SOURCE)  # document this checkout, whatever is installed
 os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])  # notebooks too
 
-import matrixrl
+import matrixrl  # noqa: E402
 
 project = "matrixrl"
 author = "the matrixrl authors"

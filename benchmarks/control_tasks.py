@@ -4,6 +4,7 @@ python benchmarks/control_tasks.py                        reporting seeds 100–
 python benchmarks/control_tasks.py --tuning               seeds 0–9, on which settings may be chosen
 python benchmarks/control_tasks.py --agent kernel-matrix-rl --tasks cart-pole-200 mountain-car
 python benchmarks/control_tasks.py --set revise=false --label "no revision"
+python benchmarks/control_tasks.py --tasks pendulum --grid 3 --label "three torques"
 """
 
 from __future__ import annotations
@@ -113,10 +114,12 @@ TASKS: dict[str, Task] = {
 """For each task: environment, episodes, target, whether returns (or regret) reach it, and what a good return is."""
 
 
-def play(task: str, agent: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+def play(task: str, agent: str, seed: int, settings: dict[str, Any], torques: int | None) -> dict[str, Any]:
     """Play one seed of one task; regret in place of returns where the optimum is known."""
     make, n_episodes, *_ = TASKS[task]
     env = make()
+    if torques is not None and isinstance(env.action_space, gym.spaces.Box):
+        env = GridActions(env, torques)
     made = AGENTS[agent](env, seed=seed, **settings)
     wall, cpu, before = time.perf_counter(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     history = made.learn(n_episodes=n_episodes)
@@ -188,7 +191,7 @@ def main(chosen: argparse.Namespace) -> None:
     for task in chosen.tasks:
         for seed in seeds:
             if f"{task}/{seed}" not in results:
-                results[f"{task}/{seed}"] = play(task, chosen.agent, seed, settings)
+                results[f"{task}/{seed}"] = play(task, chosen.agent, seed, settings, chosen.grid)
                 file.with_suffix(".part").write_text(json.dumps(results))
                 file.with_suffix(".part").replace(file)
     print(table(results, chosen.tasks, seeds))
@@ -203,6 +206,7 @@ if __name__ == "__main__":
     parser.add_argument("--first", type=int, default=100, help="First reporting seed.")
     parser.add_argument("--tuning", action="store_true", help="Seeds 0, 1, … in place of 100, 101, …")
     parser.add_argument("--set", nargs="*", default=[], help="Settings of the agent, such as revise=false.")
+    parser.add_argument("--grid", type=int, default=None, help="Points of a grid in place of continuous actions.")
     parser.add_argument("--label", default=None, help="Name of the files of results; the agent by default.")
     parser.add_argument("--out", type=Path, default=Path("out/control-tasks"))
     main(parser.parse_args())

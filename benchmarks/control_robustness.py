@@ -269,8 +269,8 @@ def main(chosen: argparse.Namespace) -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     file = chosen.out / f"{chosen.label or chosen.agent}.json"
     results = json.loads(file.read_text()) if file.exists() else {}
-    for task in chosen.tasks:
-        for seed in seeds:
+    for seed in seeds:
+        for task in chosen.tasks:
             if f"{task}/{seed}" not in results:
                 results[f"{task}/{seed}"] = play(task, chosen.agent, seed, settings)
                 file.with_suffix(".part").write_text(json.dumps(results))

@@ -25,7 +25,11 @@ _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
-_NOISY = 1.0  # noise that the search starts from if that is likelier; short length scales look like noise otherwise
+_TELLING = 200  # steps that can tell noise from what is not known yet
+_NOISY, _MOST_NOISE = (
+    1.0,
+    100.0,
+)  # noise that a search may start from, and find, relative to the variance of the function
 _FITTED_STEPS = 250  # steps that length scales are fitted to
 _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
 _ACTION_SCALE, _ACTION_SPREAD = (
@@ -70,7 +74,8 @@ class Dynamics:
         trend: (1 + d, p + 1) linear part.
         weights: (m, p + 1) kernel part.
         limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
-        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit.
+        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit; 0 while there are too few
+            steps to tell noise from what is not known yet.
     """
 
     length_scales: FloatArray
@@ -140,9 +145,13 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
     usual = usual_rows(leave_one_out(observed.x[chosen], y, first, prior), 1.0 / amplitude[curved])
     iterations = _FIRST_ITERATIONS if start is None else _MORE_ITERATIONS
     x, y = observed.x[chosen[usual]], y[usual]
-    noisy = np.append(np.maximum(first[:-1], prior.mean[:-1]), np.log(_NOISY))
-    first = min(first, noisy, key=lambda one: negative_evidence(one, x, y, prior)[0])
-    return fit_length_scales(x, y, first, prior, iterations=iterations)
+    if len(x) < _TELLING:
+        return fit_length_scales(x, y, first, prior, iterations=iterations)
+    noisy = np.append(
+        prior.mean[:-1], np.log(_NOISY)
+    )  # short length scales look like noise, and are searched less well
+    first = min(first, prior.mean, noisy, key=lambda one: negative_evidence(one, x, y, prior)[0])
+    return fit_length_scales(x, y, first, prior, iterations=iterations, most_noise=_MOST_NOISE)
 
 
 def fit_dynamics(
@@ -175,6 +184,7 @@ def fit_dynamics(
         parts = (usual, slice(None, -1)), (on & usual, slice(-1, None))
         each = [regress(z[:, rows], rest[rows, which], noise) for rows, which in parts]
         weights, errors = np.column_stack([one[0] for one in each]), np.concatenate([one[1] for one in each])
+    errors *= float(len(scaled) >= _TELLING)
     edge = np.append(np.where(bounded, 1.0, _FAR), 0.0)
     limits = np.stack([-edge, edge])
     limits[:, -1] = observed.rewards.min(), observed.rewards.max()

@@ -14,7 +14,7 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = ["Prior", "fit_length_scales", "leave_one_out", "negative_evidence"]
 
 _SHORTEST, _LONGEST = 0.05, 20.0  # in units of scaled coordinates, which lie in about [-1, 1]
-_LEAST_NOISE, _MOST_NOISE = 1e-5, 100.0  # relative to the variance of the function
+_LEAST_NOISE = 1e-5  # relative to the variance of the function
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ def leave_one_out(x: FloatArray, y: FloatArray, parameters: FloatArray, prior: P
     return found
 
 
-def fit_length_scales(x: FloatArray, y: FloatArray, start: FloatArray, prior: Prior, *, iterations: int) -> FloatArray:
+def fit_length_scales(
+    x: FloatArray, y: FloatArray, start: FloatArray, prior: Prior, *, iterations: int, most_noise: float = 0.3
+) -> FloatArray:
     """Return log length scales and log noise of the largest posterior density near a start: (g + 1,).
 
     Args:
@@ -91,8 +93,9 @@ def fit_length_scales(x: FloatArray, y: FloatArray, start: FloatArray, prior: Pr
         start: (g + 1,) where the search starts.
         prior: Prior of the parameters.
         iterations: Largest number of steps of L-BFGS.
+        most_noise: Largest noise, relative to the variance of the function.
     """
-    bounds = [(np.log(_SHORTEST), np.log(_LONGEST))] * (len(start) - 1) + [(np.log(_LEAST_NOISE), np.log(_MOST_NOISE))]
+    bounds = [(np.log(_SHORTEST), np.log(_LONGEST))] * (len(start) - 1) + [(np.log(_LEAST_NOISE), np.log(most_noise))]
     found = minimize(
         negative_evidence,
         start,

@@ -169,7 +169,7 @@ def panels_of(path, monkeypatch, *args, **options):
 def test_the_picture_of_kernel_control_has_four_panels(tmp_path, monkeypatch, runs):
     shown = panels_of(tmp_path / "a.png", monkeypatch, runs.result(), runs.first.algorithm, coordinates=(1, 2))
     assert [words.splitlines()[0] for words in shown] == [
-        "2 seeds",
+        "mean and range of 2 seeds",
         "planned value at the first step, seed 4",
         "fitted length scales: mean and 2 seeds",
         "novelty, seed 4",

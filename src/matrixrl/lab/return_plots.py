@@ -44,7 +44,9 @@ def draw_returns(
         across, down = 3, 1
     figure = Figure(figsize=(5.6 * across, 4.3 * down), layout="constrained")
     panels = iter(figure.subplots(down, across, squeeze=False).T.ravel())
-    returns(result, ax=next(panels))
+    curves = returns(result, ax=next(panels))
+    if len(result.seeds) == 1:
+        curves.set_title(f"seed {result.seeds[0]}", fontsize=10)
     if vectors is not None and result.length_scales is not None:
         sizes = (vectors.task.n_coordinates, result.length_scales.shape[1])
         names = length_scale_names(*sizes, is_box=isinstance(vectors.problem.actions, BoxCodec), env=result.env)

@@ -93,7 +93,7 @@ def test_simulated_episodes_without_mistakes_show_a_plan_that_gets_stuck():
     horizon, trend = 20, np.zeros((4, 2))
     trend[3, 0], trend[1, 1] = 0.05, 1.0  # the second action moves; the reward is the position
     limits = np.array([[-9.0, -9.0], [9.0, 9.0]])
-    dynamics = Dynamics(np.ones(3), np.zeros((1, 3)), trend, np.zeros((1, 2)), limits)
+    dynamics = Dynamics(np.ones(3), np.zeros((1, 3)), trend, np.zeros((1, 2)), limits, np.zeros(2))
     none = Ends(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
     world = World(dynamics, fit_arrivals(np.zeros((1, 1)), none, np.random.default_rng(0)), 0.0)
     flat = ValueFunction(np.zeros((1, 1)), *(np.zeros(shape) for shape in ((horizon, 1), horizon, horizon, horizon)))

@@ -363,7 +363,7 @@ class Algorithm(FromLogs, Configured):
         )
 
     def widths(self) -> FloatArray:
-        """Return the width w = ‖A_n^{-1/2}φ‖ of every pair: (B, A, S)."""
+        """Return the width w of every pair, the norm of its φ in the inverse of A_n: (B, A, S)."""
         raise ProtocolError(f"{self.name} has no widths; matrix-rl on numbered states has")
 
     def bound_actions(self) -> tuple[FloatArray, FloatArray]:

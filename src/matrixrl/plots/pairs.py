@@ -50,12 +50,12 @@ def visits(agent: Any, *, ax: Axes | None = None) -> Axes:
 def widths(
     agent: Any, stage: int | None = None, *, coordinates: tuple[int, int] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw how little is known about each action in each state.
+    r"""Draw how little is known about each action in each state.
 
-    Without a stage it is the width w = ‖A_n^{-1/2}φ(s,a)‖ of YW19, which is 1/√(1 + visits) for one-hot features. With
-    a stage it is the distance between the proven bounds on Q* at that stage. For vectors it is the
-    width of the estimate (KernelMatrixRL) or the novelty (KernelControl) over two coordinates.
-    Cells of actions that are not allowed are grey.
+    Without a stage it is the width \(w = \|A_n^{-1/2}\varphi(s,a)\|\) of YW19, which is 1/√(1 + visits) for
+    one-hot features at ridge 1. With a stage it is the distance between the proven bounds on Q* at that stage. For
+    vectors it is the width of the estimate (KernelMatrixRL) or the novelty (KernelControl) over two coordinates. Cells
+    of actions that are not allowed are grey.
 
     Args:
         agent: A MatrixRL agent on numbered states, or an agent on vectors.

@@ -21,7 +21,7 @@ $(VENV)/bin/python:
 
 # Python compiles the modules that are used when they are first imported, which takes less time than compiling all.
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "installing into $(VENV) (about half a minute)"
+	@echo "installing into $(VENV) ..."
 	$(PIP) install --quiet --no-compile --prefer-binary -c constraints.txt -e ".[viz]"
 	@touch $@
 

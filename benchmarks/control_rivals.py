@@ -1,7 +1,7 @@
 """KernelControl beside Stable-Baselines3 and a public Gaussian-process MPC: steps until solved, and time per step.
 
-Run each agent in the environment that has its packages; results are kept in `out/` and continued, and every run prints the table of
-all that is there.
+Run each agent in the environment that has its packages. Results are kept in `out/` and continued, and every run prints
+the table of all that is there.
 
     python benchmarks/control_rivals.py --who kernel-control --seeds 5
     python -m venv .venv-deep && .venv-deep/bin/pip install -r benchmarks/peers/requirements-control.txt .
@@ -9,8 +9,9 @@ all that is there.
     .venv-deep/bin/pip install gpytorch gym==0.26.2 imageio matplotlib moviepy
     .venv-deep/bin/python benchmarks/control_rivals.py --who gp-mpc --gp-mpc DIR --tasks pendulum
 
-DIR is a clone of SimonRennotte/Data-Efficient-Reinforcement-Learning-with-Probabilistic-Model-Predictive-Control from GitHub.
-"Solved" is the first episode after which the mean return of the last five is at the bar; ten more are played.
+DIR is a clone, from GitHub, of
+SimonRennotte/Data-Efficient-Reinforcement-Learning-with-Probabilistic-Model-Predictive-Control.
+"Solved" is the first episode after which the mean return of the last five is at the bar; five more are played.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import argparse
 import json
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def play(task: str, player: Player, seed: int, cap: int) -> dict[str, Any]:
 
 
 def measured(task: str, run: dict[str, Any]) -> dict[str, float | None]:
-    """Return what the table says about one run: steps to a good episode, to a held pole, to the solution, and returns."""
+    """Return what the table says about one run: steps to a held pole, a good episode and the solution; returns, times."""
     bar, returns = TASKS[task][0], np.array(run["returns"])
     good, solved = first_at(returns, bar, 1), first_at(returns, bar, WINDOW)
     return {

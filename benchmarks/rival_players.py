@@ -1,4 +1,4 @@
-"""How each agent of `control_rivals.py` plays a task. Packages are imported where they are needed: they exclude each other."""
+"""How each agent of `control_rivals.py` plays a task; packages are imported where they are needed, as few have all."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def deep(name: str, points: int | None = None) -> Player:
 def fit_beside(*arguments: Any) -> None:
     """Fit hyperparameters of the Gaussian-process MPC, in a process of its own, with a torch newer than its code.
 
-    Its code clips gradients before the first of them are there. Newer torch refuses this, its code catches the error, and
-    hyperparameters would never be fitted.
+    Its code clips gradients before the first of them are there. Newer torch refuses this, its code catches the error,
+    and hyperparameters would never be fitted.
     """
     import torch
 
@@ -77,7 +77,7 @@ def fit_beside(*arguments: Any) -> None:
 
 
 def gp_mpc(folder: Path) -> Player:
-    """Return a player for the public Gaussian-process MPC in a folder (`rl_gp_mpc`), with its pendulum example's settings.
+    """Return a player for the public Gaussian-process MPC in a folder, with the settings of its pendulum example.
 
     Its code is used as it is, but for `fit_beside`: its controller gets observations and returns actions. Episodes are
     reset every 200 steps; the model and its hyperparameters, which a process beside it fits, stay.

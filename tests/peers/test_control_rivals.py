@@ -7,9 +7,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
+
 from control_rivals import measured, table
 from first_solved import first_at
-from gymnasium import spaces
 from recorded import HELD, UPRIGHT, WINDOW, Record, Recorded
 
 

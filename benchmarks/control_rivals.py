@@ -64,15 +64,14 @@ def play(task: str, player: Player, seed: int, cap: int) -> dict[str, Any]:
 
 
 def measured(task: str, run: dict[str, Any]) -> dict[str, float | None]:
-    """Return what the table says about one run: steps to a held pole, a good episode and the solution; returns, times."""
+    """Return what the table says about one run: steps to each event, the last returns, and times."""
     bar, returns = TASKS[task][0], np.array(run["returns"])
     good, solved = first_at(returns, bar, 1), first_at(returns, bar, WINDOW)
     return {
         "held": next((step for step in run["up_since"] if step is not None), None),
         "good": None if good is None else run["ends"][good - 1],
         "solved": None if solved is None else run["ends"][solved - 1],
-        "later": None if solved is None or solved == len(returns) else float(returns[solved:].mean()),
-        "last": float(returns[-10:].mean()),
+        "last": float(returns[-WINDOW:].mean()),
         "wall": 1e3 * run["seconds"] / run["n_steps"],
         "cpu": 1e3 * run["cpu"] / run["n_steps"],
     }
@@ -85,7 +84,12 @@ def _each(values: list[float | None]) -> str:
 def table(results: dict[str, Any], tasks: list[str]) -> str:
     """Return the table of all results in Markdown."""
     head = ["task", "agent", "steps to solve, each seed", "to the first good episode", "until the pole is up and stays"]
-    head += ["return after that (last ten if never)", "cap", "ms per step, wall (CPU)"]
+    head += [
+        f"held at the end of the last {WINDOW} episodes",
+        "mean return of those",
+        "CPU ms per step",
+        "steps at most",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for task in tasks:
         for who in CAPS:
@@ -93,11 +97,11 @@ def table(results: dict[str, Any], tasks: list[str]) -> str:
             if not runs:
                 continue
             found = [measured(task, run) for run in runs]
-            later = [one["last"] if one["later"] is None else one["later"] for one in found]
             cells = [task, who, *(_each([one[name] for one in found]) for name in ("solved", "good", "held"))]
-            cells += [_each(later), f"{max(run['cap'] for run in runs):,}"]
-            wall, cpu = (np.mean([one[name] for one in found]) for name in ("wall", "cpu"))
-            lines.append("| " + " | ".join([*cells, f"{wall:.3g} ({cpu:.3g})"]) + " |")
+            last = [step for run in runs for step in run["up_since"][-WINDOW:]]
+            cells += [f"{len(last) - last.count(None)} of {len(last)}", _each([one["last"] for one in found])]
+            cells += [f"{np.mean([one['cpu'] for one in found]):.3g}", f"{max(run['cap'] for run in runs):,}"]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

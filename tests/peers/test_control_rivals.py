@@ -91,11 +91,12 @@ def test_the_table_counts_steps_and_not_episodes() -> None:
     ends = [10 * n for n in range(1, len(returns) + 1)]
     run = {"returns": returns, "ends": ends, "up_since": [None, 17, *[None] * WINDOW, 76, None], "n_steps": ends[-1]}
     run |= {"seconds": 1.8, "cpu": 0.9, "cap": 100}
-    found = measured("swing-up", run)
+    found = measured(60.0, run)
     assert (found["held"], found["good"], found["solved"]) == (17, 20, 10 * (WINDOW + 1))
     assert found["last"] == 60.0
     assert (found["wall"], found["cpu"]) == pytest.approx((1.8e3 / ends[-1], 0.9e3 / ends[-1]))
     never = run | {"returns": [0.0] * len(returns), "up_since": [None] * len(returns)}
     lines = table({"swing-up/sac/600": run, "swing-up/sac/601": never, "pendulum/ppo/600": never}, ["swing-up"])
-    assert "| swing-up | sac | 60, never | 20, never | 17, never | 1 of 10 | 60, 0 | 10 | 100 |" in lines
+    assert "| swing-up | ≥ 60 | sac | 60; never | 20; never | 17; never | 1 of 10 | 60; 0 | 10 | 100 |" in lines
+    assert "| swing-up | ≥ 100 | sac | never; never | never; never | 17; never |" in lines
     assert "ppo" not in lines

@@ -90,7 +90,7 @@ def table(results: dict[str, Any], tasks: list[str]) -> str:
     head += ["until the pole is up and stays", f"held at the end of the last {WINDOW} episodes", "mean return of those"]
     head += ["CPU ms per step", "steps at most"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for task, bar, who in ((task, bar, who) for task in tasks for bar in TASKS[task][0] for who in CAPS):
+    for task, bar, who in ((one, bar, who) for one in tasks for bar in TASKS[one][0] for who in CAPS):
         runs = [run for key, run in sorted(results.items()) if key.startswith(f"{task}/{who}/")]
         if not runs:
             continue

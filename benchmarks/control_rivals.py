@@ -96,6 +96,8 @@ def table(results: dict[str, Any], tasks: list[str]) -> str:
             continue
         found = [measured(bar, run) for run in runs]
         cells = [task, f"≥ {bar:g}", who, *(_each([one[name] for one in found]) for name in ("solved", "good", "held"))]
+        if all(len(run["returns"]) < WINDOW for run in runs):
+            cells[3] = f"– (fewer than {WINDOW} episodes)"
         last = [step for run in runs for step in run["up_since"][-WINDOW:]]
         cells += [f"{len(last) - last.count(None)} of {len(last)}", _each([one["last"] for one in found])]
         cells += [f"{np.mean([one['cpu'] for one in found]):.3g}", f"{max(run['cap'] for run in runs):,}"]

@@ -100,3 +100,5 @@ def test_the_table_counts_steps_and_not_episodes() -> None:
     assert "| swing-up | ≥ 60 | sac | 60; never | 20; never | 17; never | 1 of 10 | 60; 0 | 10 | 100 |" in lines
     assert "| swing-up | ≥ 100 | sac | never; never | never; never | 17; never |" in lines
     assert "ppo" not in lines
+    short = run | {"returns": [70.0], "ends": [10], "up_since": [3], "n_steps": 10}
+    assert "| gp-mpc | – (fewer than 5 episodes) | 10 | 3 |" in table({"swing-up/gp-mpc/600": short}, ["swing-up"])

@@ -16,6 +16,7 @@ from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.listing import TOPICS, print_listing
 from matrixrl.cli.output import never_fail_to_encode, parse_path
 from matrixrl.cli.parsing import parse_settings
+from matrixrl.cli.scorecard import add_scorecard_commands
 from matrixrl.cli.serve import add_serve_commands
 from matrixrl.cli.tables import print_inspection, print_results
 from matrixrl.cli.trust import TrustOption, allow_imports
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 add_lab_commands(app)
 add_serve_commands(app)
+add_scorecard_commands(app)
 
 OutOption = Annotated[
     Path | None,

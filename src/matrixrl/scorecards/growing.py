@@ -1,4 +1,4 @@
-"""A finite learner for an environment that declares nothing: states, horizon and range of rewards grow with the data."""
+"""A finite learner for an environment that declares nothing: states, horizon and rewards grow with the data."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ class GrowingLearner:
         if self._is_due:
             self._plan()
         step: TimeStep = self._env.reset()
-        state, steps = self.boards.number(step.observation), []
+        state = self.boards.number(step.observation)
+        steps: list[Step] = []
         while not step.last():
             action = self._act(len(steps), state)
             step = self._env.step(action)

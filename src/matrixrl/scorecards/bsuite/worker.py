@@ -79,10 +79,7 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
     with contextlib.redirect_stdout(sys.stderr):  # bsuite says which experiment it loaded
         env = wrappers.Logging(suite.load_from_id(name), rows)
     seed = int(name.rpartition("/")[2])
-    played, learner, used = 0, RandomLearner(env, seed), "random"
-    if agent != "random":
-        learner, used = _of_agent(env, agent, seed)
-        played = PROBE_EPISODES
+    learner, used, played = _learner(env, agent, seed)
     last = n_episodes if vector_episodes is None or used != "kernel-control" else min(vector_episodes, n_episodes)
     for episode in range(played, last):
         learner.play()
@@ -93,8 +90,11 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
     return {"learner": used, "episodes": last, "of": n_episodes, "seconds": round(seconds, 1), "rows": rows.rows}
 
 
-def _of_agent(env: Any, agent: str, seed: int) -> tuple[Learner, str]:
-    return choose_learner(env, agent, seed)
+def _learner(env: Any, agent: str, seed: int) -> tuple[Learner, str, int]:
+    """Return what plays, its name, and the number of episodes that were played to choose it."""
+    if agent == "random":
+        return RandomLearner(env, seed), agent, 0
+    return (*choose_learner(env, agent, seed), PROBE_EPISODES)
 
 
 def score(order: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ HOW_TO_GET = (
 def read_table(path: Path) -> FiniteMDP:
     """Return the MDP of a table; rows of P are normalised because they were stored in single precision."""
     with np.load(path, allow_pickle=False) as table:
-        if not _ARRAYS <= set(table.files):
+        if not set(table.files) >= _ARRAYS:
             fail("--data", "must hold tables of MDPs only", f"{path} with {', '.join(table.files)}", f"{HOW_TO_GET}.")
         n_states, n_actions, _ = (int(size) for size in table["shape"])
         entries = (table["p"].astype(np.float64), (table["rows"], table["cols"]))

@@ -59,7 +59,7 @@ def answers(python: Path, verb: str, order: dict[str, Any]) -> Iterator[dict[str
     """Let a worker follow an order, and yield what it tells.
 
     Raises:
-        MatrixRLError: The worker failed; its last lines say why.
+        MatrixRLError: The worker failed; its last line says why.
     """
     command = [str(python), "-m", _WORKER, verb, json.dumps(order)]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
@@ -72,4 +72,5 @@ def answers(python: Path, verb: str, order: dict[str, Any]) -> Iterator[dict[str
                 raise
         if worker.returncode:
             errors.seek(0)
-            raise MatrixRLError(f"the worker of bsuite failed: {errors.read().strip()[-800:]}")
+            last = (errors.read().strip().splitlines() or [f"exit code {worker.returncode}"])[-1]
+            raise MatrixRLError(f"the worker of bsuite failed: {last[:500]}")

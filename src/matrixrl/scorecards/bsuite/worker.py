@@ -75,7 +75,7 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
     """Play one experiment, and return bsuite's rows and how they were made."""
     suite, wrappers = importlib.import_module("bsuite"), importlib.import_module("bsuite.utils.wrappers")
     rows = _Rows()
-    began = told = time.perf_counter()
+    began, told = time.process_time(), time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # bsuite says which experiment it loaded
         env = wrappers.Logging(suite.load_from_id(name), rows)
     seed = int(name.rpartition("/")[2])
@@ -86,7 +86,7 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
         if time.perf_counter() > told + _TELL_EVERY:
             told = time.perf_counter()
             tell(episode=episode + 1, last=last)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return {"learner": used, "episodes": last, "of": n_episodes, "seconds": round(seconds, 1), "rows": rows.rows}
 
 

@@ -97,6 +97,7 @@ def test_learning_episodes_together_gives_the_plan_of_learning_them_one_by_one()
     np.testing.assert_array_equal(one.policy_table(one.plan()), all_.policy_table(all_.plan()))
     assert one.episode == all_.episode == 30
     assert task.end_state == 5
+    assert as_steps(episodes[0], 5).next_states[0, -1] == 5
 
 
 def test_episodes_that_were_seen_before_are_learned_from():

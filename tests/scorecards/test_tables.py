@@ -10,7 +10,7 @@ from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.scorecards.colosseum import Row, draw_rows, play_tables
 from matrixrl.scorecards.kept import keep, read_kept
 from matrixrl.scorecards.records import read_records, write_records
-from matrixrl.scorecards.tables import find_tables, hardness, read_table, uniform_value, worst_value
+from matrixrl.scorecards.tables import find_tables, hardness, read_table, uniform_value, worst_value, write_table
 from tolerances import EXACT
 
 
@@ -25,16 +25,26 @@ def mdp():
 
 @pytest.fixture
 def folder(tmp_path, mdp):
-    law = np.stack([mdp.transitions.rows(np.arange(4), np.full(4, a)) for a in range(2)], axis=1).reshape(8, 4)
-    rows, cols = np.nonzero(law)
-    table = {"shape": np.array([4, 2, 4]), "rows": rows, "cols": cols, "p": law[rows, cols].astype(np.float32)}
-    np.savez(tmp_path / "ergodic-TinyEpisodic-prms_0.npz", **table, R=mdp.task.reward, start=mdp.task.start, H=5)
+    file = tmp_path / "ergodic-TinyEpisodic-prms_0.npz"
+    write_table(file, law_of(mdp), mdp.task.reward, mdp.task.start, 5)
     return tmp_path
 
 
+def law_of(mdp):
+    return np.stack([mdp.transitions.rows(np.arange(4), np.full(4, a)) for a in range(2)], axis=1)
+
+
+def test_a_table_comes_back_in_single_precision(folder, mdp):
+    [path] = find_tables(folder)
+    back = read_table(path)
+    np.testing.assert_allclose(law_of(back), law_of(mdp), atol=1e-7)  # P was stored in single precision
+    assert np.array_equal(back.task.reward, mdp.task.reward)
+    assert np.array_equal(back.task.start, mdp.task.start)
+    assert back.horizon == mdp.horizon
+
+
 def test_the_worst_value_is_minus_the_best_of_negated_rewards(mdp):
-    law = np.stack([mdp.transitions.rows(np.arange(4), np.full(4, a)) for a in range(2)], axis=1)
-    negated = FiniteMDP(law, -mdp.task.reward, 5, start=mdp.task.start, reward_range=(-1.0, 0.0))
+    negated = FiniteMDP(law_of(mdp), -mdp.task.reward, 5, start=mdp.task.start, reward_range=(-1.0, 0.0))
     assert worst_value(mdp) == pytest.approx(-solve(negated).start_value, abs=EXACT)
     assert worst_value(mdp) < uniform_value(mdp) < solve(mdp).start_value
 

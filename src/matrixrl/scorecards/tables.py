@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import fail
@@ -14,15 +15,15 @@ from matrixrl.problems import FiniteMDP, solve
 from matrixrl.problems.solving import q_values
 from matrixrl.records import FloatArray
 
-__all__ = ["Hardness", "find_tables", "hardness", "read_table", "uniform_value", "worst_value"]
+__all__ = ["Hardness", "find_tables", "hardness", "read_table", "uniform_value", "worst_value", "write_table"]
 
 REGULARISATION = 0.1
 """Added to every gap before its reciprocal is taken, as Colosseum does."""
 _ARRAYS = {"shape", "rows", "cols", "p", "R", "start", "H"}
 HOW_TO_GET = (
     "Each MDP is one file <class>-<family>Episodic-prms_<k>.npz with the arrays shape (S, A, S), rows, cols and p (the "
-    "entries of P as a matrix with S·A rows), R (S, A), start (S,) and H; docs/scorecards.md has the lines that export "
-    "them from the package rlcolosseum"
+    "entries of P as a matrix with S·A rows), R (S, A), start (S,) and H; matrixrl.scorecards.tables.write_table makes "
+    "it from an MDP of the package rlcolosseum (docs/scorecards.md)"
 )
 
 
@@ -37,6 +38,23 @@ def read_table(path: Path) -> FiniteMDP:
     law = sparse.csr_array(entries, shape=(n_states * n_actions, n_states))
     law = sparse.diags_array(1.0 / law.sum(axis=1)) @ law
     return FiniteMDP(law, reward, horizon, start=start / start.sum())
+
+
+def write_table(path: Path, law: ArrayLike, reward: ArrayLike, start: ArrayLike, horizon: int) -> None:
+    """Write an MDP as a table that `read_table` reads; P in single precision, as Colosseum stores it.
+
+    Args:
+        path: File, named <class>-<family>Episodic-prms_<k>.npz.
+        law: (S, A, S) Transition law P.
+        reward: (S, A) Expected rewards in [0, 1].
+        start: (S,) Distribution of first states.
+        horizon: Steps of an episode.
+    """
+    dense = np.asarray(law, dtype=np.float32)
+    flat = dense.reshape(-1, dense.shape[2])
+    rows, cols = np.nonzero(flat)
+    entries = {"shape": np.array(dense.shape), "rows": rows, "cols": cols, "p": flat[rows, cols]}
+    np.savez(path, **entries, R=np.asarray(reward), start=np.asarray(start), H=np.int64(horizon))
 
 
 def find_tables(folder: Path, only: Sequence[str] = ()) -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, LEFT_OUT, chosen_experiments
 from matrixrl.scorecards.bsuite.launch import answers, interpreter_of
-from matrixrl.scorecards.bsuite.scores import Score, by_tag, scores_of
+from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
 from matrixrl.scorecards.radar import draw_radar
 from matrixrl.scorecards.records import read_records, write_records
 
@@ -53,6 +53,18 @@ def test_every_experiment_is_run_or_left_out_with_a_reason():
     assert chosen_experiments([]) == list(EXPERIMENTS)
     with pytest.raises(InvalidInput, match="deep_sea"):
         chosen_experiments(["deepsea"])
+
+
+def test_the_published_scores_are_those_of_the_experiments_that_were_run():
+    """The published radar plot has about 0.71 for the exploration of bootstrapped DQN, and 0 for DQN."""
+    everything = published_scores(EXPERIMENTS)
+    assert len(everything) == 4 * len(EXPERIMENTS)
+    assert {score.tags for score in everything if score.experiment == "deep_sea_stochastic"} == {"exploration noise"}
+    tags = by_tag(everything)
+    assert tags["boot_dqn"]["exploration"] == pytest.approx(0.71, abs=0.02)
+    assert tags["dqn"]["exploration"] == 0.0
+    assert all(0.0 <= score.score <= 1.0 for score in everything)
+    assert {score.experiment for score in published_scores(["bandit"])} == {"bandit"}
 
 
 def test_a_worker_that_fails_says_why(tmp_path):

@@ -61,7 +61,7 @@ def bsuite_command(
     from matrixrl.cli.scorecard_tables import print_scores
     from matrixrl.scorecards.bsuite.ids import TAGS, chosen_experiments
     from matrixrl.scorecards.bsuite.launch import answers
-    from matrixrl.scorecards.bsuite.scores import Score, by_tag, scores_of
+    from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
     from matrixrl.scorecards.learners import FINITE
     from matrixrl.scorecards.radar import draw_radar
 
@@ -90,9 +90,10 @@ def bsuite_command(
     scores = scores_of(answers(python, "score", order))
     console = Console(emoji=False)
     if scores:
-        print_scores(console, scores)
+        beside = [*scores, *published_scores(score.experiment for score in scores if score.agent == agents[0])]
+        print_scores(console, beside)
         title = "bsuite: mean score by tag"
-        _write(console, folder, Score, scores, lambda path: draw_radar(by_tag(scores), TAGS, path, title=title))
+        _write(console, folder, Score, scores, lambda path: draw_radar(by_tag(beside), TAGS, path, title=title))
     _leave(interrupted)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, TAGS
+from matrixrl.scorecards.records import read_records
 
-__all__ = ["Score", "agents_of", "by_tag", "scores_of"]
+__all__ = ["Score", "agents_of", "by_tag", "published_scores", "scores_of"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,18 @@ def scores_of(told: Iterable[dict[str, Any]]) -> list[Score]:
         if "experiment" in answer
     ]
     return sorted(found, key=lambda score: EXPERIMENTS.index(score.experiment))
+
+
+def published_scores(experiments: Iterable[str]) -> list[Score]:
+    """Return the scores that bsuite's authors published of their agents in some experiments.
+
+    They are the heights of the bars of reports/standalone/images/bar_plot.png in bsuite's repository, measured in pixels
+    (a score of 1 has 123); bsuite publishes no table of them. Bootstrapped DQN, DQN, an actor-critic with a recurrent
+    network, and random play, all settings of all experiments.
+    """
+    wanted = set(experiments)
+    found: list[Score] = read_records(Path(__file__).with_name("published.csv"), Score)
+    return [score for score in found if score.experiment in wanted]
 
 
 def agents_of(scores: Iterable[Score]) -> list[str]:

@@ -31,16 +31,16 @@ def interpreter_of(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def own_requirement() -> str:
+def own_requirement() -> list[str]:
     """Return what pip installs to have this library in another environment: the source tree, or this version."""
     root = Path(__file__).resolve().parents[4]
     if (root / "pyproject.toml").is_file() and (root / "src" / "matrixrl").is_dir():
-        return f"{root}[fast]"
-    return f"matrixrl[fast]=={importlib.metadata.version('matrixrl')}"
+        return ["--editable", f"{root}[fast]"]
+    return [f"matrixrl[fast]=={importlib.metadata.version('matrixrl')}"]
 
 
 def make_environment(folder: Path) -> Path:
-    """Create a virtual environment with bsuite and this library, and return its interpreter.
+    """Return the interpreter of a virtual environment with bsuite and this library; what is missing is installed.
 
     Raises:
         MatrixRLError: pip could not install them; its last lines say why.
@@ -48,7 +48,10 @@ def make_environment(folder: Path) -> Path:
     python = interpreter_of(folder)
     if not python.exists():
         venv.create(folder, with_pip=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", REQUIREMENT, own_requirement()]
+    ready = subprocess.run([str(python), "-c", "import bsuite, matrixrl"], capture_output=True, check=False)
+    if not ready.returncode:
+        return python
+    command = [str(python), "-m", "pip", "install", "--quiet", REQUIREMENT, *own_requirement()]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise MatrixRLError(f"pip could not install {REQUIREMENT} in {folder}: {ran.stderr.strip()[-500:]}")

@@ -68,9 +68,9 @@ def scores_of(told: Iterable[dict[str, Any]]) -> list[Score]:
 def published_scores(experiments: Iterable[str]) -> list[Score]:
     """Return the scores that bsuite's authors published of their agents in some experiments.
 
-    They are the heights of the bars of reports/standalone/images/bar_plot.png in bsuite's repository, measured in pixels
-    (a score of 1 has 123); bsuite publishes no table of them. Bootstrapped DQN, DQN, an actor-critic with a recurrent
-    network, and random play, all settings of all experiments.
+    They are heights of the bars of reports/standalone/images/bar_plot.png in bsuite's repository, in pixels (a score of
+    1 has 123); bsuite publishes no table of them. The agents are bootstrapped DQN, DQN and an actor-critic with a
+    recurrent network, in all settings of all experiments.
     """
     wanted = set(experiments)
     found: list[Score] = read_records(Path(__file__).with_name("published.csv"), Score)

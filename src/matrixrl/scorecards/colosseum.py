@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 
 from matrixrl.lab.palette import look
 from matrixrl.lab.plots import require_matplotlib
-from matrixrl.problems import FiniteMDP, solve
-from matrixrl.scorecards.kept import keep, read_kept
+from matrixrl.problems import solve
+from matrixrl.scorecards.kept import once
 from matrixrl.scorecards.tables import hardness, read_table, uniform_value, worst_value
 from matrixrl.simulate import run_seeds
 
@@ -87,23 +88,19 @@ def play_tables(
                 "n_steps": n_steps,
                 "n_seeds": n_seeds,
             }
-            file = folder / path.stem / f"{agent}.json"
-            kept = read_kept(file)
-            if kept is None or kept["asked"] != asked:
-                mdp = read_table(path)
-                kept = {"asked": asked, "row": _row(path.stem, mdp, agent, n_steps, n_seeds)}
-                keep(file, kept)
-            yield path.stem, agent, Row(**kept["row"])
+            play = partial(_row, path, agent, n_steps, n_seeds)
+            yield path.stem, agent, Row(**once(folder / path.stem / f"{agent}.json", asked, play))
 
 
-def _row(name: str, mdp: FiniteMDP, agent: str, n_steps: int, n_seeds: int) -> dict[str, Any]:
+def _row(path: Path, agent: str, n_steps: int, n_seeds: int) -> dict[str, Any]:
     """Play the seeds of one agent on one MDP."""
+    mdp = read_table(path)
     seeds = range(FIRST_SEED, FIRST_SEED + n_seeds)
     result = run_seeds(mdp, n_episodes=max(1, n_steps // mdp.horizon), seeds=seeds, **AGENTS[agent])
     best, worst = solve(mdp).start_value, worst_value(mdp)
     hard = hardness(mdp)
     row = Row(
-        mdp=name,
+        mdp=path.stem,
         states=mdp.n_states,
         actions=mdp.n_actions,
         horizon=mdp.horizon,

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from matrixrl.archive import write_atomically
 from matrixrl.errors import StoreError
 
-__all__ = ["keep", "read_kept"]
+__all__ = ["keep", "once", "read_kept"]
 
 
 def keep(path: Path, result: dict[str, Any]) -> None:
     """Write a result; an interrupt leaves a whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(result).encode())
+
+
+def once(path: Path, asked: dict[str, Any], play: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the row that was kept for a question, or play it and keep it.
+
+    Args:
+        path: File of the result.
+        asked: All that determines the row; a file that answers another question is replaced.
+        play: Function that returns the row.
+    """
+    kept = read_kept(path)
+    if kept is None or kept["asked"] != asked:
+        kept = {"asked": asked, "row": play()}
+        keep(path, kept)
+    row: dict[str, Any] = kept["row"]
+    return row
 
 
 def read_kept(path: Path) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from matrixrl.envs import make, policy_value
 from matrixrl.lab.palette import REFERENCE, look
 from matrixrl.lab.plots import require_matplotlib
 from matrixrl.problems import FiniteMDP, solve
-from matrixrl.scorecards.kept import keep, read_kept
+from matrixrl.scorecards.kept import once
 from matrixrl.simulate import run_seeds
 
 __all__ = ["LEARNERS", "SepsisRow", "draw_sepsis", "play_sepsis", "reference_values"]
@@ -86,21 +87,17 @@ def play_sepsis(
     for name in learners:
         yield name, None
         asked = {"settings": LEARNERS[name], "n_episodes": n_episodes, "n_seeds": n_seeds}
-        file = folder / f"{name}.json"
-        kept = read_kept(file)
-        if kept is None or kept["asked"] != asked:
-            kept = {"asked": asked, "row": asdict(_row(name, n_episodes, n_seeds, best))}
-            keep(file, kept)
-        yield name, SepsisRow(**kept["row"])
+        play = partial(_row, name, n_episodes, n_seeds, best)
+        yield name, SepsisRow(**once(folder / f"{name}.json", asked, play))
 
 
-def _row(name: str, n_episodes: int, n_seeds: int, best: float) -> SepsisRow:
+def _row(name: str, n_episodes: int, n_seeds: int, best: float) -> dict[str, Any]:
     """Play the seeds of one learner."""
     seeds = range(FIRST_SEED, FIRST_SEED + n_seeds)
     result = run_seeds("icu-sepsis", n_episodes=n_episodes, seeds=seeds, **LEARNERS[name])
     values = best - result.regret[:, -max(1, n_episodes // 10) :].mean(axis=1)
     error = float(np.std(values, ddof=1) / np.sqrt(n_seeds)) if n_seeds > 1 else 0.0
-    return SepsisRow(
+    row = SepsisRow(
         policy=name,
         seeds=n_seeds,
         episodes=n_episodes,
@@ -110,6 +107,7 @@ def _row(name: str, n_episodes: int, n_seeds: int, best: float) -> SepsisRow:
         regret=float(result.regret.sum(axis=1).mean()),
         seconds=round(float(np.sum(result.seconds)) / n_seeds, 2),
     )
+    return asdict(row)
 
 
 def draw_sepsis(rows: Sequence[SepsisRow], path: Path) -> None:

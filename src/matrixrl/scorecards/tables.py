@@ -53,8 +53,16 @@ def write_table(path: Path, law: ArrayLike, reward: ArrayLike, start: ArrayLike,
     dense = np.asarray(law, dtype=np.float32)
     flat = dense.reshape(-1, dense.shape[2])
     rows, cols = np.nonzero(flat)
-    entries = {"shape": np.array(dense.shape), "rows": rows, "cols": cols, "p": flat[rows, cols]}
-    np.savez(path, **entries, R=np.asarray(reward), start=np.asarray(start), H=np.int64(horizon))
+    np.savez(
+        path,
+        shape=np.array(dense.shape),
+        rows=rows,
+        cols=cols,
+        p=flat[rows, cols],
+        R=np.asarray(reward),
+        start=np.asarray(start),
+        H=np.int64(horizon),
+    )
 
 
 def find_tables(folder: Path, only: Sequence[str] = ()) -> list[Path]:

@@ -116,15 +116,18 @@ def _row(name: str, n_episodes: int, n_seeds: int, best: float) -> dict[str, Any
 
 
 def draw_sepsis(rows: Sequence[SepsisRow], path: Path) -> None:
-    """Draw the value of every learner as a bar, and those of the other policies as lines."""
+    """Draw the value of every learner with its standard error, and those of the other policies as lines."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 0.9 + 0.5 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
-    bars = [row for row in rows if row.seeds]
-    for k, row in enumerate(bars):
-        axes.barh(row.policy, row.value, xerr=row.error, color=look(k).colour, height=0.6)
+    learned = [row for row in rows if row.seeds]
+    for k, row in enumerate(learned):
+        style = look(k)
+        axes.errorbar(row.value, k, xerr=row.error, color=style.colour, marker=style.marker, markersize=8, capsize=3)
+    axes.set_yticks(range(len(learned)), [row.policy for row in learned])
+    axes.set_ylim(-0.6, len(learned) - 0.4)
     for row in rows:
         if not row.seeds:
             axes.axvline(row.value, color=REFERENCE, linewidth=1.0)

@@ -34,7 +34,7 @@ def test_boards_repeat_and_vectors_do_not():
     ],
 )
 def test_what_is_observed_chooses_the_agent(env, kind, name):
-    learner, used = choose_learner(env, "matrixrl", 0)
+    learner, used = choose_learner(env, 0)
     assert isinstance(learner, kind)
     assert used == name
     assert np.isfinite(learner.play())

@@ -62,10 +62,10 @@ def bsuite_command(
     from matrixrl.scorecards.bsuite.ids import TAGS, chosen_experiments
     from matrixrl.scorecards.bsuite.launch import answers
     from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
-    from matrixrl.scorecards.learners import FINITE
+    from matrixrl.scorecards.learners import AGENTS
     from matrixrl.scorecards.radar import draw_radar
 
-    agents = _chosen(agent, ["matrixrl", "random"], [*FINITE, "random"])
+    agents = _chosen(agent, list(AGENTS), list(AGENTS))
     folder = _folder(out, "bsuite")
     order: dict[str, Any] = {
         "folder": str(folder / "runs"),

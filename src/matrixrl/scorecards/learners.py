@@ -11,14 +11,12 @@ from matrixrl.scorecards.probe import PROBE_EPISODES, observations_repeat, play_
 from matrixrl.scorecards.timesteps import SteppedEnv
 from matrixrl.scorecards.vectors import MOST_COORDINATES, VectorLearner
 
-__all__ = ["FINITE", "Learner", "RandomLearner", "choose_learner"]
+__all__ = ["AGENTS", "FINITE", "Learner", "RandomLearner", "choose_learner"]
 
-FINITE: dict[str, tuple[str, dict[str, Any]]] = {
-    "matrixrl": ("matrix-rl", {"preset": "practical", "known_reward": False}),
-    "psrl": ("psrl", {"preset": "tuned", "known_reward": False}),
-    "q-learning": ("q-learning", {"preset": "tuned", "known_reward": False}),
-}
-"""Algorithm and settings on numbered observations, by the name of the column of the scorecard."""
+AGENTS = ("matrixrl", "random")
+"""Columns of the scorecard that are played."""
+FINITE: tuple[str, dict[str, Any]] = ("matrix-rl", {"preset": "practical", "known_reward": False})
+"""Algorithm and settings on numbered observations."""
 
 
 class Learner(Protocol):
@@ -44,7 +42,7 @@ class RandomLearner:
         return sum(play_at_random(self._env, self._rng).rewards)
 
 
-def choose_learner(env: SteppedEnv, agent: str, seed: int) -> tuple[Learner, str]:
+def choose_learner(env: SteppedEnv, seed: int) -> tuple[Learner, str]:
     """Play the first ten episodes at random, and return what plays the others, and its name.
 
     Observations that repeat are numbered, for a finite algorithm; others are vectors, for KernelControl. With more
@@ -52,13 +50,12 @@ def choose_learner(env: SteppedEnv, agent: str, seed: int) -> tuple[Learner, str
 
     Args:
         env: Environment.
-        agent: A name in `FINITE`.
         seed: Seed of all random streams of the learner.
     """
     rng = np.random.default_rng(seed)
     episodes = [play_at_random(env, rng) for _ in range(PROBE_EPISODES)]
     if observations_repeat(episodes):
-        name, settings = FINITE[agent]
+        name, settings = FINITE
         return GrowingLearner(env, name, settings, seed, episodes), name
     if episodes[0].observations[0].size > MOST_COORDINATES:
         return RandomLearner(env, seed), "random"

@@ -26,7 +26,7 @@ class Score:
         episodes: Episodes of each run; the fewest if they differ.
         of: Episodes that bsuite asks for.
         learners: What played, separated by spaces.
-        seconds: CPU time of all runs.
+        seconds: Time of all runs.
     """
 
     agent: str

@@ -94,7 +94,7 @@ def _learner(env: Any, agent: str, seed: int) -> tuple[Learner, str, int]:
     """Return what plays, its name, and the number of episodes that were played to choose it."""
     if agent == "random":
         return RandomLearner(env, seed), agent, 0
-    return (*choose_learner(env, agent, seed), PROBE_EPISODES)
+    return (*choose_learner(env, seed), PROBE_EPISODES)
 
 
 def score(order: dict[str, Any]) -> None:

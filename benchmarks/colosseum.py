@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from scipy import sparse
 
 from colosseum_report import draw, summary
 from matrixrl import FiniteMDP, run_seeds, solve
 from matrixrl.algorithms import make_algorithm
 from matrixrl.records import FloatArray
+from matrixrl.scorecards.tables import read_table, uniform_value
 from sparse_psrl import SparsePSRL
 
 ROOT = Path(__file__).parents[1]
@@ -58,25 +58,6 @@ AGENTS: dict[str, dict[str, Any]] = {
     "ucbvi (paper)": {"agent": "ucbvi", "preset": "paper", "known_reward": False, "delta": 0.05},
 }
 """Settings of `run_seeds` by the name of the row, in the order in which they are played."""
-
-
-def load(path: Path) -> FiniteMDP:
-    """Return the MDP of a table; rows of P are normalised because they were stored in single precision."""
-    with np.load(path, allow_pickle=False) as table:
-        n_states, n_actions, _ = (int(size) for size in table["shape"])
-        entries = (table["p"].astype(np.float64), (table["rows"], table["cols"]))
-        reward, start, horizon = table["R"].astype(np.float64), table["start"], int(table["H"])
-    law = sparse.csr_array(entries, shape=(n_states * n_actions, n_states))
-    law = sparse.diags_array(1.0 / law.sum(axis=1)) @ law
-    return FiniteMDP(law, reward, horizon, start=start / start.sum())
-
-
-def uniform_value(mdp: FiniteMDP) -> float:
-    """Return the value at the start of the policy that takes every action with the same probability."""
-    values = np.zeros(mdp.n_states)
-    for _ in range(mdp.horizon):
-        values = (mdp.task.reward + mdp.transitions.expect(values[None])[0].T).mean(axis=1)
-    return float(mdp.task.start @ values)
 
 
 def share(regret: FloatArray, n: int, optimum: float, uniform: float) -> FloatArray:
@@ -182,7 +163,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="words of names of MDPs")
     parser.add_argument("--agents", nargs="*", default=list(AGENTS), choices=list(AGENTS))
     chosen = parser.parse_args()
-    mdps = [(path, load(path)) for path in tables(chosen.data, chosen.only)]
+    mdps = [(path, read_table(path)) for path in tables(chosen.data, chosen.only)]
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     results: list[dict[str, Any]] = []

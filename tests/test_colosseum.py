@@ -14,6 +14,7 @@ import colosseum_report
 from matrixrl import FiniteMDP, solve
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.problems import Problem, tabular
+from matrixrl.scorecards.tables import read_table, uniform_value
 from sparse_psrl import LEAST, SparsePSRL, unseen_entries
 from tolerances import EXACT
 
@@ -42,7 +43,7 @@ def table(tmp_path):
 
 def test_the_loader_is_the_recipe_of_the_data(table):
     """Read the table by the dense recipe that comes with the data."""
-    mdp, z = colosseum.load(table), np.load(table)
+    mdp, z = read_table(table), np.load(table)
     dense = np.zeros((6, 3))
     dense[z["rows"], z["cols"]] = z["p"]
     dense = (dense / dense.sum(axis=1, keepdims=True)).reshape(3, 2, 3)
@@ -56,12 +57,12 @@ def test_the_loader_is_the_recipe_of_the_data(table):
 
 
 def test_uniform_play_is_the_only_policy_of_the_averaged_mdp(table):
-    mdp = colosseum.load(table)
+    mdp = read_table(table)
     law = mdp.transitions.rows(np.repeat(np.arange(3), 2), np.tile(np.arange(2), 3)).reshape(3, 2, 3)
     averaged = FiniteMDP(
         law.mean(axis=1, keepdims=True), mdp.task.reward.mean(axis=1, keepdims=True), 4, start=mdp.task.start
     )
-    assert colosseum.uniform_value(mdp) == pytest.approx(solve(averaged).start_value)
+    assert uniform_value(mdp) == pytest.approx(solve(averaged).start_value)
 
 
 def test_uniform_play_has_share_one_and_only_the_first_episodes_count():
@@ -94,7 +95,7 @@ def test_seeds_are_added_and_not_played_again(table, tmp_path, monkeypatch):
     """Two seeds and later a third give the file of all three at once; other settings are played from the start."""
     monkeypatch.setattr(colosseum, "MARKS", (20, 120))
     monkeypatch.setattr(colosseum, "N_EPISODES", 120)
-    mdp, question = colosseum.load(table), colosseum.asked(table, "q-learning")
+    mdp, question = read_table(table), colosseum.asked(table, "q-learning")
     grown, at_once = tmp_path / "a" / "grown.json", tmp_path / "b" / "at-once.json"
     assert colosseum.complete(grown, mdp, question, [3, 4])[1] == 2
     assert colosseum.complete(grown, mdp, question, [3, 4])[1] == 0

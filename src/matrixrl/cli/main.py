@@ -15,6 +15,7 @@ import typer
 import matrixrl
 from matrixrl.cli.lab import add_lab_commands
 from matrixrl.cli.output import never_fail_to_encode, parse_path
+from matrixrl.cli.scorecard import add_scorecard_commands
 from matrixrl.cli.serve import add_serve_commands
 from matrixrl.cli.trust import TrustOption
 from matrixrl.errors import MatrixRLError
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 add_lab_commands(app)
 add_serve_commands(app)
+add_scorecard_commands(app)
 
 OutOption = Annotated[
     Path | None,

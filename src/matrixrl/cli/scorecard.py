@@ -1,0 +1,226 @@
+"""The commands ``matrixrl scorecard bsuite``, ``colosseum`` and ``icu-sepsis``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from matrixrl.checks import choice, integer
+from matrixrl.cli.output import parse_path
+from matrixrl.errors import MissingExtra
+from matrixrl.printable import literal
+
+__all__ = ["add_scorecard_commands"]
+
+scorecard_app = typer.Typer(
+    help="Run agents on problems that others chose, and score them as their authors do.", no_args_is_help=True
+)
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        parser=parse_path,
+        metavar="DIR",
+        help="Directory of results, out/scorecard/<name> by default; runs that are there are not played again.",
+    ),
+]
+OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only this one; may be given several times.")]
+AgentOption = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be given several times.")]
+SeedsOption = Annotated[int, typer.Option("--seeds", "-k", help="Number of seeds.")]
+
+
+def add_scorecard_commands(app: typer.Typer) -> None:
+    """Add the commands of the scorecards to the command line."""
+    app.add_typer(scorecard_app, name="scorecard")
+
+
+@scorecard_app.command("bsuite")
+def bsuite_command(
+    out: OutOption = None,
+    env: Annotated[
+        Path | None,
+        typer.Option(
+            "--env", parser=parse_path, metavar="DIR", help="Virtual environment with bsuite; created if it is missing."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Create a virtual environment without asking.")] = False,
+    only: OnlyOption = None,
+    agent: AgentOption = None,
+    every: Annotated[int, typer.Option("--every", help="Run every k-th setting of an experiment.")] = 1,
+    vector_episodes: Annotated[
+        int | None, typer.Option("--vector-episodes", help="Stop KernelControl after so many episodes.")
+    ] = None,
+) -> None:
+    """Run bsuite's experiments and score them by its own analysis (Osband et al. 2020)."""
+    from matrixrl.cli.scorecard_tables import print_scores
+    from matrixrl.scorecards.bsuite.ids import TAGS, chosen_experiments
+    from matrixrl.scorecards.bsuite.launch import answers
+    from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
+    from matrixrl.scorecards.learners import AGENTS
+    from matrixrl.scorecards.radar import draw_radar
+
+    agents = _chosen(agent, list(AGENTS), list(AGENTS))
+    folder = _folder(out, "bsuite")
+    order: dict[str, Any] = {
+        "folder": str(folder / "runs"),
+        "agents": agents,
+        "experiments": chosen_experiments(only or []),
+        "every": integer("--every", every, low=1, remedy="1 runs every setting."),
+        "vector_episodes": vector_episodes,
+    }
+    python = _interpreter(env or folder.parent / "venv", asked=env is not None or yes)
+    interrupted = False
+    with _progress() as bar:
+        task = bar.add_task("starting", total=None)
+        try:
+            for told in answers(python, "run", order):
+                if "cell" in told:
+                    words = f"{told['agent']} on {told['id']}" if told["id"] else "done"
+                    bar.update(task, description=literal(words), completed=told["cell"], total=told["of"], note="")
+                else:
+                    bar.update(task, note=f"episode {told['episode']:,} of {told['last']:,}")
+        except KeyboardInterrupt:
+            interrupted = True
+    scores = scores_of(answers(python, "score", order))
+    console = Console(emoji=False)
+    if scores:
+        beside = [*scores, *published_scores(score.experiment for score in scores if score.agent == agents[0])]
+        print_scores(console, beside)
+        title = "bsuite: mean score by tag"
+        _write(console, folder, Score, scores, lambda path: draw_radar(by_tag(beside), TAGS, path, title=title))
+    _leave(interrupted)
+
+
+@scorecard_app.command("colosseum")
+def colosseum_command(
+    data: Annotated[
+        Path, typer.Option("--data", parser=parse_path, metavar="DIR", help="Folder with the tables of the MDPs.")
+    ],
+    out: OutOption = None,
+    only: OnlyOption = None,
+    agent: AgentOption = None,
+    steps: Annotated[int, typer.Option("--steps", help="Steps of a run; 500,000 in Colosseum's benchmark.")] = 500_000,
+    seeds: SeedsOption = 1,
+) -> None:
+    """Run Colosseum's episodic MDPs: normalised cumulative regret beside the hardness (Conserva & Rauber 2022)."""
+    from matrixrl.cli.scorecard_tables import print_rows
+    from matrixrl.scorecards.colosseum import AGENTS, Row, draw_rows, play_tables
+    from matrixrl.scorecards.tables import find_tables
+
+    paths = find_tables(data, only or [])
+    agents = _chosen(agent, list(AGENTS), list(AGENTS))
+    folder = _folder(out, "colosseum")
+    options = {"n_steps": integer("--steps", steps, low=1, remedy="Such as 500000."), "n_seeds": _seeds(seeds)}
+    played = play_tables(paths, folder / "runs", agents=agents, **options)
+    named = ((f"{name} on {mdp}", row) for mdp, name, row in played)
+    rows, interrupted = _collect(named, len(paths) * len(agents))
+    console = Console(emoji=False)
+    if rows:
+        print_rows(console, rows)
+        _write(console, folder, Row, rows, lambda path: draw_rows(rows, path))
+    _leave(interrupted)
+
+
+@scorecard_app.command("icu-sepsis")
+def sepsis_command(
+    out: OutOption = None,
+    agent: AgentOption = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", help="Episodes of each seed.")] = 10_000,
+    seeds: SeedsOption = 4,
+    quick: Annotated[bool, typer.Option("--quick", help="One seed of 1,000 episodes.")] = False,
+) -> None:
+    """Run ICU-Sepsis beside the policy of clinicians (Choudhary et al. 2024); not for medical practice."""
+    from matrixrl.cli.scorecard_tables import print_sepsis
+    from matrixrl.scorecards.sepsis import LEARNERS, SepsisRow, draw_sepsis, play_sepsis
+
+    learners = _chosen(agent, list(LEARNERS), list(LEARNERS))
+    folder = _folder(out, "icu-sepsis")
+    count = integer("--episodes", 1_000 if quick else episodes, low=1, remedy="Such as 10000.")
+    played = play_sepsis(folder / "runs", learners=learners, n_episodes=count, n_seeds=_seeds(1 if quick else seeds))
+    rows, interrupted = _collect(played, len(learners) + 3)
+    console = Console(emoji=False)
+    if rows:
+        print_sepsis(console, rows)
+        _write(console, folder, SepsisRow, rows, lambda path: draw_sepsis(rows, path))
+    _leave(interrupted)
+
+
+def _chosen(names: Sequence[str] | None, default: list[str], options: list[str]) -> list[str]:
+    return [choice("--agent", name, options) for name in names] if names else default
+
+
+def _seeds(count: int) -> int:
+    return integer("--seeds", count, low=1, remedy="Use at least one seed.")
+
+
+def _folder(out: Path | None, name: str) -> Path:
+    folder = out or Path("out") / "scorecard" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _interpreter(folder: Path, *, asked: bool) -> Path:
+    """Return an interpreter that has bsuite: this one, or that of a virtual environment the user agrees to."""
+    from matrixrl.scorecards.bsuite.launch import REQUIREMENT, has_bsuite, interpreter_of, make_environment
+
+    if has_bsuite():
+        return Path(sys.executable)
+    if interpreter_of(folder).exists() and not asked:
+        asked = True
+    if not asked and not typer.confirm(f"bsuite is not installed. Create {folder} and install {REQUIREMENT} there?"):
+        raise MissingExtra(f"the scorecard needs bsuite; pip install '{REQUIREMENT}', or pass --env DIR")
+    typer.echo(f"bsuite runs in the virtual environment {folder}", err=True)
+    return make_environment(folder)
+
+
+def _progress() -> Progress:
+    """Return a bar over runs on standard error, with a note about the run at hand."""
+    parts = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    return Progress(
+        *parts, TextColumn("{task.fields[note]}"), console=console, disable=not console.is_terminal, transient=True
+    )
+
+
+def _collect(played: Any, total: int) -> tuple[list[Any], bool]:
+    """Return the rows that were played, and whether an interrupt came before the last one."""
+    rows: list[Any] = []
+    with _progress() as bar:
+        task = bar.add_task("", total=total, note="")
+        try:
+            for name, row in played:
+                bar.update(task, description=literal(name))
+                if row is not None:
+                    rows.append(row)
+                    bar.advance(task)
+        except KeyboardInterrupt:
+            return rows, True
+    return rows, False
+
+
+def _write(
+    console: Console, folder: Path, kind: type[Any], records: Sequence[Any], draw: Callable[[Path], None]
+) -> None:
+    """Write the table and the picture, and say where they are; without matplotlib there is no picture."""
+    from matrixrl.scorecards.records import write_records
+
+    files = [folder / "scorecard.csv"]
+    write_records(files[0], kind, records)
+    try:
+        draw(folder / "scorecard.png")
+        files.append(folder / "scorecard.png")
+    except MissingExtra as error:
+        typer.echo(f"note: no picture was drawn: {error}", err=True)
+    for file in files:
+        console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
+
+
+def _leave(interrupted: bool) -> None:
+    if interrupted:
+        raise typer.Exit(130)

@@ -1,0 +1,69 @@
+"""Tables of the scorecards for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from matrixrl.scorecards.bsuite.ids import LEFT_OUT, TAGS
+from matrixrl.scorecards.bsuite.scores import Score, agents_of, by_tag
+from matrixrl.scorecards.colosseum import Row
+from matrixrl.scorecards.sepsis import SepsisRow
+
+__all__ = ["print_rows", "print_scores", "print_sepsis"]
+
+
+def _table(title: str, first: str, headings: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(first)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def print_scores(console: Console, scores: Sequence[Score]) -> None:
+    """Print bsuite's scores by tag and by experiment."""
+    agents = agents_of(scores)
+    tags = by_tag(scores)
+    table = _table("bsuite, mean score by tag", "tag", agents)
+    for tag in TAGS:
+        table.add_row(tag, *(f"{tags[a][tag]:.2f}" if tag in tags[a] else "–" for a in agents))
+    console.print(table)
+    table = _table("bsuite, score by experiment", "experiment", [*agents, "ids", "episodes", "played by"])
+    for experiment in dict.fromkeys(score.experiment for score in scores):
+        own = {score.agent: score for score in scores if score.experiment == experiment}
+        cells = [f"{own[a].score:.2f}" if a in own else "–" for a in agents]
+        one = own[agents[0]] if agents[0] in own else next(iter(own.values()))
+        episodes = f"{one.episodes:,}" if one.is_whole else f"{one.episodes:,} of {one.of:,}"
+        table.add_row(experiment, *cells, str(len(one.ids.split())), episodes, one.learners)
+    console.print(table)
+    out = ", ".join(f"{name} ({why})" for name, why in LEFT_OUT.items())
+    console.print(f"out of scope: {out}", style="dim", highlight=False)
+
+
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
+    """Print the normalised regret on Colosseum's MDPs."""
+    agents = list(dict.fromkeys(row.agent for row in rows))
+    head = ["S, A, H", "value norm", "uniform", *agents]
+    table = _table("Colosseum, normalised cumulative regret / steps", "MDP", head)
+    for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.value_norm)):
+        own = {row.agent: row for row in rows if row.mdp == mdp}
+        one = next(iter(own.values()))
+        cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in agents]
+        sizes = f"{one.states}, {one.actions}, {one.horizon}"
+        table.add_row(mdp, sizes, f"{one.value_norm:.3f}", f"{one.random:.3f}", *cells)
+    console.print(table)
+
+
+def print_sepsis(console: Console, rows: Sequence[SepsisRow]) -> None:
+    """Print values and regret on ICU-Sepsis."""
+    table = _table("ICU-Sepsis, a benchmark of algorithms", "policy", ["value", "loss", "regret", "seeds", "s"])
+    for row in rows:
+        error = f" ± {row.error:.3f}" if row.seeds > 1 else ""
+        seeds = str(row.seeds) if row.seeds else "–"
+        table.add_row(
+            row.policy, f"{row.value:.3f}{error}", f"{row.loss:.1%}", f"{row.regret:,.1f}", seeds, f"{row.seconds:.1f}"
+        )
+    console.print(table)

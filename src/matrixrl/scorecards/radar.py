@@ -1,0 +1,43 @@
+"""A radar picture of scores by tag, as bsuite draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from matrixrl.plots.drawing import require_matplotlib
+from matrixrl.plots.looks import look
+
+__all__ = ["draw_radar"]
+
+
+def draw_radar(scores: Mapping[str, Mapping[str, float]], tags: Sequence[str], path: Path, *, title: str) -> None:
+    """Draw one polygon for each agent.
+
+    Args:
+        scores: Score of each tag, by agent; a tag without a score is drawn at the centre.
+        tags: Spokes, in order.
+        path: File of the picture.
+        title: Title of the picture.
+    """
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    axes = figure.add_subplot(projection="polar")
+    angles = np.linspace(0.0, 2.0 * np.pi, len(tags), endpoint=False)
+    closed = [*angles, angles[0]]
+    for k, (agent, by_tag) in enumerate(scores.items()):
+        values = [by_tag.get(tag, 0.0) for tag in tags]
+        style = look(k)
+        axes.plot(closed, [*values, values[0]], color=style.colour, marker=style.marker, markersize=4, label=agent)
+        axes.fill(closed, [*values, values[0]], color=style.colour, alpha=0.12, linewidth=0)
+    axes.set_xticks(angles, [tag.replace("_", "\n") for tag in tags], fontsize=9)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["¼", "½", "¾", "1"], fontsize=8)
+    axes.grid(linestyle=":", alpha=0.7)
+    axes.set_title(title, fontsize=10)
+    figure.legend(loc="outside right upper", fontsize=9, frameon=False)
+    figure.savefig(path, dpi=110)

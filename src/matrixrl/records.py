@@ -192,6 +192,12 @@ class Certificate:
         known = self.lower if self.optimal_lower is None else max(self.lower, self.optimal_lower)
         return known, self.upper
 
+    def __str__(self) -> str:
+        bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
+        if self.guarantee is True:
+            return f"with probability {1.0 - self.delta:g} {bounds}"
+        return f"not proven ({self.guarantee}): {bounds}"
+
     def _repr_html_(self) -> str:
         """Return the certificate as a table, as notebooks show it."""
         low, high = self.optimal_interval

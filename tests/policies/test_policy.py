@@ -163,3 +163,9 @@ class TestComparison:
         assert not Comparison(-2.0, -0.5, (0.0, 3.0), (0.0, 3.0), 0.05, "an alarm").probably_worse
         assert "estimated, not proven" in repr(shown)
         assert "an alarm" in repr(shown)
+
+
+def test_a_certificate_is_printed_as_one_sentence():
+    proven = Certificate(2.5, 1.0, 0.1, True)
+    assert str(proven) == "with probability 0.9 the policy earns at least 1, and no policy more than 2.5"
+    assert str(Certificate(2.5, 1.0, 0.1, "an alarm")).startswith("not proven (an alarm): the policy earns")

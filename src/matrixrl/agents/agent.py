@@ -280,7 +280,8 @@ class Agent(Logged, Deploying):
         """
         if self.problem.env is None and env is None:
             raise ProtocolError(
-                "learn needs an environment, and this agent has none; pass one to load, or ask and tell: begin_episode"
+                "learn needs an environment, and this agent has none: pass one to load, or play yourself, with "
+                "episode = agent.begin_episode(), episode.act(obs) and episode.observe(…)"
             )
         if self._order.n_open:
             raise ProtocolError("learn was called while an episode is open; end it first")

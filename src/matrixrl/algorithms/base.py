@@ -169,7 +169,7 @@ class Algorithm(FromLogs, Configured):
                 "continuous": "vectors as states",
             }
             wanted = " or ".join(words[kind] for kind in self.kinds)
-            remedy = "KernelMatrixRL learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
+            remedy = "KernelControl learns from vectors." if problem.kind == "continuous" else "Use MatrixRL."
             problem.refuse(f"must have {wanted} for {self.name}", remedy)
         if self.known_reward and not isinstance(problem.task, ContinuousTask) and not problem.task.knows_reward:
             rule = f"must be given to {self.name} with known_reward=True"

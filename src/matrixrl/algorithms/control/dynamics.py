@@ -22,6 +22,7 @@ _STIFF = 1e-2  # noise of the model that finds unusual steps
 _TRIMMINGS = 1  # times that unusual steps are looked for
 _CANDIDATES = 2000  # steps that inducing points are chosen from, about
 _UNUSUAL = 10.0  # steps with errors beyond this many usual ones are left out
+_MEDIAN = 1.4826  # standard deviation of normal noise in units of the median of its size
 _TESTED = 1000  # steps that are left out to measure errors, about
 _LARGE = 2.0  # and beyond this many standard deviations of what is predicted
 _FIRST_ITERATIONS, _MORE_ITERATIONS = 40, 15  # of the search for length scales
@@ -74,8 +75,8 @@ class Dynamics:
         trend: (1 + d, p + 1) linear part.
         weights: (m, p + 1) kernel part.
         limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
-        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit; 0 while there are too few
-            steps to tell noise from what is not known yet.
+        errors: (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are
+            too few steps to tell noise from what is not known yet.
     """
 
     length_scales: FloatArray
@@ -200,7 +201,7 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
         spread: (k,) standard deviations of what is predicted.
     """
     size = np.abs(errors)
-    usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
+    usual = np.maximum(_UNUSUAL * _MEDIAN * np.median(size, axis=0), _LARGE * spread)
     rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
     return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)
 
@@ -217,7 +218,8 @@ def _leave_one_out(z: FloatArray, y: FloatArray, usual: BoolArray, ridge: float)
 def regress(z: FloatArray, y: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
     """Return weights (m, k) of features (m, n) for outputs (n, k), and errors at steps that are left out: (k,).
 
-    The error of a step that is left out is the one of the fit divided by 1 minus its leverage.
+    The error of a step that is left out is the one of the fit divided by 1 minus its leverage. The size is that of the
+    median step, as a standard deviation: few steps of great leverage decide the mean.
 
     Args:
         z: (m, n) features.
@@ -231,7 +233,7 @@ def regress(z: FloatArray, y: FloatArray, ridge: float) -> tuple[FloatArray, Flo
     half = solve_triangular(factor, rows, lower=True, check_finite=False)
     left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
     errors = (y[::every] - rows.T @ weights) / left[:, None]
-    return weights, np.sqrt((errors * errors).mean(axis=0))
+    return weights, _MEDIAN * np.median(np.abs(errors), axis=0)
 
 
 def _gram_factor(z: FloatArray, ridge: float) -> FloatArray:

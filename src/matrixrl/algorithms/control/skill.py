@@ -25,8 +25,8 @@ class Skill:
     """Shares of what was observed that a model explains at steps that are left out of it.
 
     Attributes:
-        explained: (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the mean squared error
-            over that of the better of two simple predictions, that nothing changes and the mean; below 0 if they are
+        explained: (p + 1,) for each coordinate of the next state, and for the reward: 1 minus the squared error over
+            that of the better of two simple predictions, that nothing changes and the mean; below 0 if they are
             better.
         missed: Mean share of the kernel of values that its inducing points miss at states seen, if no more points are
             allowed; else 0.

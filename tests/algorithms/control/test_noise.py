@@ -34,3 +34,9 @@ def test_noise_is_fitted_as_noise_and_not_as_short_length_scales(size):
     assert 0.2 < found[:2].min() <= found[:2].max() < 1.0
     assert found[-1] < 2.0 * max(size**2, 1e-3)
     assert size < 1.0 or found[-1] > 0.5 * size**2
+
+
+def test_no_steps_have_no_errors():
+    weights, errors = regress(np.empty((2, 0)), np.empty((0, 3)), 1e-3)
+    assert not weights.any()
+    assert not errors.any()

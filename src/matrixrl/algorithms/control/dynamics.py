@@ -228,6 +228,8 @@ def regress(z: FloatArray, y: FloatArray, ridge: float) -> tuple[FloatArray, Flo
     """
     factor = _gram_factor(z, ridge)
     weights: FloatArray = cho_solve((factor, True), z @ y, check_finite=False)
+    if not len(y):
+        return weights, np.zeros(y.shape[1])
     every = 1 + z.shape[1] // _TESTED
     rows = z[:, ::every]
     half = solve_triangular(factor, rows, lower=True, check_finite=False)

@@ -62,9 +62,9 @@ class Unrelated(gym.Env):
         return self.state.copy(), float(np.sin(self.state[:3]).sum()), False, False, {}
 
 
-def played_at_random(env, n_steps, **settings):
+def played_at_random(env, n_steps, settings=SMALL):
     """Return an agent that has seen random play in an environment, episode by episode, and has not planned."""
-    agent = KernelControl(env, seed=0, **SMALL, **settings)
+    agent = KernelControl(env, seed=0, **settings)
     rng, seed = np.random.default_rng(0), 0
     while agent.algorithm.n_steps()[0] < n_steps:
         seed += 1
@@ -141,6 +141,30 @@ def test_twelve_coordinates_without_a_law_are_said_once(memory):
     assert np.abs(agent.algorithm.skill(plan.plans[0]).explained[:-1]).max() < 0.25
 
 
+def test_more_coordinates_than_points_can_cover_are_said():
+    class Points(gym.Env):
+        """Six points on a line, each with its own force: the law is simple, but values have twelve arguments."""
+
+        observation_space = gym.spaces.Box(-np.inf, np.inf, (12,), dtype=np.float64)
+        action_space = gym.spaces.Box(-1.0, 1.0, (6,), dtype=np.float64)
+        horizon = 20
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.state = self.np_random.uniform(-1.0, 1.0, 12)
+            return self.state.copy(), {}
+
+        def step(self, action):
+            speed = 0.9 * self.state[6:] + 0.2 * action
+            self.state = np.concatenate([self.state[:6] + 0.3 * speed, speed])
+            return self.state.copy(), float(-np.abs(self.state[:6]).sum()), False, False, {}
+
+    agent = played_at_random(Points(), 400)
+    with pytest.warns(MatrixRLWarning, match=r"miss \d+% of its kernel.*12 coordinates.*deep RL"):
+        plan = agent.algorithm.plan()
+    assert agent.algorithm.skill(plan.plans[0]).explained.min() > 0.8
+
+
 ORDINARY = {
     "cart-pole": lambda: gym.make("CartPole-v1"),
     "mountain-car": lambda: make("mountain-car", sparse=True),
@@ -154,7 +178,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("task", ORDINARY)
 def test_ordinary_tasks_are_predicted_and_nothing_is_said(task):
-    agent = played_at_random(ORDINARY[task](), 400)
+    agent = played_at_random(ORDINARY[task](), 400, {"candidates": 1, "support": 300})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan = agent.algorithm.plan()

@@ -106,10 +106,10 @@ class ContinuousControl(VectorAlgorithm):
 
     def skill(self, plan: ControlPlan, replica: int = 0) -> Skill | None:
         """Return how well the model of a plan predicts steps that are left out of it; None before any data."""
-        if plan.world is None:
+        if plan.world is None or plan.value is None:
             return None
         observed = self.planner.observed(self.data[replica].thinned(_JUDGED), plan.scale)
-        return skill_of(observed, plan.world.dynamics, self.settings.model_points)
+        return skill_of(observed, plan.world.dynamics, plan.value, self.settings.value_points)
 
     def _judge(self, b: int, plan: ControlPlan) -> None:
         """Say once if the model does not predict; it is judged rarely, by how many steps there are."""

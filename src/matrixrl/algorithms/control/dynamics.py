@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from matrixrl.algorithms.control.regression import regress, studentised_errors
+from matrixrl.algorithms.control.regression import MEDIAN, regress, studentised_errors
 from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out, negative_evidence
 from matrixrl.features.kernels.stationary import rbf
 from matrixrl.linalg import choose_pivots
@@ -74,8 +74,8 @@ class Dynamics:
         trend: (1 + d, p + 1) linear part.
         weights: (m, p + 1) kernel part.
         limits: (2, p + 1) smallest and largest predictions: bounds of states, and of the rewards seen.
-        errors: (p + 1,) root mean square errors at usual steps that are left out of the fit; 0 while there are too few
-            steps to tell noise from what is not known yet.
+        errors: (p + 1,) standard deviations of errors at usual steps that are left out of the fit; 0 while there are
+            too few steps to tell noise from what is not known yet.
     """
 
     length_scales: FloatArray
@@ -200,6 +200,6 @@ def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
         spread: (k,) standard deviations of what is predicted.
     """
     size = np.abs(errors)
-    usual = np.maximum(_UNUSUAL * 1.4826 * np.median(size, axis=0), _LARGE * spread)
+    usual = np.maximum(_UNUSUAL * MEDIAN * np.median(size, axis=0), _LARGE * spread)
     rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
     return rows if rows.sum() >= 0.5 * len(rows) else np.ones_like(rows)

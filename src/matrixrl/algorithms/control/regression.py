@@ -7,8 +7,10 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["regress", "studentised_errors"]
+__all__ = ["MEDIAN", "regress", "studentised_errors"]
 
+MEDIAN = 1.4826
+"""Standard deviation of normal noise in units of the median of its size."""
 _MOST_RIDGE = 1.0  # of an output, relative to its variance
 _TESTED = 1000  # steps that are left out to measure errors, about
 
@@ -18,13 +20,15 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
 
     Every output has the ridge of the largest evidence. Outputs share length scales, but not their noise: rewards may be
     exact where next states are not. The error of a step that is left out is the one of the fit divided by 1 minus its
-    leverage.
+    leverage. The size is that of the median step, as a standard deviation: few steps of great leverage decide the mean.
 
     Args:
         z: (m, n) features.
         y: (n, k) outputs.
         least: Smallest ridge.
     """
+    if not len(y):
+        return np.zeros((len(z), y.shape[1])), np.zeros(y.shape[1])
     matrix, products, size = z @ z.T, z @ y, np.vecdot(y.T, y.T)
     m, n = z.shape
     diagonal = matrix.diagonal().copy()
@@ -51,13 +55,13 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
 
 
 def _left_out(factor: FloatArray, z: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return root mean squared errors of steps that are left out, each in turn: (k,)."""
+    """Return sizes of errors of steps that are left out, each in turn: (k,)."""
     every = 1 + z.shape[1] // _TESTED
     rows = z[:, ::every]
     half = solve_triangular(factor, rows, lower=True, check_finite=False)
     left = np.maximum(1.0 - np.vecdot(half.T, half.T), 1e-9)
     errors = (y[::every] - rows.T @ weights) / left[:, None]
-    found: FloatArray = np.sqrt((errors * errors).mean(axis=0))
+    found: FloatArray = MEDIAN * np.median(np.abs(errors), axis=0)
     return found
 
 

@@ -94,9 +94,9 @@ def test_without_a_time_limit_episodes_have_200_steps_and_the_user_is_told(tmp_p
 
 
 def test_a_range_of_rewards_that_grows_late_is_said_once():
-    quiet = KernelControl(Point([1.0, 100.0]), seed=0, horizon=6, **SMALL)
-    quiet.learn(n_episodes=3)  # a range that was seen for one episode may grow
-    agent = KernelControl(Point([1.0] * 6 + [100.0, 1e4]), seed=0, horizon=6, **SMALL)
+    quiet = KernelControl(Point([1.0] * 6 + [100.0]), seed=0, horizon=6, **SMALL)
+    quiet.learn(n_episodes=8)  # a range that was seen for a few steps may grow
+    agent = KernelControl(Point([1.0] * 6 + [100.0, 1e4]), seed=0, horizon=40, **SMALL)
     with pytest.warns(MatrixRLWarning, match=r"episode 7 of Point.*range grew from \[-.*Plans are made anew") as said:
         history = agent.learn(n_episodes=9)
     assert len(said) == 1

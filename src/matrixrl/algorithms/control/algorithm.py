@@ -37,7 +37,9 @@ _MORE_PATIENCE = 4  # factor of the patience after a plan was made again
 _TOO_LATE = 10  # steps before the end of an episode in which plans are kept
 _MOST_COORDINATES = 64  # of states and actions together
 _WIDER = 2.0  # factor by which a range of rewards has to grow for a plan to be made again at once
-_SETTLED = 5  # episodes after which a range of rewards that grows so much is worth a warning
+_SETTLED = (
+    5  # episodes after which, if they have enough steps, a range of rewards that grows so much is worth a warning
+)
 _CHECKED, _CHECKED_EACH = 200, 15  # steps, and steps for each coordinate, before the model is judged
 _JUDGED = 1500  # steps that a model is judged by, about
 _CHECK_AGAIN = 1.5  # the model is judged again when there are this many times the steps
@@ -251,7 +253,7 @@ class ContinuousControl(VectorAlgorithm):
         if self.outside.first_episode == number and self.problem.reward_outside == "widen":
             self._say("range", f"episode {number} of {self.problem.name}: {self.reward_words}. Plans are made anew.")
         before, known = self.data[b].rewards, self.problem.task.reward_range
-        if known is not None or len(self.starts[b]) < _SETTLED or not len(rewards):
+        if known is not None or len(self.starts[b]) < _SETTLED or len(before) < _CHECKED or not len(rewards):
             return
         low, high = float(before.min()), float(before.max())
         now = min(low, float(rewards.min())), max(high, float(rewards.max()))

@@ -118,7 +118,7 @@ def test_a_reward_that_doubles_the_range_changes_the_plan_at_once(monkeypatch):
     made = []
     plan = Planner.plan
     monkeypatch.setattr(Planner, "plan", lambda self, *given: made.append(0) or plan(self, *given))
-    agent = KernelControl(Point(), seed=0, horizon=40, **SMALL)
+    agent = KernelControl(Point(), seed=0, horizon=220, **SMALL)
     agent.learn(n_episodes=1)
     rewards = agent.algorithm.data[0].rewards
     low, high = rewards.min(), rewards.max()

@@ -133,7 +133,7 @@ class ContinuousControl(VectorAlgorithm):
     def revised(self, plan: ControlPlans, steps: Callable[[int], Steps]) -> ControlPlans:
         """Plan again during an episode when the model failed several times, with the steps of the episode so far.
 
-        The patience grows each time. A reward that doubles the range of rewards is enough once an episode was finished.
+        The patience grows each time. A reward that doubles the range of rewards is enough once there are many steps.
         Plans of a known MDP are kept, so that their exact regret can be measured.
         """
         if not self.settings.revise or self.problem.mdp is not None:
@@ -143,7 +143,7 @@ class ContinuousControl(VectorAlgorithm):
         if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
         one = replace(one, surprises=one.surprises + 1)
-        is_wider = len(self.starts[0]) > 0 and one.widened_by(reward) >= _WIDER
+        is_wider = len(self.data[0].actions) >= _CHECKED and one.widened_by(reward) >= _WIDER
         if one.surprises < one.patience and not is_wider:
             return ControlPlans([one])
         so_far = Experience.of(steps(0), 0)

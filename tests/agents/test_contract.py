@@ -425,9 +425,9 @@ def test_compiled_agents_play_the_same_episodes(case, tmp_path):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: PSRLAgent(make("cart-pole")), "numbered states for psrl.*vectors.*KernelMatrixRL learns from vectors"),
+        (lambda: PSRLAgent(make("cart-pole")), "numbered states for psrl.*vectors.*KernelControl learns from vectors"),
         (lambda: PSRLAgent("cart-pole"), "numbered states for psrl; got cart-pole, with vectors as observations"),
-        (lambda: MatrixRL(make("mountain-car")), "for matrix-rl.*vectors as observations.*KernelMatrixRL"),
+        (lambda: MatrixRL(make("mountain-car")), "for matrix-rl.*vectors as observations.*KernelControl"),
         (lambda: LinUCBAgent(make("river-swim")), "horizon must be 1 for lin-ucb, a bandit.*Use lsvi-ucb"),
         (lambda: AGENTS["kernel-ucb"]("river-swim"), "horizon must be 1 for kernel-ucb, a bandit.*Use lsvi-ucb"),
         (lambda: KernelMatrixRL(line()), "numbered states for kernel-matrix-rl.*functions of states.*Use MatrixRL"),

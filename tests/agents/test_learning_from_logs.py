@@ -311,7 +311,7 @@ def test_what_is_proven_after_a_log():
     assert found.certificates is agent.certificate().guarantee is True
     assert found.assumptions == agent.assumptions
     assert agent.assumptions.endswith(LOG_ASSUMPTION)
-    assert "whoever chose the action" in found.statement
+    assert "certificates hold for steps of any policy" in found.statement
     bound = agent.algorithm.regret_bound
     assert bound(20) == river().algorithm.regret_bound(30)  # played and logged episodes together
     assert agent.learn(20).cumulative_regret[-1] <= bound(20)

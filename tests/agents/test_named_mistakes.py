@@ -92,7 +92,7 @@ MISTAKES = {
         "discount cannot be changed on an environment of matrixrl, .* Build a FiniteMDP with",
     ),
     "vectors with phi": (lambda: KernelMatrixRL(Vectors(), phi=PHI), "phi cannot be changed .* Pass kernel=…"),
-    "vectors with MatrixRL": (lambda: MatrixRL(Vectors()), "problem must have numbered .* KernelMatrixRL learns from"),
+    "vectors with MatrixRL": (lambda: MatrixRL(Vectors()), "problem must have numbered .* KernelControl learns from"),
     "load with a seed": (lambda: MatrixRL.load("x", seed=3), "seed must be left out, as it is saved with the agent"),
     "Simulation of a Problem": (
         lambda: Simulation(read_problem(make("river-swim")), n_episodes=1, seeds=[0], horizon=4),

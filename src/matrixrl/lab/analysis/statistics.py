@@ -178,7 +178,7 @@ def stratified_interval(samples: Sequence[FloatArray], statistic: Callable[..., 
     value = float(of_all(*samples))
     if min(map(len, samples)) < _MIN_SEEDS:
         return Interval(value, math.nan, math.nan)
-    low, high = bootstrap(samples, of_all)
+    low, high = bootstrap(samples, of_all, strata=len(samples))
     return Interval(value, float(low), float(high))
 
 
@@ -214,7 +214,7 @@ def profile_of(samples: Sequence[FloatArray], threshold: FloatArray) -> Profile:
     share = share_of(*above)
     if min(map(len, samples)) < _MIN_SEEDS:
         return Profile(threshold, share, share, share)
-    return Profile(threshold, share, *bootstrap(above, share_of))
+    return Profile(threshold, share, *bootstrap(above, share_of, strata=len(above)))
 
 
 def growth_exponent(cumulative: FloatArray, episode: FloatArray) -> Interval | None:
@@ -276,6 +276,7 @@ def bootstrap(
     *,
     paired: bool = False,
     batch: int | None = _BATCH,
+    strata: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the 95 % percentile bootstrap interval of a statistic.
 
@@ -284,6 +285,7 @@ def bootstrap(
         statistic: Function of the samples and of `axis`, over which it reduces.
         paired: Resample all arrays with the same seeds.
         batch: Number of resamples computed at once; None computes all of them together.
+        strata: Number of samples over which the statistic is a mean, as `expanded_level` needs it.
 
     Returns:
         Lower and upper ends, with the shape of the statistic.
@@ -293,7 +295,7 @@ def bootstrap(
         statistic,
         axis=0,
         n_resamples=_RESAMPLES,
-        confidence_level=expanded_level(min(map(len, samples)), 1 if paired else len(samples)),
+        confidence_level=expanded_level(min(map(len, samples)), strata),
         method="percentile",
         vectorized=True,
         paired=paired,

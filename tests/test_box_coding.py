@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,3 +49,9 @@ def test_what_is_no_action_is_refused(value, words):
 def test_a_damaged_description_is_refused(change):
     with pytest.raises(InvalidInput):
         codec_from({**BoxCodec.of([-2.0], [2.0], (1,), "float32").description(), **change})
+
+
+def test_the_largest_action_is_an_element_of_the_space():
+    space = gym.spaces.Box(np.array([-0.1]), np.array([0.3]), dtype=np.float64)
+    codec = BoxCodec.of([-0.1], [0.3], (1,), "float64")
+    assert all(space.contains(codec.decode(number)) for number in (0, 2048, codec.size - 1))

@@ -60,7 +60,19 @@ _MODULES = {
     "tensor_product": "features",
 }
 
-_PACKAGES = ("agents", "algorithms", "core", "envs", "features", "lab", "policies", "problems", "service", "simulate")
+_PACKAGES = (
+    "agents",
+    "algorithms",
+    "core",
+    "envs",
+    "features",
+    "lab",
+    "plots",
+    "policies",
+    "problems",
+    "service",
+    "simulate",
+)
 
 __all__ = [
     "Agent",

@@ -294,7 +294,8 @@ class BoxCodec(Codec):
     def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return the entries of elements (n,): (n, q)."""
         low, high = np.array(self.low), np.array(self.high)
-        found: NDArray[Any] = (low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)).astype(self.dtype)
+        exact = low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)
+        found: NDArray[Any] = np.clip(exact, low, high).astype(self.dtype)  # rounding may have left the box
         return found
 
     def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

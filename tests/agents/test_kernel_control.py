@@ -47,7 +47,7 @@ def test_a_sparse_goal_is_found_in_two_episodes_and_kept():
         assert returns[2:].mean() >= 0.75
 
 
-def test_saved_between_and_during_episodes_it_goes_on_bit_for_bit(tmp_path):
+def test_saved_between_episodes_it_goes_on_bit_for_bit(tmp_path):
     def env():
         return gym.make("Pendulum-v1", max_episode_steps=60)
 
@@ -144,3 +144,33 @@ def test_logs_have_continuous_actions_as_numbers_of_the_environment(tmp_path):
     columns["action_1"][7] = 1.5
     with pytest.raises(InvalidInput, match=r"row 7 .*'action_1' must be in \[-1, 1\], part 2 of an action.*got 1.5"):
         KernelControl(TwoForces(), seed=1).learn_from(columns, verbose=False)
+
+
+def test_plans_within_an_episode_learn_from_clipped_rewards_too():
+    agent = KernelControl(TwoForces(), seed=0, reward_range=(-0.5, 0.0), reward_outside="clip")
+    agent.learn(n_episodes=3)
+    episode = agent.begin_episode()
+    obs = agent.problem.env.reset(seed=1)[0]
+    for _ in range(20):
+        action = episode.act(obs)
+        following, reward, *_ = agent.problem.env.step(action)
+        episode.observe(obs, action, reward, following)
+        limits = episode._plan.plans[0].world.dynamics.limits[:, -1]
+        assert -0.5 <= limits[0] <= limits[1] <= 0.0
+        obs = following
+    assert agent.algorithm.data[0].rewards.min() == -0.5
+
+
+def test_a_vector_environment_has_continuous_actions():
+    def make_one():
+        return gym.make("Pendulum-v1", max_episode_steps=20)
+
+    agent = KernelControl(make_one(), seed=0)
+    agent.learn(4, env=gym.vector.SyncVectorEnv([make_one, make_one]))
+    assert agent.n_episodes == 4
+
+
+def test_a_wrapper_of_rewards_withdraws_the_known_range():
+    env = gym.wrappers.TransformReward(gym.make("CartPole-v1", max_episode_steps=30), lambda reward: 10.0 * reward)
+    assert KernelControl(env, seed=0).learn(n_episodes=1).returns[0] >= 10.0
+    assert "1 continuous number" in repr(KernelControl(gym.make("Pendulum-v1"), seed=0))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from commands import forked
 from matrixrl import make
+from matrixrl.cli import scorecard
 from matrixrl.scorecards.colosseum import Row
 from matrixrl.scorecards.records import read_records
 from matrixrl.scorecards.sepsis import SepsisRow
@@ -66,3 +70,13 @@ def test_bsuite_asks_before_it_creates_an_environment(tmp_path):
     assert answer.returncode != 0
     assert "bsuite" in answer.stdout + answer.stderr
     assert not (tmp_path / "out" / "scorecard" / "venv").exists()
+
+
+def test_the_bar_of_bsuite_is_drawn_in_a_terminal(monkeypatch):
+    terminal = Console(force_terminal=True, file=io.StringIO(), width=100)
+    monkeypatch.setattr(scorecard, "Console", lambda **_: terminal)
+    with scorecard._progress() as bar:
+        task = scorecard._begin(bar, "starting", None)
+        bar.refresh()
+        bar.update(task, note="episode 3 of 10")
+    assert "episode 3 of 10" in terminal.file.getvalue()

@@ -17,6 +17,7 @@ from matrixrl.checks import fail, flag, shown
 from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_problem
+from matrixrl.problems.continuous import control_codec
 from matrixrl.problems.declared_masks import restricted
 from matrixrl.problems.fingerprint import differences, fingerprint_parts
 from matrixrl.problems.gym_tables import known_mdp
@@ -223,7 +224,7 @@ def _check_masks(problem: Problem) -> None:
 def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
     """Refuse sub-environments with other states or actions than the problem has."""
     states, actions = env.single_observation_space, env.single_action_space
-    if _codec_or_none("action", actions) != problem.actions:
+    if _actions_or_none(problem, actions) != problem.actions:
         fail("env", f"must have the actions of the agent's problem, {problem.actions}", actions, "Make it with them.")
     own = None if problem.env is None else problem.env.observation_space
     if own is not None and own != states:
@@ -236,6 +237,16 @@ def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
         if found != wanted:
             rule = f"must have observations of the agent's problem, {wanted}"
             fail("env", rule, states, "Make it with them.")
+
+
+def _actions_or_none(problem: Problem, space: gym.Space[Any]) -> Codec | None:
+    """Return the codec of a space of actions as the problem reads it; None if it has none."""
+    if problem.kind != "continuous":
+        return _codec_or_none("action", space)
+    try:
+        return control_codec(space)
+    except InvalidInput:
+        return None
 
 
 def _codec_or_none(part: str, space: gym.Space[Any]) -> Codec | None:

@@ -227,6 +227,11 @@ class Algorithm(FromLogs, Configured):
         del plan, stage, states, explore
         raise ProtocolError(f"{self.name} has no Q, so it cannot choose among some of the actions")
 
+    def as_learned(self, steps: Steps) -> Steps:
+        """Return steps as `learn` will get them: rewards outside the range are clipped if the problem says so."""
+        outside = find_outside(steps, self.problem) if self.problem.reward_outside == "clip" else None
+        return steps if outside is None else clipped(steps, outside, self.problem)
+
     def _inside(self, steps: Steps) -> Steps:
         """Return steps whose rewards lie in the range, which `reward_outside` of the problem may clip or widen."""
         outside = find_outside(steps, self.problem)

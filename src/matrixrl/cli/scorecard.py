@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from matrixrl.checks import choice, integer
 from matrixrl.cli.output import parse_path
@@ -63,6 +63,7 @@ def bsuite_command(
     from matrixrl.scorecards.bsuite.launch import answers
     from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
     from matrixrl.scorecards.learners import AGENTS
+    from matrixrl.scorecards.probe import PROBE_EPISODES
     from matrixrl.scorecards.radar import draw_radar
 
     agents = _chosen(agent, list(AGENTS), list(AGENTS))
@@ -72,12 +73,14 @@ def bsuite_command(
         "agents": agents,
         "experiments": chosen_experiments(only or []),
         "every": integer("--every", every, low=1, remedy="1 runs every setting."),
-        "vector_episodes": vector_episodes,
+        "vector_episodes": None
+        if vector_episodes is None
+        else integer("--vector-episodes", vector_episodes, low=PROBE_EPISODES, remedy="Play more."),
     }
     python = _interpreter(env or folder.parent / "venv", asked=env is not None or yes)
     interrupted = False
     with _progress() as bar:
-        task = bar.add_task("starting", total=None)
+        task = _begin(bar, "starting", None)
         try:
             for told in answers(python, "run", order):
                 if "cell" in told:
@@ -171,9 +174,9 @@ def _interpreter(folder: Path, *, asked: bool) -> Path:
 
     if has_bsuite():
         return Path(sys.executable)
-    if interpreter_of(folder).exists() and not asked:
-        asked = True
-    if not asked and not typer.confirm(f"bsuite is not installed. Create {folder} and install {REQUIREMENT} there?"):
+    there = interpreter_of(folder).exists()
+    question = f"Run bsuite with {folder}?" if there else f"Create {folder} and install {REQUIREMENT} there?"
+    if not asked and not typer.confirm(f"bsuite is not installed. {question}"):
         raise MissingExtra(f"the scorecard needs bsuite; pip install '{REQUIREMENT}', or pass --env DIR")
     typer.echo(f"bsuite runs in the virtual environment {folder}", err=True)
     return make_environment(folder)
@@ -188,11 +191,16 @@ def _progress() -> Progress:
     )
 
 
+def _begin(bar: Progress, label: str, total: int | None) -> TaskID:
+    """Return the only task of a bar, whose note is empty at first."""
+    return bar.add_task(label, total=total, note="")
+
+
 def _collect(played: Any, total: int) -> tuple[list[Any], bool]:
     """Return the rows that were played, and whether an interrupt came before the last one."""
     rows: list[Any] = []
     with _progress() as bar:
-        task = bar.add_task("", total=total, note="")
+        task = _begin(bar, "", total)
         try:
             for name, row in played:
                 bar.update(task, description=literal(name))

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from matrixrl.checks import fail, index, number, shaped, shown
-from matrixrl.coding import Codec, DiscreteCodec
+from matrixrl.coding import BoxCodec, Codec, DiscreteCodec
 from matrixrl.features import Features
 from matrixrl.problems.continuous import ContinuousTask
 from matrixrl.problems.finite import FiniteMDP, Task
@@ -106,7 +106,9 @@ class Problem:
         if isinstance(self.task, Task):
             return f"{self.name}: {self.task.sizes_in_words}"
         states = "functions of states" if self.kind == "functional" else "vectors as states"
-        return f"{self.name}: {states}, {self.actions.size:,} actions, {self.task.horizon:,} steps"
+        box = self.actions.n_entries if isinstance(self.actions, BoxCodec) else 0
+        actions = f"actions of {box} continuous number{'s' * (box > 1)}" if box else f"{self.actions.size:,} actions"
+        return f"{self.name}: {states}, {actions}, {self.task.horizon:,} steps"
 
     @property
     def stages(self) -> Stages | None:

@@ -94,8 +94,10 @@ def current_mask(env: gym.Env[Any, Any]) -> Callable[[], Any] | None:
 
 
 def may_change_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Say whether a user's class may have changed the rewards of an environment of a library."""
+    """Say whether a wrapper of rewards, or a user's class, may have changed the rewards of an environment."""
     for layer in wrapper_chain(env):
+        if isinstance(layer, gym.RewardWrapper):
+            return True
         owners = [kind for kind in type(layer).__mro__ if not _is_library(kind)]
         if any(name in vars(kind) for kind in owners for name in ("step", "reward")) or "step" in vars(layer):
             return True

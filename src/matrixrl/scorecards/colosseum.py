@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.plots.looks import look
 from matrixrl.problems import solve
@@ -140,4 +141,4 @@ def draw_rows(rows: Sequence[Row], path: Path) -> None:
     panels[1].set_xscale("log")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False)
-    figure.savefig(path, dpi=110)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))

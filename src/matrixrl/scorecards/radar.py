@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.plots.looks import look
 
@@ -40,4 +41,4 @@ def draw_radar(scores: Mapping[str, Mapping[str, float]], tags: Sequence[str], p
     axes.grid(linestyle=":", alpha=0.7)
     axes.set_title(title, fontsize=10)
     figure.legend(loc="outside right upper", fontsize=9, frameon=False)
-    figure.savefig(path, dpi=110)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))

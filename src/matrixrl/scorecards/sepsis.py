@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.archive.whole import write_whole
 from matrixrl.envs import make, policy_value
 from matrixrl.plots.drawing import require_matplotlib
 from matrixrl.plots.looks import REFERENCE, look
@@ -140,4 +141,4 @@ def draw_sepsis(rows: Sequence[SepsisRow], path: Path) -> None:
             )
     axes.set(xlabel="probability of survival", xlim=(min(row.value for row in rows) - 0.02, None))
     axes.invert_yaxis()
-    figure.savefig(path, dpi=110)
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))

@@ -189,9 +189,11 @@ class Recorder:
             film = gym.wrappers.RecordVideo(
                 self._make(), str(inside), episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
             )
-            earned, length = play(film)
-            width = np.shape(film.recorded_frames[0])[1]
-            film.close()  # type: ignore[no-untyped-call]
+            try:
+                earned, length = play(film)
+                width = np.shape(film.recorded_frames[0])[1]
+            finally:
+                film.close()  # type: ignore[no-untyped-call]
             path = self._folder / f"{self._name}-{name}.mp4"
             (inside / f"{name}-episode-0.mp4").replace(path)
         return Recording(path, earned, length, width)
@@ -218,9 +220,8 @@ def write_side_by_side(before: Recording, after: Recording, path: Path, titles: 
         _write_titles(titles, (before.width, after.width), head)
         inputs = [word for one in (before.path, after.path, head) for word in ("-i", str(one))]
         look = ["-filter_complex", graph, "-pix_fmt", "yuv420p", "-crf", "20"]
-        done = subprocess.run(
-            [get_ffmpeg_exe(), *inputs, *look, str(made)], capture_output=True, text=True, check=False
-        )
+        command = [get_ffmpeg_exe(), *inputs, *look, str(made)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise MatrixRLError(f"ffmpeg cannot write {path}: {done.stderr.strip().splitlines()[-1:]}")
         made.replace(path)

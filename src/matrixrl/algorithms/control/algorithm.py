@@ -138,7 +138,7 @@ class ContinuousControl(VectorAlgorithm):
         """
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
-        one, now = plan.plans[0], Experience.of(steps(-1), 0)
+        one, now = plan.plans[0], Experience.of(self.as_learned(steps(-1)), 0)
         reward = float(now.rewards[0])
         if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
@@ -146,7 +146,7 @@ class ContinuousControl(VectorAlgorithm):
         is_wider = len(self.data[0].actions) >= _CHECKED and one.widened_by(reward) >= _WIDER
         if one.surprises < one.patience and not is_wider:
             return ControlPlans([one])
-        so_far = Experience.of(steps(0), 0)
+        so_far = Experience.of(self.as_learned(steps(0)), 0)
         if self.task.horizon - len(so_far.actions) < _TOO_LATE:
             return ControlPlans([one])
         scale = copy(self.scales[0])
@@ -251,7 +251,7 @@ class ContinuousControl(VectorAlgorithm):
         """Say once that rewards widened a declared range, or one that had been the same for several episodes."""
         number = self.episode + 1
         if self.outside.first_episode == number and self.problem.reward_outside == "widen":
-            self._say("range", f"episode {number} of {self.problem.name}: {self.reward_words}. Plans are made anew.")
+            self._say("range", f"episode {number} of {self.problem.name}: {self.reward_words}. Plans are made again.")
         before, known = self.data[b].rewards, self.problem.task.reward_range
         if known is not None or len(self.starts[b]) < _SETTLED or len(before) < _CHECKED or not len(rewards):
             return
@@ -261,7 +261,7 @@ class ContinuousControl(VectorAlgorithm):
             self._say(
                 "range",
                 f"episode {number} of {self.problem.name} had rewards far outside those seen before: their range grew "
-                f"from [{low:g}, {high:g}] to [{now[0]:g}, {now[1]:g}]. Plans are made anew for the wider range.",
+                f"from [{low:g}, {high:g}] to [{now[0]:g}, {now[1]:g}]. Plans are made again for the wider range.",
             )
 
     def n_steps(self) -> FloatArray:

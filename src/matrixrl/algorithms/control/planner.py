@@ -11,6 +11,7 @@ from matrixrl.algorithms.control.actions import ActionGrid
 from matrixrl.algorithms.control.arrivals import Ends, fit_arrivals
 from matrixrl.algorithms.control.dynamics import Observed, fit_dynamics, fit_kernel, kernel_prior
 from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
+from matrixrl.algorithms.control.regression import MEDIAN
 from matrixrl.algorithms.control.returns import Outlook, outlook
 from matrixrl.algorithms.control.settings import ControlSettings
 from matrixrl.algorithms.control.simulation import random_walks, simulate
@@ -210,7 +211,7 @@ def _noise(world: World, observed: Observed) -> FloatArray:
     """Return standard deviations of next states around their predictions in the last steps, from the medians: (p,)."""
     x, change = observed.x[-_NOISE_STEPS:], observed.change[-_NOISE_STEPS:]
     p = change.shape[1]
-    found: FloatArray = 1.4826 * np.median(np.abs(world.dynamics.predict(x)[0] - x[:, :p] - change), axis=0)
+    found: FloatArray = MEDIAN * np.median(np.abs(world.dynamics.predict(x)[0] - x[:, :p] - change), axis=0)
     return found
 
 

@@ -70,9 +70,10 @@ def negative_evidence(parameters: FloatArray, x: FloatArray, y: FloatArray, prio
 
 
 def leave_one_out(x: FloatArray, y: FloatArray, parameters: FloatArray, prior: Prior) -> FloatArray:
-    """Return errors of predictions of outputs (n, D) at inputs (n, d) from all others: (n, D).
+    """Return studentised errors of predictions of outputs (n, D) at inputs (n, d) from all others: (n, D).
 
-    They are K⁻¹y divided by the diagonal of K⁻¹ (Rasmussen & Williams 2006, equation 5.12).
+    The errors are K⁻¹y divided by the diagonal of K⁻¹ (Rasmussen & Williams 2006, equation 5.12), whose reciprocal is
+    their variance (5.13); so K⁻¹y is divided by the root of that diagonal.
     """
     scaled = x / np.exp(parameters[:-1])[prior.groups]
     matrix = rbf(scaled, scaled)

@@ -228,11 +228,11 @@ def test_bad_problems_and_calls():
         MatrixRL(make("river-swim"), env_settings={"n_states": 4})
     with pytest.raises(InvalidInput, match="n_episodes must be at least 1"):
         MatrixRL(make("river-swim")).learn(0)
-    with pytest.raises(ProtocolError, match="ask and tell"):
+    with pytest.raises(ProtocolError, match="begin_episode"):
         MatrixRL(Task(np.zeros((2, 2)), 3)).learn(1)
     with pytest.raises(InvalidInput, match="horizon cannot be changed"):
         MatrixRL(make("river-swim"), horizon=5)
-    with pytest.raises(InvalidInput, match=r"must have numbered states.*vectors as observations.*KernelMatrixRL"):
+    with pytest.raises(InvalidInput, match=r"must have numbered states.*vectors as observations.*KernelControl"):
         MatrixRL(gym.make("CartPole-v1"))
     with pytest.raises(InvalidInput, match="observation_space must be finite: Discrete, MultiDiscrete"):
         MatrixRL(Pictures(), reward=np.zeros((2, 2)), horizon=3)

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from matrixrl.checks import choice, integer
 from matrixrl.cli.output import parse_path
 from matrixrl.errors import MissingExtra
 from matrixrl.printable import literal
@@ -72,10 +71,10 @@ def bsuite_command(
         "folder": str(folder / "runs"),
         "agents": agents,
         "experiments": chosen_experiments(only or []),
-        "every": integer("--every", every, low=1, remedy="1 runs every setting."),
+        "every": _at_least("--every", every, 1, "1 runs every setting."),
         "vector_episodes": None
         if vector_episodes is None
-        else integer("--vector-episodes", vector_episodes, low=PROBE_EPISODES, remedy="Play more."),
+        else _at_least("--vector-episodes", vector_episodes, PROBE_EPISODES, "Play more."),
     }
     python = _interpreter(env or folder.parent / "venv", asked=env is not None or yes)
     interrupted = False
@@ -119,7 +118,7 @@ def colosseum_command(
     paths = find_tables(data, only or [])
     agents = _chosen(agent, list(AGENTS), list(AGENTS))
     folder = _folder(out, "colosseum")
-    options = {"n_steps": integer("--steps", steps, low=1, remedy="Such as 500000."), "n_seeds": _seeds(seeds)}
+    options = {"n_steps": _at_least("--steps", steps, 1, "Such as 500000."), "n_seeds": _seeds(seeds)}
     played = play_tables(paths, folder / "runs", agents=agents, **options)
     named = ((f"{name} on {mdp}", row) for mdp, name, row in played)
     rows, interrupted = _collect(named, len(paths) * len(agents))
@@ -144,7 +143,7 @@ def sepsis_command(
 
     learners = _chosen(agent, list(LEARNERS), list(LEARNERS))
     folder = _folder(out, "icu-sepsis")
-    count = integer("--episodes", 1_000 if quick else episodes, low=1, remedy="Such as 10000.")
+    count = _at_least("--episodes", 1_000 if quick else episodes, 1, "Such as 10000.")
     played = play_sepsis(folder / "runs", learners=learners, n_episodes=count, n_seeds=_seeds(1 if quick else seeds))
     rows, interrupted = _collect(played, len(learners) + 3)
     console = Console(emoji=False)
@@ -155,11 +154,19 @@ def sepsis_command(
 
 
 def _chosen(names: Sequence[str] | None, default: list[str], options: list[str]) -> list[str]:
+    from matrixrl.checks import choice
+
     return [choice("--agent", name, options) for name in names] if names else default
 
 
+def _at_least(option: str, given: int, least: int, remedy: str) -> int:
+    from matrixrl.checks import integer  # loads NumPy, which --help does not need
+
+    return integer(option, given, low=least, remedy=remedy)
+
+
 def _seeds(count: int) -> int:
-    return integer("--seeds", count, low=1, remedy="Use at least one seed.")
+    return _at_least("--seeds", count, 1, "Use at least one seed.")
 
 
 def _folder(out: Path | None, name: str) -> Path:

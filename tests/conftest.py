@@ -7,6 +7,9 @@ import threading
 # Sums differ in their last digits between one and two threads, and `learn` plays with one: set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# A machine without compiled loops says once that it compiles them, in whichever test comes first.
+os.environ.setdefault("MATRIXRL_PROGRESS_SECONDS", "0")
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -123,9 +123,12 @@ compiled(1, 2); compiled(1.0, 2.0)
 """
 
 
-@pytest.mark.parametrize(("module", "said"), [("matrixrl.core.loops", 1), ("users.own", 0)])
-def test_the_first_compilation_is_announced_once(tmp_path, module, said):
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+@pytest.mark.parametrize(
+    ("module", "seconds", "said"),
+    [("matrixrl.core.loops", "30", 1), ("matrixrl.core.loops", "0", 0), ("users.own", "30", 0)],
+)
+def test_the_first_compilation_is_announced_once(tmp_path, module, seconds, said):
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "MATRIXRL_PROGRESS_SECONDS": seconds}
     command = [sys.executable, "-c", _COMPILING, module]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=120)
     assert done.stderr.count("compiling loops with numba") == said

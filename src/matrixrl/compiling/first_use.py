@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from typing import Any
 
@@ -21,11 +22,12 @@ class FirstCompilation(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Print the note if this is the first compilation of one of the library's functions."""
-        module = event.data["dispatcher"].py_func.__module__
+        module = event.data["dispatcher"].py_func.__module__ or ""  # a function made by exec has none
         if self.is_said or not module.startswith("matrixrl."):
             return
         FirstCompilation.is_said = True
-        if multiprocessing.current_process().name in _SPEAKERS:
+        is_quiet = os.environ.get("MATRIXRL_PROGRESS_SECONDS") == "0"  # as for lines of progress
+        if multiprocessing.current_process().name in _SPEAKERS and not is_quiet:
             print(_NOTE, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:

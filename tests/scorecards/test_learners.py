@@ -6,12 +6,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
 from matrixrl.errors import InvalidInput
 from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.learners import RandomLearner, choose_learner
 from matrixrl.scorecards.probe import observations_repeat, play_at_random
 from matrixrl.scorecards.timesteps import number_of_actions
-from matrixrl.scorecards.vectors import MOST_COORDINATES, SteppedGym, VectorLearner, as_log
+from matrixrl.scorecards.vectors import SteppedGym, VectorLearner, as_log
 from stepped_worlds import Drift, Sea
 
 

@@ -6,10 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
 from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.probe import PROBE_EPISODES, observations_repeat, play_at_random
 from matrixrl.scorecards.timesteps import SteppedEnv
-from matrixrl.scorecards.vectors import MOST_COORDINATES, VectorLearner
+from matrixrl.scorecards.vectors import VectorLearner
 
 __all__ = ["AGENTS", "FINITE", "Learner", "RandomLearner", "choose_learner"]
 

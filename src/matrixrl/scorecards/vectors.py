@@ -13,12 +13,10 @@ from matrixrl.agents import KernelControl
 from matrixrl.scorecards.probe import Seen
 from matrixrl.scorecards.timesteps import SteppedEnv, flat, number_of_actions, reward_of
 
-__all__ = ["LONGEST_EPISODE", "MOST_COORDINATES", "SteppedGym", "VectorLearner"]
+__all__ = ["LONGEST_EPISODE", "SteppedGym", "VectorLearner"]
 
 LONGEST_EPISODE = 1024
 """Time limit of every environment; bsuite's episodes end earlier by themselves."""
-MOST_COORDINATES = 64
-"""Number of coordinates beyond which KernelControl refuses."""
 
 
 class SteppedGym(gym.Env[NDArray[np.float64], np.int64]):

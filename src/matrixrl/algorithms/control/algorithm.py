@@ -30,19 +30,18 @@ from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.records import FloatArray, IntArray, Steps
 from matrixrl.settings import Settings
 
-__all__ = ["ContinuousControl", "ControlPlans"]
+__all__ = ["MOST_COORDINATES", "ContinuousControl", "ControlPlans"]
 
 _SLACK = 1e-9  # share of the range of values within which actions count as equal
 _MORE_PATIENCE = 4  # factor of the patience after a plan was made again
 _TOO_LATE = 10  # steps before the end of an episode in which plans are kept
-_MOST_COORDINATES = 64  # of states and actions together
+MOST_COORDINATES = 64
+"""Largest number of coordinates of an observation that a kernel is used for."""
 _WIDER = 2.0  # factor by which a range of rewards has to grow for a plan to be made again at once
-_SETTLED = (
-    5  # episodes after which, if they have enough steps, a range of rewards that grows so much is worth a warning
-)
-_CHECKED, _CHECKED_EACH = 200, 15  # steps, and steps for each coordinate, before the model is judged
-_JUDGED = 1500  # steps that a model is judged by, about
-_CHECK_AGAIN = 1.5  # the model is judged again when there are this many times the steps
+_SETTLED = 5  # episodes after which a range of rewards that grows so much is worth a warning
+_CHECKED, _CHECKED_EACH = 200, 15  # steps, and steps for each coordinate, before the model is tested
+_TEST_STEPS = 1500  # steps that a model is tested on, about
+_CHECK_AGAIN = 1.5  # the model is tested again when there are this many times the steps
 
 
 class ControlPlans:
@@ -79,8 +78,8 @@ class ContinuousControl(VectorAlgorithm):
         super().check_problem(problem)
         task = problem.task
         assert isinstance(task, ContinuousTask)
-        if task.n_coordinates > _MOST_COORDINATES:
-            rule = f"must have at most {_MOST_COORDINATES} coordinates for a kernel, which needs neighbours"
+        if task.n_coordinates > MOST_COORDINATES:
+            rule = f"must have at most {MOST_COORDINATES} coordinates for a kernel, which needs neighbours"
             problem.refuse_size(rule, f"{task.n_coordinates} coordinates", "Leave out coordinates, or use deep RL.")
 
     def begin(self) -> None:
@@ -91,7 +90,7 @@ class ContinuousControl(VectorAlgorithm):
         self.data = [Experience.none(task.n_coordinates) for _ in self.seeds]
         self.starts: list[IntArray] = [np.empty(0, dtype=np.int64) for _ in self.seeds]
         self.memories = [Memory.empty() for _ in self.seeds]
-        self._judged = [0 for _ in self.seeds]  # numbers of steps when models were judged last
+        self._tested = [0 for _ in self.seeds]  # numbers of steps when models were tested last
         self._said: set[str] = set()
         self.planner = Planner(self.grid, task.horizon, self.scales[0].bounded, self.settings)
 
@@ -103,22 +102,22 @@ class ContinuousControl(VectorAlgorithm):
             plan, memory = self.planner.plan(self.data[b], self.starts[b], scale, self.memories[b], rng)
             self.memories = [*self.memories[:b], memory, *self.memories[b + 1 :]]
             plans.append(plan)
-            self._judge(b, plan)
+            self._test_model(b, plan)
         return ControlPlans(plans)
 
     def skill(self, plan: ControlPlan, replica: int = 0) -> Skill | None:
         """Return how well the model of a plan predicts steps that are left out of it; None before any data."""
         if plan.world is None or plan.value is None:
             return None
-        observed = self.planner.observed(self.data[replica].thinned(_JUDGED), plan.scale)
+        observed = self.planner.observed(self.data[replica].thinned(_TEST_STEPS), plan.scale)
         return skill_of(observed, plan.world.dynamics, plan.value, self.settings.value_points)
 
-    def _judge(self, b: int, plan: ControlPlan) -> None:
-        """Say once if the model does not predict; it is judged rarely, by how many steps there are."""
+    def _test_model(self, b: int, plan: ControlPlan) -> None:
+        """Say once if the model does not predict; it is tested rarely, by how many steps there are."""
         n, needed = len(self.data[b].actions), max(_CHECKED, _CHECKED_EACH * self.task.n_coordinates)
-        if n < needed or n < _CHECK_AGAIN * self._judged[b] or "model" in self._said:
+        if n < needed or n < _CHECK_AGAIN * self._tested[b] or "model" in self._said:
             return
-        self._judged[b] = n
+        self._tested[b] = n
         skill = self.skill(plan, b)
         words = None if skill is None else skill.words()
         if words is not None:

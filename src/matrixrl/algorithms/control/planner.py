@@ -149,9 +149,9 @@ class Planner:
         best, chosen, visited, count = -np.inf, memory.value, states[:0], self.settings.candidates
         margin = 0.0
         noise = _noise(world, observed)
-        judge = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
+        scored_by = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
-            best, visited = simulate(judge, memory.value, self.grid, first, noise)
+            best, visited = simulate(scored_by, memory.value, self.grid, first, noise)
             last = float(observed.rewards[starts[-1] :].sum())
             count = self._n_candidates(n, best, last, seen, memory)
             if last >= best - _SURPRISE * abs(best):  # it has proved itself, which others have to better
@@ -163,7 +163,7 @@ class Planner:
         start = int(rng.integers(len(_VARIANTS))) if count == 1 else 0
         for k in range(start, start + count):
             value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
-            earned, visited = simulate(judge, value, self.grid, first, noise)
+            earned, visited = simulate(scored_by, value, self.grid, first, noise)
             pool.append(visited)
             if earned >= best + margin:
                 best, chosen, margin = earned, value, 0.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from matrixrl.records import FloatArray
 
-__all__ = ["matern_3_2", "matern_5_2", "rbf", "squared_distances"]
+__all__ = ["matern_5_2", "rbf", "squared_distances"]
 
 
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -27,15 +27,6 @@ def rbf(x: FloatArray, y: FloatArray) -> FloatArray:
     found = squared_distances(x, y)
     found *= -0.5
     return np.exp(found, out=found)
-
-
-def matern_3_2(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return (1 + √3 r) exp(−√3 r) of points (n, p) and (m, p) at distance r: (n, m)."""
-    r = squared_distances(x, y)
-    r *= 3.0
-    np.sqrt(r, out=r)
-    found: FloatArray = (1.0 + r) * np.exp(-r)
-    return found
 
 
 def matern_5_2(x: FloatArray, y: FloatArray) -> FloatArray:

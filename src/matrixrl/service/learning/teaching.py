@@ -18,7 +18,7 @@ def teach(own: OpenEpisode, episode: EpisodeState, problem: ServedProblem) -> No
         problem: The problem.
     """
     if episode.closed == "abandoned":
-        # Whoever was asked for an action may have seen what it led to.
+        # The application that asked for an action may have seen what it led to.
         own.abandon(outcome_may_be_known=bool(episode.steps))
         return
     if not episode.steps:

@@ -92,3 +92,33 @@ class Drift:
         self.time += 1
         is_last = self.time == self.n_steps
         return self._told(reward=-(self.x**2), discount=0.0 if is_last else 1.0, is_last=is_last)
+
+
+class Errand:
+    """A parcel that is wanted or not is taken or left at the first step; the last step pays for the right choice.
+
+    Observations are whether it is wanted, whether it is carried, the time that is left, and coin flips. Other steps pay
+    a coin flip.
+    """
+
+    def __init__(self, n_steps: int, n_coins: int) -> None:
+        self.n_steps, self.n_coins, self.rng = n_steps, n_coins, np.random.default_rng(11)
+
+    def action_spec(self) -> Actions:
+        return Actions(2)
+
+    def _told(self, **rest: Any) -> Told:
+        coins = self.rng.integers(0, 2, size=self.n_coins)
+        left = 1.0 - self.time / self.n_steps
+        return Told(np.array([[self.wanted, self.carried, left, *coins]], dtype=np.float32), **rest)
+
+    def reset(self) -> Told:
+        self.time, self.wanted, self.carried = 0, *self.rng.integers(0, 2, size=2)
+        return self._told()
+
+    def step(self, action: int) -> Told:
+        self.carried = action if self.time == 0 else self.carried
+        self.time += 1
+        is_last = self.time == self.n_steps
+        right = self.carried == self.wanted if is_last else self.rng.integers(0, 2) == 1
+        return self._told(reward=1.0 if right else -1.0, discount=0.0 if is_last else 1.0, is_last=is_last)

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
+from matrixrl.scorecards.coordinates import coordinates_repeat
+from matrixrl.scorecards.factored import FactoredLearner
 from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.probe import PROBE_EPISODES, observations_repeat, play_at_random
 from matrixrl.scorecards.timesteps import SteppedEnv
@@ -58,6 +60,9 @@ def choose_learner(env: SteppedEnv, seed: int) -> tuple[Learner, str]:
     if observations_repeat(episodes):
         name, settings = FINITE
         return GrowingLearner(env, name, settings, seed, episodes), name
+    if coordinates_repeat(episodes):
+        name, settings = FINITE
+        return FactoredLearner(env, name, settings, seed, episodes), name
     if episodes[0].observations[0].size > MOST_COORDINATES:
         return RandomLearner(env, seed), "random"
     return VectorLearner(env, episodes, seed), "kernel-control"

@@ -56,6 +56,13 @@ def test_an_effect_that_is_not_linear_is_found_value_by_value():
     assert predictive_coordinates([Seen(list(boards), [0] * 400, rewards)]) == [1]
 
 
+def test_a_coordinate_that_turns_over_at_every_step_is_kept():
+    rng = np.random.default_rng(4)
+    turning = np.arange(101) % 2
+    boards = np.column_stack([rng.integers(0, 2, size=101), turning]).astype(np.float32)
+    assert predictive_coordinates([Seen(list(boards), [0] * 100, rng.normal(size=100).tolist())]) == [1]
+
+
 def test_few_steps_prove_nothing():
     """Coin flips agree by chance in a short record, however perfect the agreement looks."""
     rng = np.random.default_rng(3)

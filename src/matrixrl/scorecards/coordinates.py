@@ -34,10 +34,10 @@ def narrowed(episode: Seen, coordinates: Sequence[int]) -> Seen:
 def predictive_coordinates(episodes: Sequence[Seen]) -> list[int]:
     """Return the coordinates that predict the reward or a coordinate of the next observation.
 
-    A coordinate is kept if, among the steps with one of the actions, its correlation r with some target over n steps has
-    |r| √n above a quantile of the normal distribution, corrected for the number of comparisons. Targets are the reward
-    and every coordinate of the next observation. Coordinates with few values are compared value by value too. What
-    is missed: a coordinate that has an effect only together with another one, and is new at every step.
+    A coordinate is kept if, among the n steps with one of the actions, its correlation r with some target has |r| √n
+    above a quantile of the normal distribution, corrected for the number of comparisons. Targets are the reward and
+    every coordinate of the next observation. Coordinates with few values are compared value by value too. A coordinate
+    that is new at every step and has an effect only together with another one is missed.
 
     Args:
         episodes: Episodes, with the same number of coordinates.
@@ -90,4 +90,6 @@ def _scores(first: FloatArray, second: FloatArray) -> FloatArray:
     first, second = (part - part.mean(axis=0) for part in (first, second))
     sizes = np.outer(np.linalg.norm(first, axis=0), np.linalg.norm(second, axis=0))
     products = first.T @ second
-    return np.sqrt(n) * np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 1e-12 * max(1, n))
+    ratios = np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 1e-12 * n)
+    found: FloatArray = np.sqrt(n) * ratios
+    return found

@@ -15,6 +15,7 @@ from matrixrl.scorecards.timesteps import SteppedEnv, TimeStep, reward_of
 
 __all__ = ["FactoredLearner"]
 
+
 @dataclass
 class _Narrow:
     """A time step of which only some coordinates are seen."""

@@ -17,9 +17,9 @@ __all__ = ["print_rows", "print_scores", "print_sepsis"]
 
 def _table(title: str, first: str, headings: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first)
+    table.add_column(first, no_wrap=True)
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading.replace("_", " "), justify="right")  # so that long names can be wrapped
     return table
 
 
@@ -31,14 +31,16 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
     for tag in TAGS:
         table.add_row(tag, *(f"{tags[a][tag]:.2f}" if tag in tags[a] else "–" for a in agents))
     console.print(table)
-    table = _table("bsuite, score by experiment", "experiment", [*agents, "ids", "episodes", "played by"])
+    table = _table("bsuite, score by experiment", "experiment", agents)
+    runs = _table("bsuite, what was run", "experiment", ["settings", "episodes", "played by"])
     for experiment in dict.fromkeys(score.experiment for score in scores):
         own = {score.agent: score for score in scores if score.experiment == experiment}
-        cells = [f"{own[a].score:.2f}" if a in own else "–" for a in agents]
+        table.add_row(experiment, *(f"{own[a].score:.2f}" if a in own else "–" for a in agents))
         one = own[agents[0]] if agents[0] in own else next(iter(own.values()))
         episodes = f"{one.episodes:,}" if one.is_whole else f"{one.episodes:,} of {one.of:,}"
-        table.add_row(experiment, *cells, str(len(one.ids.split())), episodes, one.learners)
+        runs.add_row(experiment, str(len(one.ids.split())), episodes, ", ".join(one.learners.split()))
     console.print(table)
+    console.print(runs)
     out = ", ".join(f"{name} ({why})" for name, why in LEFT_OUT.items())
     console.print(f"out of scope: {out}", style="dim", highlight=False)
 

@@ -181,6 +181,7 @@ def test_pages_of_other_sites_cannot_make_a_browser_send_requests(place, headers
     host = "Host: 127.0.0.1\r\n"
     if status == 403:
         assert get(place, "/v1/export?format=csv", host + headers)[0] == 403
+        assert post(place, "/", b"[]", headers)[0] == 403
     assert get(place, "/", host + "Sec-Fetch-Site: cross-site\r\n")[0] == 200  # a link to the dashboard
     assert n_events(place) == before
 

@@ -1,5 +1,4 @@
-"""Compilation of loops with numba (the extra `fast`): whether it is available, whether to use it, and a clock
-without it.
+"""Compilation of loops with numba (the extra `fast`): whether to use it, and a clock that leaves it out.
 
 numba is imported only when compiled loops are used, because the import takes half a second and numba is optional. The
 decorators are in `matrixrl.compiling.jit`, which imports it.

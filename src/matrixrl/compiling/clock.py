@@ -43,13 +43,13 @@ def listen_to_numba() -> None:
     class Compiler(event.Listener):
         """Add up the time between the first request of the lock of the compiler and its last release."""
 
-        def on_start(self, event: Any) -> None:
+        def on_start(self, _: Any) -> None:
             """Note the time at the first request of a thread; a function may compile those that it calls."""
             if _spent.depth == 0:
                 _spent.entered = time.perf_counter()
             _spent.depth += 1
 
-        def on_end(self, event: Any) -> None:
+        def on_end(self, _: Any) -> None:
             """Add the time since the first request at the last release."""
             if _spent.depth == 0:  # locked before this listener was registered
                 return

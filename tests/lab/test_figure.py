@@ -131,7 +131,8 @@ def latex(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("latex")
 def test_negative_numbers_of_a_pgf_have_a_minus_sign_and_no_hyphen(tmp_path):
     spec = tmp_path / "spec.toml"
-    spec.write_text('name = "n"\nepisodes = 2\nseeds = 1\n[[env]]\nname = "gym:MountainCar-v0"\n[[agent]]\nname = "random"\n')
+    text = 'name = "n"\nepisodes = 2\nseeds = 1\n[[env]]\nname = "gym:MountainCar-v0"\n[[agent]]\nname = "random"\n'
+    spec.write_text(text, encoding="utf-8")
     with Store.create(tmp_path / "store", work_out(read_spec(spec))) as made:
         Campaign(made, make_executor("serial")).run()
         text = draw_paper_figure(made, tmp_path / "a.pgf").read_text()

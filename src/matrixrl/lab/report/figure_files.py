@@ -112,10 +112,8 @@ def save_figure(figure: Any, path: Path, kind: str) -> None:
     try:
         write_whole(path, write)
     except (LatexError, RuntimeError, ValueError) as error:
-        raise MatrixRLError(
-            f"{_tex_program()} cannot set the texts of {path.name} ({_reason(error)}); write .pdf or .svg, or use ASCII "
-            "ids"
-        ) from error
+        words = f"{_tex_program()} cannot set the texts of {path.name} ({_reason(error)})"
+        raise MatrixRLError(f"{words}; write .pdf or .svg, or use ASCII ids") from error
 
 
 def _reason(error: Exception) -> str:

@@ -75,7 +75,7 @@ def test_every_number_of_seeds_below_the_limit_that_has_an_interval_is_marked(rn
 def test_the_footnote_names_every_number_of_seeds_once():
     assert few_seeds_note([8, 32, 1]) == ""
     words = few_seeds_note([5, 3, 3, 9])
-    assert "with 3 and 5 seeds" in words
+    assert "with 3 and 5 seeds of one environment" in words
     assert "75 % and 92 % for normal data and 69 % and 86 % for exponential data" in words
 
 

@@ -31,8 +31,8 @@ def few_seeds_note(counts: Iterable[int]) -> str:
     Args:
         counts: Numbers of seeds of the intervals of a table.
 
-    >>> few_seeds_note([4, 8])[:74]
-    '† from fewer than 8 seeds: with 4 seeds the measured coverage of a 95 % in'
+    >>> few_seeds_note([4, 8])[:79]
+    '† from fewer than 8 seeds: with 4 seeds of one environment the measured coverag'
     """
     marked = sorted({count for count in counts if few_seeds_mark(count)})
     if not marked:
@@ -40,6 +40,6 @@ def few_seeds_note(counts: Iterable[int]) -> str:
     normal, exponential = (" and ".join(f"{COVERAGE[count][k]} %" for count in marked) for k in (0, 1))
     seeds = " and ".join(map(str, marked))
     return (
-        f"{MARK} from fewer than {FEW} seeds: with {seeds} seeds the measured coverage of a 95 % interval of a mean is "
-        f"{normal} for normal data and {exponential} for exponential data."
+        f"{MARK} from fewer than {FEW} seeds: with {seeds} seeds of one environment the measured coverage of a 95 % "
+        f"interval of a mean is {normal} for normal data and {exponential} for exponential data."
     )

@@ -81,8 +81,7 @@ def compare_command(
 ) -> None:
     """Run all agents, environments and seeds of a spec, store the results, and write a table, a report and a figure.
 
-    If the directory holds all results of the same spec, nothing is run: the table is printed again, and the files are
-    written again.
+    If the directory holds all results of the same spec, nothing is run: the table and the files are made again.
     """
     require_lab()
     from matrixrl.lab.execution.executors import check_executor, make_executor

@@ -17,6 +17,7 @@ from importlib.metadata import version
 import pytest
 
 from commands import forked
+from matrixrl.lab.store import Store
 from matrixrl.lab.store.database import sealed
 
 BASE = [sys.executable, "-m", "matrixrl"]
@@ -69,12 +70,55 @@ def test_a_finished_experiment_is_shown(folder):
 
 
 @pytest.mark.slow
-def test_it_is_not_run_twice_but_may_be_resumed(folder):
-    again = forked("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder))
+def test_a_finished_experiment_is_not_run_twice_but_shown_again(folder, tmp_path):
+    """The table is that of ``show``, the files are written again, and not a byte of the store changes."""
+    copied = tmp_path / "finished"
+    shutil.copytree(folder, copied)
+    stored = (copied / "results.sqlite").read_bytes()
+    report, figure = copied / "report.html", copied / "figure.png"
+    drawn = figure.read_bytes()
+    report.unlink()
+    figure.unlink()
+    spec = str(folder.parents[1] / "tiny.toml")
+    again = forked("compare", spec, "--out", str(copied), "--tensorboard", str(tmp_path / "events"))
+    assert again.returncode == 0
+    assert again.stderr == "note: nothing was played, so no event files were written\n"
+    assert not (tmp_path / "events").exists()
+    table = again.stdout.partition("nothing was played")[0]
+    assert table in forked("show", str(copied)).stdout
+    assert "matrix-rl" in table
+    said = " ".join(again.stdout.removeprefix(table).split())
+    rows = json.loads(forked("show", str(copied), "--json").stdout)["rows"]
+    assert said.startswith(f"nothing was played: {copied} holds all episodes; spec ")
+    assert f"rows {rows} wrote {report} wrote {figure}" in said
+    assert report.read_text(encoding="utf-8").count("<h2>") > 3
+    assert figure.read_bytes() == drawn
+    assert (copied / "results.sqlite").read_bytes() == stored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [["--seeds", "3"], ["--episodes", "31"]])
+def test_a_changed_experiment_is_refused_in_the_same_directory(folder, change):
+    other = forked("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(folder), *change)
+    assert other.returncode == 2
+    assert other.stdout == ""
+    assert other.stderr.startswith(f"error: {folder} holds another experiment (tiny, ")
+    assert "results are never mixed; choose another directory with --out" in other.stderr
+
+
+@pytest.mark.slow
+def test_an_unfinished_experiment_is_continued_by_resume_only(folder, tmp_path):
+    copied = tmp_path / "unfinished"
+    shutil.copytree(folder, copied)
+    with Store.open_to_write(copied) as store:
+        store.restart(1, [0])
+    again = forked("compare", str(folder.parents[1] / "tiny.toml"), "--out", str(copied))
     assert again.returncode == 2
-    assert again.stderr == f"error: {folder} already holds this experiment; continue with matrixrl resume {folder}\n"
-    other = forked("compare", "quick", "--out", str(folder))
-    assert "holds another experiment" in other.stderr
+    assert again.stderr == f"error: {copied} already holds this experiment; continue with matrixrl resume {copied}\n"
+
+
+@pytest.mark.slow
+def test_resuming_a_finished_experiment_changes_nothing(folder):
     before = json.loads(forked("show", str(folder), "--json").stdout)["rows"]
     assert forked("resume", str(folder), "--on", "serial").returncode == 0
     assert json.loads(forked("show", str(folder), "--json").stdout)["rows"] == before

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from matrixrl.errors import InvalidInput, MissingExtra, UnknownName
+from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra, UnknownName
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report import draw_paper_figure
@@ -91,6 +91,13 @@ def test_an_svg_is_vectors_in_the_width_of_the_column_with_a_line_for_every_agen
         assert f"stroke: {look.colour.lower()}" in drawn
 
 
+def test_four_panels_fill_two_rows_of_two_columns(store, tmp_path):
+    image = pixels(draw_paper_figure(store, tmp_path / "a.png", columns=2, profile=True))
+    rows, width = slice(int(2.3 * _DPI), int(4.0 * _DPI)), image.shape[1]
+    for part in (slice(width // 4), slice(3 * width // 4, width)):
+        assert (image[rows, part] < 0.5).any(), "the second row is as wide as the first"
+
+
 def test_a_profile_adds_two_panels_to_the_figure(store, tmp_path):
     without, added = (
         pixels(draw_paper_figure(store, tmp_path / "a.png", profile=profile)).shape[0] for profile in (False, True)
@@ -110,13 +117,41 @@ for line in sys.stdin:
 """
 
 
-def test_a_pgf_holds_the_curves_and_its_texts_cannot_be_commands(store, tmp_path, monkeypatch):
-    """A program that answers as LaTeX does stands for it, so that the test needs none."""
+@pytest.fixture
+def latex(tmp_path, monkeypatch):
+    """A program that answers as LaTeX does and stands for it, so that tests need none."""
     program = tmp_path / "bin" / "pdflatex"
     program.parent.mkdir()
     program.write_text(_TEX.replace("PYTHON", sys.executable))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
+    return program
+
+
+@pytest.mark.usefixtures("latex")
+def test_negative_numbers_of_a_pgf_have_a_minus_sign_and_no_hyphen(tmp_path):
+    spec = tmp_path / "spec.toml"
+    text = 'name = "n"\nepisodes = 2\nseeds = 1\n[[env]]\nname = "gym:MountainCar-v0"\n[[agent]]\nname = "random"\n'
+    spec.write_text(text, encoding="utf-8")
+    with Store.create(tmp_path / "store", work_out(read_spec(spec))) as made:
+        Campaign(made, make_executor("serial")).run()
+        text = draw_paper_figure(made, tmp_path / "a.pgf").read_text()
+    assert r"\ensuremath{-}200" in text
+    assert not re.search(r"[ {}]-\d+}?%", text)
+
+
+def test_an_error_of_latex_is_quoted_without_the_rest_of_its_log(store, tmp_path, latex):
+    words = r"! LaTeX Error: Unicode character \u03b5 (U+03B5)\n               not set up for use with LaTeX.\n\n*"
+    latex.write_text(latex.read_text().replace(r"10.0pt,6.0pt,1.0pt\n\n*", words))
+    latex.rename(latex.with_name("xelatex"))  # matplotlib keeps the processes of the first one, and its answers
+    reason = r"xelatex cannot set the texts of a.pgf \(LaTeX Error: Unicode character ε \(U\+03B5\)\); write .pdf or"
+    with pytest.raises(MatrixRLError, match=reason):
+        draw_paper_figure(store, tmp_path / "a.pgf")
+    assert not (tmp_path / "a.pgf").exists()
+
+
+@pytest.mark.usefixtures("latex")
+def test_a_pgf_holds_the_curves_and_its_texts_cannot_be_commands(store, tmp_path):
     text = draw_paper_figure(store, tmp_path / "a.pgf", profile=True).read_text()
     assert text.count(r"\begin{pgfpicture}") == text.count(r"\end{pgfpicture}") == 1
     for look in looks_of(store.experiment).values():
@@ -136,6 +171,7 @@ def test_without_latex_a_pgf_is_refused_in_one_sentence_with_the_way_out(store, 
 def test_text_for_latex_is_escaped():
     wanted = r"\textbackslash{}input\{a\}\#\&\%\_\textasciitilde{}\textasciicircum{}\textdollar{}"
     assert escaped(r"\input{a}#&%_~^$", "pgf") == wanted
+    assert escaped("a--b <c> |``", "pgf") == r"a-{}-{}b \textless{}c\textgreater{} \textbar{}`{}`{}"
 
 
 def test_every_agent_is_drawn_in_its_colour_and_nothing_is_cut_off(store, tmp_path):

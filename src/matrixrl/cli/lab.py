@@ -79,7 +79,10 @@ def compare_command(
     tensorboard: TensorBoardOption = None,
     trust_code: TrustOption = False,
 ) -> None:
-    """Run all agents, environments and seeds of a spec, store the results, and write a table, a report and a figure."""
+    """Run all agents, environments and seeds of a spec, store the results, and write a table, a report and a figure.
+
+    If the directory holds all results of the same spec, nothing is run: the table and the files are made again.
+    """
     require_lab()
     from matrixrl.lab.execution.executors import check_executor, make_executor
     from matrixrl.lab.spec import read_spec, work_out
@@ -92,6 +95,11 @@ def compare_command(
     check_executor(chosen, workers, address)
     experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
+    if Store.is_at(folder, experiment):
+        with _noting_migration(Store.open_to_read(folder)) as held:
+            if held.is_finished:
+                _show_finished(held, tensorboard)
+                return
     Store.check_free(folder, experiment)
     executor = make_executor(chosen, workers, address)  # before a store is created: a cluster may not be reachable
     with closing(executor), Store.create(folder, experiment, file.text, file.command) as store:
@@ -287,9 +295,7 @@ def _played(
     store: Store, executor: Executor, on: str, tensorboard: Path | None, trust_code: bool, console: Console
 ) -> list[tuple[int, tuple[int, ...], str]]:
     """Play the missing episodes, print and write the results, and return what failed."""
-    from matrixrl.lab.analysis import summarise
     from matrixrl.lab.experiments import play
-    from matrixrl.lab.report import draw_paper_figure, write_report
 
     observers: list[Any] = []
     if tensorboard is not None:
@@ -306,20 +312,37 @@ def _played(
             f"note: {outcome.restarted:,} runs were played again from their first episode: their state was not stored"
         )
         typer.echo(f"{words}, or by another version of matrixrl", err=True)
+    _present(store, f"{outcome.episodes:,} episodes in {outcome.seconds:.1f} s ({on})", console)
+    return outcome.failed
+
+
+def _show_finished(store: Store, tensorboard: Path | None) -> None:
+    """Print the results of a finished experiment and write its files again; nothing is run."""
+    if tensorboard is not None:
+        typer.echo("note: nothing was played, so no event files were written", err=True)
+    _present(store, f"nothing was played: {printable(store.folder)} holds all episodes", Console(emoji=False))
+
+
+def _present(store: Store, what: str, console: Console) -> None:
+    """Write the report and the figure, and print the results.
+
+    Args:
+        store: Store, open for reading or writing.
+        what: What was played, in words.
+        console: Console to print on.
+    """
+    from matrixrl.lab.analysis import summarise
+    from matrixrl.lab.report import draw_paper_figure, write_report
+
     summaries = summarise(store)
     written = [write_report(store, store.folder / "report.html")]  # before anything is printed
     if any(agent.final is not None for env in summaries for agent in env.agents):
         written.append(draw_paper_figure(store, store.folder / "figure.png", columns=2))
     print_summary(console, summaries)
-    console.print(
-        f"{outcome.episodes:,} episodes in {outcome.seconds:.1f} s ({on}); spec {store.experiment.hash}, "
-        f"rows {store.digest()}",
-        highlight=False,
-        style="dim",
-    )
+    ends = f"{what}; spec {store.experiment.hash}, rows {store.digest()}"
+    console.print(ends, highlight=False, markup=False, style="dim")
     for path in written:
         _say(console, f"wrote {path}")
-    return outcome.failed
 
 
 def _say(console: Console, words: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matrixrl.lab.spec import Experiment
     from matrixrl.lab.study import Section
 
-__all__ = ["SHORT_SIZES", "print_failures", "print_show", "print_summary", "print_verdicts"]
+__all__ = ["SHORT_SIZES", "print_failures", "print_show", "print_summary", "print_verdicts", "proof_cell"]
 
 SHORT_SIZES = {
     **{"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"},
@@ -24,25 +24,30 @@ SHORT_SIZES = {
 }
 """Sizes of problems as titles of tables show them."""
 
+_PROOF_COLOURS = {"proven": "green", "alarm": "red", "not-known-yet": "dim"}
+
 
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
     """Print one table of results for each environment, and one of the scores over all of them."""
     from matrixrl.lab.analysis import aggregate  # SciPy, which the help does not need
+    from matrixrl.lab.analysis.few_seeds import few_seeds_note
 
     for env in environments:
         console.print(_table(env))
     together = aggregate(environments)
     if together is not None and together.agents[0].runs > 1:
         console.print(_aggregate_table(together))
+    notes = [few_seeds_note(agent.seeds for env in environments for agent in env.agents if agent.final is not None)]
     if any(env.measure == "regret" for env in environments):
-        console.print(
-            "regret: mean total of V*(s0) − V^π(s0), exact, with a 95 % bootstrap interval over seeds; at end: per "
-            "episode over the last tenth; growth: exponent of regret over the last decade (1 linear, 0.5 the "
-            "theorems' rate, 0 no growth); to best: mean difference on the same seeds; s/1k: seconds per 1,000 "
-            "episodes of one seed; IQM: interquartile mean of the scores of all runs, with a stratified interval.",
-            style="dim",
-            highlight=False,
+        notes.append(
+            "proof: whether a regret bound is proven for these settings (the report has the reasons); regret: mean "
+            "total of V*(s0) − V^π(s0), exact, with a 95 % bootstrap interval over seeds; at end: per episode over the "
+            "last tenth; growth: exponent of regret over the last decade (1 linear, 0.5 the theorems' rate, 0 no "
+            "growth); to best: mean difference on the same seeds; s/1k: seconds per 1,000 episodes of one seed, "
+            "without compiling; IQM: interquartile mean of the scores of all runs, with a stratified interval."
         )
+    for note in filter(None, notes):
+        console.print(note, style="dim", highlight=False)
 
 
 def _table(env: EnvSummary) -> Table:
@@ -54,8 +59,8 @@ def _table(env: EnvSummary) -> Table:
     episodes = max((agent.episodes for agent in env.agents), default=0)
     title = f"{literal(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("agent", min_width=16, overflow="fold")
-    table.add_column("proof", no_wrap=True)
+    table.add_column("agent", min_width=14, overflow="fold")
+    table.add_column("proof", min_width=6)
     regret = env.measure == "regret"
     headings = (
         ("regret", "95 %", "at end", "growth", "to best", "s/1k")
@@ -68,7 +73,7 @@ def _table(env: EnvSummary) -> Table:
         name = f"[bold]{literal(agent.id)}[/]" if agent.id == env.best else literal(agent.id)
         if agent.seeds and (agent.seeds, agent.episodes) != (seeds, episodes):
             name += f"\n[yellow]{agent.seeds} of {seeds} seeds, {agent.episodes:,} of {episodes:,} episodes[/]"
-        table.add_row(name, _proof(agent), *_cells(agent, regret, is_best=agent.id == env.best))
+        table.add_row(name, proof_cell(agent.guarantee), *_cells(agent, regret, is_best=agent.id == env.best))
     return table
 
 
@@ -81,35 +86,49 @@ def _aggregate_table(found: Aggregate) -> Table:
     for heading in ("runs", "IQM", "95 %", "mean", "median"):
         table.add_column(heading, justify="right", no_wrap=True)
     for agent in found.agents:
-        ends = "–" if math.isnan(agent.iqm.low) else f"{agent.iqm.low:.3f}–{agent.iqm.high:.3f}"
+        ends = _ends(agent.iqm, agent.seeds, "{:.3f}".format)
         numbers = [f"{agent.iqm.value:.3f}", ends, f"{agent.mean.value:.3f}", f"{agent.median.value:.3f}"]
         table.add_row(literal(agent.id), f"{agent.runs:,}", *numbers)
     return table
 
 
-def _proof(agent: AgentSummary) -> str:
-    if agent.guarantee is None:
-        return "–"
-    return "[green]yes[/]" if agent.guarantee is True else "[yellow]no[/]"
+def proof_cell(guarantee: Literal[True] | str | None) -> str:
+    """Return the label of a guarantee in its colour."""
+    from matrixrl.simulate.proofs import proof_label  # the library, which the help does not need
+
+    proof = proof_label(guarantee)
+    return f"[{_PROOF_COLOURS.get(proof['kind'], 'yellow')}]{proof['label']}[/]"
 
 
 def _cells(agent: AgentSummary, regret: bool, *, is_best: bool) -> list[str]:
+    from matrixrl.lab.analysis.formatting import hundredths
+
     if agent.final is None:
         return ["failed" if agent.failed else "–", *["–"] * (5 if regret else 4)]
-    exponent = "–" if agent.exponent is None else f"{agent.exponent.value:.2f}"
+    exponent = "–" if agent.exponent is None else hundredths(agent.exponent.value)
     difference = "best" if is_best else "–"
     if agent.difference is not None:
         sign = "+" if agent.difference.value >= 0 else "−"
         difference = sign + _amount(abs(agent.difference.value))
     at_end = f"{agent.at_end:.3f}" if regret else f"{agent.at_end:.4g}"
     middle = [at_end, exponent] if regret else [at_end]
-    return [_amount(agent.final.value), _ends(agent.final), *middle, difference, f"{agent.seconds_per_1000:.2g}"]
+    return [
+        _amount(agent.final.value),
+        _ends(agent.final, agent.seeds),
+        *middle,
+        difference,
+        f"{agent.seconds_per_1000:.2g}",
+    ]
 
 
-def _ends(interval: Interval) -> str:
+def _ends(interval: Interval, seeds: int, number: Callable[[float], str] | None = None) -> str:
+    """Return the ends of an interval, with a mark if it is from few seeds."""
+    from matrixrl.lab.analysis.few_seeds import few_seeds_mark
+
     if math.isnan(interval.low):
         return "–"
-    return f"{_amount(interval.low)}–{_amount(interval.high)}"
+    shown = number or _amount
+    return f"{shown(interval.low)}–{shown(interval.high)}{few_seeds_mark(seeds)}"
 
 
 def _amount(value: float) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.cli.lab_tables import SHORT_SIZES
+from matrixrl.cli.lab_tables import SHORT_SIZES, proof_cell
 from matrixrl.printable import literal
 from matrixrl.simulate import Inspection, RunResult
 from matrixrl.sparklines import sparkline
@@ -62,7 +61,7 @@ def result_table(results: Mapping[str, RunResult]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for label, result in results.items():
         name = literal(f"{label} (stopped)" if result.interrupted else label)
-        table.add_row(name, _short(result.guarantee), *_cells(result))
+        table.add_row(name, proof_cell(result.guarantee), *_cells(result))
     return table
 
 
@@ -107,12 +106,6 @@ def _cells(result: RunResult) -> list[str]:
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
-
-
-def _short(guarantee: Literal[True] | str) -> str:
-    if guarantee is True:
-        return "[green]yes[/]"
-    return "[red]alarm[/]" if "alarm" in guarantee else "[yellow]no[/]"
 
 
 def print_inspection(console: Console, found: Inspection) -> None:

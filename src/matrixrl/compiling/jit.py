@@ -7,11 +7,13 @@ from typing import Any
 
 from numba import njit
 
+from matrixrl.compiling.clock import listen_to_numba
 from matrixrl.compiling.first_use import announce_first_compilation
 
 __all__ = ["compiled", "inlined", "lean", "summed"]
 
 announce_first_compilation()
+listen_to_numba()  # an episode that imports this module has begun its clock before
 
 
 def _jit(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:

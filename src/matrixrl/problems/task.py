@@ -22,6 +22,7 @@ from matrixrl.checks import (
 )
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
+from matrixrl.html_tables import Described
 from matrixrl.problems.discounting import checked_accuracy, checked_discount, effective_horizon, total_weight
 from matrixrl.problems.masks import allowed_like, filled_rewards, refuse_forbidden
 from matrixrl.problems.stages import (
@@ -32,7 +33,7 @@ from matrixrl.problems.stages import (
     spread_phi,
     spread_table,
 )
-from matrixrl.problems.words import TaskInWords
+from matrixrl.problems.words import sizes_in_words, task_facts
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["Task", "checked_range"]
@@ -40,7 +41,7 @@ __all__ = ["Task", "checked_range"]
 _LARGEST_PLAN = 10**9
 
 
-class Task(TaskInWords):
+class Task(Described):
     """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:
@@ -222,6 +223,17 @@ class Task(TaskInWords):
     def n_observed(self) -> int:
         """Number of states that can be observed: all but an end state that the library added."""
         return self.n_states - self.end_is_added
+
+    @property
+    def sizes_in_words(self) -> str:
+        """Sizes, how laws depend on the stage, and how rewards are discounted."""
+        return sizes_in_words(self)
+
+    def _words(self) -> str:
+        return f"{type(self).__name__}: {self.sizes_in_words}"
+
+    def _facts(self) -> dict[str, object]:
+        return task_facts(self)
 
     @property
     def end_words(self) -> str | None:

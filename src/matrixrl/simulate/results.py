@@ -53,7 +53,8 @@ class RunResult(Described):
         certificate: Certificate of the final policy of each seed; empty for an agent without certificates.
         n_plans: Number of plans computed, for each seed.
         settings_guarantee: True if the regret bound is proven for these settings, else the reason why it is not.
-        seconds: (K, N) Wall time of each episode in seconds, divided equally among replicas that are played together.
+        seconds: (K, N) Wall time of each episode in seconds, without compiling, divided equally among replicas that are
+            played together.
         interrupted: Whether the run was stopped before all episodes were played.
         withdrawn: Why observed rewards withdraw what is proven, or None: some lie outside the declared range, or they
             refute given ones.
@@ -98,7 +99,7 @@ class RunResult(Described):
 
     @property
     def total_seconds(self) -> float:
-        """Wall time of all episodes of all seeds, in seconds."""
+        """Wall time of all episodes of all seeds, in seconds, without the time that numba takes to compile loops."""
         return float(np.nansum(self.seconds))
 
     def second_half(self, k: int | None = None) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, make_al
 from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
+from matrixrl.compiling import playing_time
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -178,7 +178,7 @@ class Simulation:
         self.least_upper: FloatArray = np.full(len(self.seeds), np.inf)
         """(B,) least certified upper bound on V*(s0) so far, those before the window included."""
         self.clock: FloatArray = np.zeros(len(self.window))
-        """(N,) seconds of each episode, all replicas together."""
+        """(N,) seconds of each episode without compiling, all replicas together."""
         self.done = 0
         self.last: Stretch
         """The last stretch of episodes."""
@@ -339,12 +339,12 @@ class Simulation:
     def _play_compiled(self, count: int) -> None:
         assert self._compiled is not None
         assert isinstance(self.world, TableWorld)
-        started = time.perf_counter()
+        started = playing_time()
         with uninterrupted():
             self._record(self._compiled.play(self.world.streams, count), started)
 
     def _play_one(self) -> None:
-        started = time.perf_counter()
+        started = playing_time()
         algorithm, n = self.algorithm, len(self.seeds)
         plan = algorithm.plan()
         steps = self.world.play(algorithm, plan)
@@ -387,7 +387,7 @@ class Simulation:
             self._last_regret = filled[:, -1]
         self.last = stretch
         self.done += count
-        self.clock[now] = (time.perf_counter() - started) / count
+        self.clock[now] = (playing_time() - started) / count
 
     def result(self) -> RunResult:
         """Return what was played so far."""

@@ -28,6 +28,7 @@ class AgentAggregate:
     Attributes:
         id: Id of the agent.
         runs: Number of runs.
+        seeds: Number of seeds of each environment, the smallest if they differ.
         mean: Mean score of all runs, with its stratified interval.
         median: Median score of all runs, with its stratified interval.
         iqm: Interquartile mean of the scores of all runs, with its stratified interval.
@@ -36,6 +37,7 @@ class AgentAggregate:
 
     id: str
     runs: int
+    seeds: int
     mean: Interval
     median: Interval
     iqm: Interval
@@ -95,6 +97,7 @@ def _agent(agent_id: str, samples: list[FloatArray], threshold: FloatArray) -> A
     return AgentAggregate(
         id=agent_id,
         runs=sum(map(len, samples)),
+        seeds=min(map(len, samples)),
         mean=stratified_interval(samples, np.mean),
         median=stratified_interval(samples, np.median),
         iqm=stratified_interval(samples, interquartile_mean),

@@ -55,10 +55,13 @@ class AgentSummary:
         at_end: Regret or return per episode over the last tenth of the episodes, mean over seeds.
         exponent: Growth exponent of regret over the last decade, or None.
         difference: Mean of `totals` minus those of the best agent on the same seeds; None for the best agent.
-        seconds_per_1000: Seconds per 1,000 episodes of one seed, measured as its share of a batch.
+        seconds_per_1000: Seconds per 1,000 episodes of one seed, measured as its share of a batch, without compiling.
         kept_megabytes: Megabytes that one seed stores between episodes.
         optimistic_share: Share of episodes in which the planned value was at least V*(s0); None if V* is unknown.
-        gap: Mean gap of the final certificates, each of which holds with probability 1 − δ; None without certificates.
+        gap: Mean gap of the final certificates: the upper bound on V*(s0) minus the lower bound on the value of the
+            policy that all data advise; None for agents without certificates. It does not need `certify`.
+        gap_guarantee: True if all final certificates are proven, each with probability 1 − δ, otherwise the first
+            reason why not; None without certificates.
         certified: Curves of the lower and the upper bound of the certificates, or None.
         truths_inside: Number of seeds of which all certificates held: V*(s0) was at most the upper bound and the value
             of the played policy at least the lower bound; 0 without certificates.
@@ -87,6 +90,7 @@ class AgentSummary:
     kept_megabytes: float = math.nan
     optimistic_share: float | None = None
     gap: float | None = None
+    gap_guarantee: Literal[True] | str | None = None
     certified: tuple[Curve, Curve] | None = None
     truths_inside: int = 0
     plans: float = math.nan
@@ -201,7 +205,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
     upper, value = store.read(number, "optimistic", seeds), float(facts["optimal_value"])
     slack = _ROUNDING * max(1.0, abs(value))
     plans = [row.outcome["plans"] for row in counted if "plans" in row.outcome]
-    gaps = [row.outcome["certificate"]["gap"] for row in counted if row.outcome.get("certificate")]
+    certificates = [row.outcome["certificate"] for row in counted if row.outcome.get("certificate")]
     return replace(
         summary,
         curve=curve_of(cumulative[:, picked], at),
@@ -212,7 +216,10 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         scores=1.0 - totals / (n * value) if facts.get("earns_from_zero") and value > 0.0 else None,
         exponent=growth_exponent(cumulative, np.arange(1.0, n + 1.0)),
         optimistic_share=float((upper >= value - slack).mean()),
-        gap=float(np.mean(gaps)) if gaps else None,
+        gap=float(np.mean([c["gap"] for c in certificates])) if certificates else None,
+        gap_guarantee=next((g for c in certificates if (g := c["guarantee"]) is not True), True)
+        if certificates
+        else None,
         certified=_certified(store, number, seeds, picked, at),
         truths_inside=_truths_inside(store, number, seeds, value),
         plans=float(np.mean(plans)) if plans else math.nan,

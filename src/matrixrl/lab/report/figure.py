@@ -75,7 +75,7 @@ def _draw(
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     panels = len(environments) + 2 * (together is not None)
-    across = min(panels, columns if columns == 1 else 3)
+    across = 1 if columns == 1 else 2 if panels == 4 else min(panels, 3)
     down = -(-panels // across)
     width = _WIDTHS[columns]
     ids = dict.fromkeys(agent.id for env in environments for agent in env.agents if agent.curve is not None)

@@ -34,6 +34,8 @@ _STYLE: dict[Any, Any] = {
 }
 _TEX_ESCAPES = {
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\textdollar{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},  # other signs in the oldest encoding, OT1
+    **{"-": "-{}", "`": "`{}", "'": "'{}"},  # two of them are one sign in LaTeX
     **{c: f"\\{c}" for c in "{}#&%_"},
 }
 
@@ -68,7 +70,7 @@ def style_of(kind: str) -> dict[Any, Any]:
     """Return the settings of matplotlib for a format; a .pgf figure has the fonts of the document that includes it."""
     if kind != "pgf":
         return _STYLE
-    own = {"pgf.texsystem": _tex_program(), "pgf.rcfonts": False, "font.family": "serif", "axes.unicode_minus": False}
+    own = {"pgf.texsystem": _tex_program(), "pgf.rcfonts": False, "font.family": "serif"}
     return {**_STYLE, **own}
 
 
@@ -110,7 +112,11 @@ def save_figure(figure: Any, path: Path, kind: str) -> None:
     try:
         write_whole(path, write)
     except (LatexError, RuntimeError, ValueError) as error:
-        first = str(error).partition("\n")[0]
-        raise MatrixRLError(
-            f"{_tex_program()} cannot set the texts of {path.name} ({first}); write .pdf or .svg, or use ASCII ids"
-        ) from error
+        words = f"{_tex_program()} cannot set the texts of {path.name} ({_reason(error)})"
+        raise MatrixRLError(f"{words}; write .pdf or .svg, or use ASCII ids") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the first error that LaTeX printed, or the first line of the message."""
+    lines = str(error).splitlines()
+    return next((line.removeprefix("!").strip() for line in lines if line.startswith("!")), lines[0] if lines else "")

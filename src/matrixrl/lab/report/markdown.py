@@ -8,7 +8,7 @@ from pathlib import Path
 from matrixrl.archive.whole import write_whole
 from matrixrl.lab.analysis import aggregate, summarise
 from matrixrl.lab.palette import looks_of
-from matrixrl.lab.report.tables import aggregate_table, final_table
+from matrixrl.lab.report.tables import aggregate_table, final_table, table_notes
 from matrixrl.lab.store import Store
 from matrixrl.printable import printable
 
@@ -19,6 +19,8 @@ _SPECIAL = r"\`*_{}<>#|~"
 
 def write_table(store: Store, path: Path) -> Path:
     """Write one table for each environment and one for all of them together, as Markdown, and return the path.
+
+    Footnotes of all tables are at the end.
 
     Args:
         store: Store, open for reading or writing.
@@ -39,6 +41,7 @@ def write_table(store: Store, path: Path) -> Path:
     if together is not None:
         found = aggregate_table(together)
         blocks += ["## All environments together", _plain(found["caption"]), _table(found["head"], found["rows"])]
+    blocks += map(_plain, table_notes(environments))
     data = ("\n\n".join(blocks) + "\n").encode("utf-8", errors="backslashreplace")
     write_whole(path, lambda fresh: fresh.write_bytes(data))
     return path

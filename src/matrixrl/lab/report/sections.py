@@ -8,10 +8,12 @@ from collections import Counter
 from typing import Any
 
 from matrixrl.lab.analysis import Aggregate, EnvSummary
+from matrixrl.lab.analysis.few_seeds import few_seeds_mark
 from matrixrl.lab.analysis.formatting import amount
-from matrixrl.lab.report.tables import aggregate_table, final_table, is_comparable, proof_label
+from matrixrl.lab.report.tables import aggregate_table, final_table, is_comparable
 from matrixrl.lab.store import Store
 from matrixrl.plots.looks import Look
+from matrixrl.simulate.proofs import proof_label
 
 __all__ = [
     "agent_settings",
@@ -30,7 +32,7 @@ _SIZES = {
     "d_psi": "d of ψ",
     "stage_classes": "classes of stages",
 }
-_BAND = "Shaded: the 95 % bootstrap band of the mean over seeds."
+_BAND = "Shaded: the 95 % bootstrap band of the mean over seeds"
 _CHART_TEXTS = {
     "regret": ("Cumulative regret", _BAND),
     "loglog": (
@@ -145,8 +147,10 @@ def _facts(env: EnvSummary, store: Store) -> list[tuple[str, str]]:
 
 def _chart_texts(chart: dict[str, Any], env: EnvSummary, store: Store) -> dict[str, Any]:
     title, hint = _CHART_TEXTS[chart["kind"]]
-    if hint == _BAND and not any(trace["part"] == "band" for trace in chart["traces"]):
-        hint = ""
+    if hint == _BAND:
+        has_band = any(trace["part"] == "band" for trace in chart["traces"])
+        mark = few_seeds_mark(min((agent.seeds for agent in env.agents if agent.curve is not None), default=0))
+        hint = f"{_BAND}{mark}." if has_band else ""
     unproven = _unproven_certificates(env, store) if chart["kind"] == "certificates" else {}
     return {"id": chart["id"], "title": title, "hint": hint, "unproven": unproven}
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from matrixrl.lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
+from matrixrl.lab.analysis.few_seeds import few_seeds_mark, few_seeds_note
 from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts, interval_text
 from matrixrl.plots.looks import Look
+from matrixrl.simulate.proofs import proof_label
 
-__all__ = ["aggregate_table", "final_table", "is_comparable", "proof_label"]
+__all__ = ["aggregate_table", "final_table", "is_comparable", "table_notes"]
 
 
 @dataclass(frozen=True)
@@ -26,25 +28,8 @@ def is_comparable(env: EnvSummary) -> bool:
     return len({(agent.seeds, agent.episodes) for agent in env.agents}) == 1
 
 
-def proof_label(guarantee: Literal[True] | str | None) -> dict[str, str]:
-    """Return a short label of a guarantee, its CSS class and the reason.
-
-    >>> proof_label("tuned: the bonus was scaled by 0.1")
-    {'label': 'tuned', 'kind': 'tuned', 'reason': 'the bonus was scaled by 0.1'}
-    """
-    if guarantee is None:
-        label, reason = "not known yet", "no episodes have been played so far"
-    elif guarantee is True:
-        label, reason = "proven", "a regret bound is proven for these settings"
-    else:
-        # shrinking the confidence set is tuning too: the bound is proven for the set of full size
-        label = "tuned" if guarantee.startswith(("tuned", "exploration ")) else "no proof"
-        reason = guarantee.removeprefix("tuned: ")
-    return {"label": label, "kind": label.replace(" ", "-"), "reason": reason}
-
-
 def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: int) -> dict[str, Any]:
-    """Return caption, headings and rows; the best agent is marked only if all agents can be compared.
+    """Return caption, headings, rows and footnotes; the best agent is marked only if all agents can be compared.
 
     Args:
         env: Summary of the environment.
@@ -67,11 +52,12 @@ def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: i
             }
             for agent in env.agents
         ],
+        "notes": table_notes([env]),
     }
 
 
 def aggregate_table(found: Aggregate) -> dict[str, Any]:
-    """Return caption, head and rows of the scores over all environments."""
+    """Return caption, head, rows and footnotes of the scores over all environments."""
     environments = len(found.env_ids)
     where = f"{environments} environments" if environments > 1 else found.env_ids[0]
     caption = f"Score: {found.score}. All runs of {where}; in brackets 95 % intervals of the stratified bootstrap"
@@ -79,10 +65,36 @@ def aggregate_table(found: Aggregate) -> dict[str, Any]:
         "caption": f"{caption}, which resamples the seeds of each environment.",
         "head": ["agent", "runs", "interquartile mean", "mean", "median"],
         "rows": [
-            [agent.id, f"{agent.runs:,}", *(interval_text(i, 3) for i in (agent.iqm, agent.mean, agent.median))]
+            [agent.id, f"{agent.runs:,}", *(_marked(i, agent.seeds) for i in (agent.iqm, agent.mean, agent.median))]
             for agent in found.agents
         ],
+        "notes": list(filter(None, [few_seeds_note(agent.seeds for agent in found.agents)])),
     }
+
+
+def _marked(interval: Interval, seeds: int) -> str:
+    """Return a score with its interval, which is marked if there are few seeds."""
+    text = interval_text(interval, 3)
+    return text + few_seeds_mark(seeds) if text.endswith("]") else text
+
+
+def table_notes(environments: Sequence[EnvSummary]) -> list[str]:
+    """Return the footnotes of the tables of some environments: few seeds, times, and the gaps of certificates."""
+    played = [agent for env in environments for agent in env.agents if agent.final is not None]
+    if not played:
+        return []
+    notes = [few_seeds_note(agent.seeds for agent in played)]
+    notes.append("Seconds: of one seed as its share of a batch, without compiling.")
+    certified = [agent for agent in played if agent.gap is not None]
+    if certified:
+        estimated = dict.fromkeys(agent.id for agent in certified if agent.gap_guarantee is not True)
+        notes.append(
+            "Certificate gap: the upper bound on V* of the start minus the lower bound on the value of the policy that "
+            "all data of a seed advise, mean over seeds. Agents with certificates compute them at the end of a run, "
+            "also if episodes are not certified. Both bounds hold with probability 1 − δ for each seed"
+            + (f", but they are only estimated for {', '.join(estimated)}." if estimated else ".")
+        )
+    return list(filter(None, notes))
 
 
 def _caption(env: EnvSummary) -> str:
@@ -110,6 +122,7 @@ def _note(agent: AgentSummary, episodes: int, seeds: int) -> str:
 def _cell(column: _Column, agent: AgentSummary) -> dict[str, Any]:
     number = column.number(agent)
     value, interval = column.text(agent)
+    interval += few_seeds_mark(agent.seeds) if interval else ""
     is_known = number is not None and math.isfinite(number)
     return {"number": number if is_known else "", "value": value, "interval": interval}
 

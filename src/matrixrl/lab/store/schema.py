@@ -10,7 +10,8 @@ LOCK = "writer.lock"
 
 COLUMNS = ("regret", "return", "optimistic", "lower", "upper", "seconds")
 """Series with one float64 number for each episode: exact regret, realised return, optimistic value of the start, lower
-and upper bound of the certificate, and wall time in seconds divided by the number of seeds played together."""
+and upper bound of the certificate, and wall time in seconds, without compiling, divided by the number of seeds
+played together."""
 
 META = ("format", "experiment", "hash", "source", "command", "versions")
 """Keys of the table `meta`."""

@@ -213,6 +213,11 @@ class Store:
         trust = ["--trust-code"] if self.experiment.imports_code else []
         return shlex.join(["matrixrl", "resume", str(self.folder), *trust])
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all episodes of all runs are stored."""
+        return all(row[3] == "done" for row in self._run_rows())
+
     def changed_versions(self) -> dict[str, tuple[str, str]]:
         """Return the packages whose version changed since the store was created, with the old and the new version."""
         now = _versions()
@@ -372,17 +377,22 @@ class Store:
                 self._db.put("runs", [(run, cell, seed, "failed", episodes, reason, *rest)])
 
     def digest(self) -> str:
-        """Return a hash of all numbers in the store except wall times."""
-        total = hashlib.sha256(self.experiment.hash.encode())
+        """Return a hash of all results: of what was played, and of all its numbers except wall times.
+
+        The name of the experiment, the ids of agents, the executor, blocks and batches do not enter. Runs of another
+        batch have another digest only if their numbers differ, which they may do in the last digits.
+        """
+        total = hashlib.sha256()
         with self.reading():
-            rows = sorted(self._run_rows(), key=lambda row: row[1:3])
-            for run, cell, seed, _, episodes, _, _, _, names in rows:
-                for series in sorted(set(names.split()) - {_NOT_COMPARED}):
-                    for _, _, first, count, data in self._blocks(run, series, episodes, before=episodes):
-                        total.update(json.dumps([cell, seed, series, first, count]).encode())
-                        total.update(data)
-        for _, cell, seed, status, episodes, _, outcome, _, _ in rows:
-            total.update(json.dumps([cell, seed, status, episodes, outcome]).encode())
+            for run in self.runs():
+                cell = self.experiment.cells[run.cell]
+                what = [cell.env, cell.env_settings, cell.agent, cell.settings, run.seed, run.episodes, run.outcome]
+                total.update(json.dumps(what, sort_keys=True).encode())
+                for series in COLUMNS:
+                    if series != _NOT_COMPARED:
+                        numbers = self.read(run.cell, series, [run.seed], as_measured=True)[0]
+                        total.update(f" {series} {len(numbers)} ".encode())
+                        total.update(_bytes(numbers))
         return total.hexdigest()[:16]
 
     def reading(self) -> AbstractContextManager[None]:

@@ -12,10 +12,12 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util.inspect import TypeAliasForwardRef
 
 _SOURCE = str(Path(__file__).parents[1] / "src")
 sys.path.insert(0, _SOURCE)  # document this checkout, whatever is installed
 os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])  # notebooks too
+os.environ["MATRIXRL_PROGRESS_SECONDS"] = "0"  # pages do not depend on what numba has in its cache
 
 import matrixrl  # noqa: E402
 
@@ -47,6 +49,7 @@ autodoc_preserve_defaults = True
 autodoc_type_aliases = {
     name: name for name in ("ArrayLike", "BoolArray", "FloatArray", "IntArray", "NDArray", "Phi", "Psi")
 }
+TypeAliasForwardRef.__repr__ = lambda self: self.name  # unions show the names of aliases
 autosummary_generate = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -66,12 +69,17 @@ html_math_renderer = "mathml"  # by browsers themselves: pages load nothing from
 _VERBATIM = re.compile(r"(``.+?``|`[^`]+`|\\\(.+?\\\))")
 _FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
-_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
 _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
 _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
 _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
-_PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
+_PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
+_SIGNS = {  # what docutils writes: what browsers draw as TeX does
+    "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
+    "<mo>*</mo>": "<mo>∗</mo>",  # the asterisk of text is raised by itself, that of mathematics is not
+    '<mo stretchy="false">/</mo>': '<mo stretchy="false" lspace="0" rspace="0">/</mo>',
+}
+_RANGE = re.compile(r"(?<=[±–]) (?=[−\d])|(?<=[\d%]) (?=–)|(?<=\d,) (?=[^\[\]]*\])")
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
@@ -112,31 +120,28 @@ def _escaped(part: str) -> str:
     return re.sub(r"_(?=\W|$)", r"\\_", part.replace("*", "\\*").replace("|", "\\|"))
 
 
-def _rewrite_docstring(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     # A formula may go over a line break; it is one piece of mathematics all the same.
     joined = _FORMULA.sub(lambda found: " ".join(found[0].split()), "\n".join(lines))
     displayed = _DISPLAY.sub(_as_directive, joined)
     lines[:] = plain_to_rst(displayed.split("\n"))
+    if what in ("attribute", "data", "property"):  # napoleon takes words before a colon in the first line for a type
+        lines.insert(0, "")
 
 
-def _name_aliases(
-    _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returned: str | None
-) -> tuple[str | None, str | None]:
-    """Show the names of `autodoc_type_aliases`, which Sphinx prints as the objects that stand for them."""
-    short = [None if text is None else _ALIAS.sub(r"\1", text) for text in (signature, returned)]
-    return short[0], short[1]
+def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
+    """Replace spaces inside ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            text.parent.replace(text, nodes.Text(_RANGE.sub("\N{NO-BREAK SPACE}", text)))
 
 
 def _as_docutils_reads(formula: str) -> str:
-    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
+    r"""Return a formula with ``C_a'^2`` as ``{C'}_a^2``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
 
-    TeX reads both forms alike; docutils prints primes on the line, and takes 12 for one argument.
+    TeX reads both forms alike; docutils gives the exponent to the prime, and takes 12 for one argument.
     """
-
-    def raised(found: re.Match[str]) -> str:
-        return "^{" + r"\prime " * len(found[1]) + (found[2] or found[3] or "") + "}"
-
-    return _PRIMES.sub(raised, _DIGITS.sub(r"\1{\2}{\3}", formula.replace(r"\dots", r"\ldots")))
+    return _PRIMES.sub(r"{\1\3}\2", _DIGITS.sub(r"\1{\2}{\3}", formula.replace(r"\dots", r"\ldots")))
 
 
 def _spaced(found: re.Match[str]) -> str:
@@ -152,6 +157,8 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
         if "\\left" not in tex:  # browsers stretch these to the height of the line, TeX only after \left
             formula = _FENCE.sub(r'<mo\1 stretchy="false" lspace="0" rspace="0">\2</mo>', formula)
         formula = _FUNCTION.sub(_spaced, formula)
+        for written, drawn in _SIGNS.items():
+            formula = formula.replace(written, drawn)
         translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
         raise nodes.SkipNode
 
@@ -159,8 +166,8 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect docstrings (before napoleon reads them), signatures and mathematics."""
+    """Connect docstrings (before napoleon reads them), tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
-    app.connect("autodoc-process-signature", _name_aliases)
+    app.connect("doctree-read", _keep_ranges_together)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

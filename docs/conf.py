@@ -69,6 +69,7 @@ html_math_renderer = "mathml"  # by browsers themselves: pages load nothing from
 _VERBATIM = re.compile(r"(``.+?``|`[^`]+`|\\\(.+?\\\))")
 _FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
+_SYMBOL = re.compile(r"(?<![\w.])([A-Za-zα-ωΑ-Ω])(?:_([a-zα-ω])('?)|\^(\w+))(?![\w:])")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
 _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
 _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
@@ -85,8 +86,8 @@ _RANGE = re.compile(r"(?<=[±–]) (?=[−\d])|(?<=[\d%]) (?=–)|(?<=\d,) (?=[^
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
     r"""Yield docstring lines as reStructuredText.
 
-    ``\( … \)`` becomes mathematics; stars and bars outside code are signs of the field (M*, V*, |x|), not markup.
-    Examples and literal blocks stay as they are.
+    ``\( … \)`` becomes mathematics, and so does a letter with an index (A_n); stars and bars outside code are signs of
+    the field (M*, V*, |x|), not markup. Examples and literal blocks stay as they are.
     """
     is_example, literal_indent, announced = False, -1, False
     for line in lines:
@@ -117,7 +118,15 @@ def _verbatim(part: str) -> str:
 
 
 def _escaped(part: str) -> str:
-    return re.sub(r"_(?=\W|$)", r"\\_", part.replace("*", "\\*").replace("|", "\\|"))
+    part = _SYMBOL.sub(_as_symbol, part.replace("*", "\\*").replace("|", "\\|"))
+    return re.sub(r"_(?=\W|$)", r"\\_", part.replace("‖_∞", "‖\\ :sub:`∞`\\ "))
+
+
+def _as_symbol(found: re.Match[str]) -> str:
+    """Return a letter with one index or exponent, as in ``M_n`` and ``V^π``, as mathematics."""
+    letter, index, prime, power = found.groups()
+    script = f"{prime}_{index}" if index else rf"^{{\mathrm{{{power}}}}}" if len(power) > 1 else f"^{power}"
+    return rf"\ :math:`{letter}{script}`\ "
 
 
 def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:

@@ -75,6 +75,8 @@ _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
 _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
 _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
 _PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
+_TAG = re.compile(r"<[^>]*>|\s")
+_LONG = 25  # signs of a formula, which may be too wide for a line on a phone
 _SIGNS = {  # what docutils writes: what browsers draw as TeX does
     "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
     "<mo>*</mo>": "<mo>∗</mo>",  # the asterisk of text is raised by itself, that of mathematics is not
@@ -168,7 +170,11 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
         formula = _FUNCTION.sub(_spaced, formula)
         for written, drawn in _SIGNS.items():
             formula = formula.replace(written, drawn)
-        translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
+        if as_block:
+            formula = f'<div class="formula">{formula}</div>'
+        elif len(_TAG.sub("", formula)) > _LONG:
+            formula = f'<span class="long-formula">{formula}</span>'
+        translator.body.append(formula)
         raise nodes.SkipNode
 
     return visit

@@ -182,10 +182,11 @@ def _bound(evidence: Evidence) -> Answer:
     def draw(figure: Any) -> None:
         envs = [e for summaries in evidence.summaries.values() for e in summaries]
         figure.set_size_inches(6.4, 6.0)
+        figure.get_layout_engine().set(h_pad=0.12)  # room for the legends below the panels
         for axes, e in zip(np.ravel(figure.subplots(2, -(-len(envs) // 2))), envs, strict=True):
             curves(axes, e.agents, bounds=True)
             axes.set_title(e.id, fontsize=8)
-            axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0.0, -0.35), frameon=False)
+            axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0.0, -0.28), frameon=False)
 
     table = Table("at the last N; N·H in place of a bound says that it is trivial", head, rows)
     scope = f" in {tested} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""

@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util.images import get_image_size
 from sphinx.util.inspect import TypeAliasForwardRef
 
 _SOURCE = str(Path(__file__).parents[1] / "src")
@@ -82,7 +83,12 @@ _SIGNS = {  # what docutils writes: what browsers draw as TeX does
     "<mo>*</mo>": "<mo>∗</mo>",  # the asterisk of text is raised by itself, that of mathematics is not
     '<mo stretchy="false">/</mo>': '<mo stretchy="false" lspace="0" rspace="0">/</mo>',
 }
-_RANGE = re.compile(r"(?<=[±–]) (?=[−\d])|(?<=[\d%]) (?=–)|(?<=\d,) (?=[^\[\]]*\])")
+# docutils writes an index of a letter with an accent below the letter
+_ACCENT = re.compile(
+    r'<munderover>\s*(<mi>[^<]*</mi>)\s*(<m\w+>.*?)\s*(<mo stretchy="false">[ˆˉ~]</mo>)\s*</munderover>', re.DOTALL
+)
+_RANGE = re.compile(r"([\d.,]+ – [\d.,]+|\[[^\[\]]+\]|± [\d.,]+)")
+_WIDE = 1.9  # width over height of a picture with panels side by side
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
@@ -141,10 +147,23 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
 
 
 def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
-    """Replace spaces inside ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them."""
+    """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
     for entry in document.findall(nodes.entry):
         for text in list(entry.findall(nodes.Text)):
-            text.parent.replace(text, nodes.Text(_RANGE.sub("\N{NO-BREAK SPACE}", text)))
+            parts = _RANGE.split(text)
+            if len(parts) > 1 and not isinstance(text.parent, nodes.literal):
+                marked = [
+                    nodes.inline("", part, classes=["together"] * (i % 2)) for i, part in enumerate(parts) if part
+                ]
+                text.parent.replace(text, marked)
+
+
+def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> None:
+    """Mark pictures that are too wide for a phone."""
+    for image in document.findall(nodes.image):
+        size = get_image_size(Path(app.srcdir) / image["uri"])
+        if size is not None and size[0] > _WIDE * size[1]:
+            image["classes"].append("wide")
 
 
 def _as_docutils_reads(formula: str) -> str:
@@ -167,7 +186,7 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
         formula = tex2mathml(_as_docutils_reads(tex), as_block=as_block)
         if "\\left" not in tex:  # browsers stretch these to the height of the line, TeX only after \left
             formula = _FENCE.sub(r'<mo\1 stretchy="false" lspace="0" rspace="0">\2</mo>', formula)
-        formula = _FUNCTION.sub(_spaced, formula)
+        formula = _ACCENT.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', _FUNCTION.sub(_spaced, formula))
         for written, drawn in _SIGNS.items():
             formula = formula.replace(written, drawn)
         if as_block:
@@ -184,5 +203,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Connect docstrings (before napoleon reads them), tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
     app.connect("doctree-read", _keep_ranges_together)
+    app.connect("doctree-resolved", _mark_wide_pictures)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

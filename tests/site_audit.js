@@ -49,7 +49,7 @@
     return (light + 0.05) / (dark + 0.05);
   };
   // Sources of formulas and of Markdown outside code.
-  const source = /\$[^$]+\$|\\\(|\\\[|\\[a-zA-Z]{2,}|[\^_]\{|\w\^\w|\*\*|\]\(|```|\{\w+\}`/;
+  const source = /\$[^$]*\$|\\\(|\\\[|\\\*|\\[a-zA-Z]{2,}|[\^_]\{|\w\^\w|\*\*|\]\(|```|\{\w+\}`/;
   const seen = new Set();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -79,7 +79,8 @@
   }
   for (const formula of content.querySelectorAll("math")) {
     const box = formula.getBoundingClientRect();
-    if (formula.querySelector("merror") || box.width < 3 || box.height < 5) found.push(`formula: ${named(formula)}`);
+    const below = [...formula.querySelectorAll("munderover > mo:last-child")].some((mo) => "ˆˉ~".includes(mo.textContent));
+    if (below || formula.querySelector("merror") || box.width < 3 || box.height < 5) found.push(`formula: ${named(formula)}`);
   }
   for (const error of content.querySelectorAll(".problematic, .system-message")) found.push(`markup: ${named(error)}`);
   const titles = content.querySelectorAll("h1").length;

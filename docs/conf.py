@@ -88,7 +88,7 @@ _ACCENT = re.compile(
     r'<munderover>\s*(<mi>[^<]*</mi>)\s*(<m\w+>.*?)\s*(<mo stretchy="false">[ˆˉ~]</mo>)\s*</munderover>', re.DOTALL
 )
 _RANGE = re.compile(r"([\d.,]+ – [\d.,]+|\[[^\[\]]+\]|± [\d.,]+)")
-_WIDE = 1.9  # width over height of a picture with panels side by side
+_WIDE, _LARGE = 1.9, 800  # width over height, and pixels, of pictures with panels side by side
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> No
     """Mark pictures that are too wide for a phone."""
     for image in document.findall(nodes.image):
         size = get_image_size(Path(app.srcdir) / image["uri"])
-        if size is not None and size[0] > _WIDE * size[1]:
+        if size is not None and size[0] > max(_LARGE, _WIDE * size[1]):
             image["classes"].append("wide")
 
 

@@ -12,10 +12,13 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util.images import get_image_size
+from sphinx.util.inspect import TypeAliasForwardRef
 
 _SOURCE = str(Path(__file__).parents[1] / "src")
 sys.path.insert(0, _SOURCE)  # document this checkout, whatever is installed
 os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])  # notebooks too
+os.environ["MATRIXRL_PROGRESS_SECONDS"] = "0"  # pages do not depend on what numba has in its cache
 
 import matrixrl  # noqa: E402
 
@@ -47,6 +50,7 @@ autodoc_preserve_defaults = True
 autodoc_type_aliases = {
     name: name for name in ("ArrayLike", "BoolArray", "FloatArray", "IntArray", "NDArray", "Phi", "Psi")
 }
+TypeAliasForwardRef.__repr__ = lambda self: self.name  # unions show the names of aliases
 autosummary_generate = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -66,19 +70,32 @@ html_math_renderer = "mathml"  # by browsers themselves: pages load nothing from
 _VERBATIM = re.compile(r"(``.+?``|`[^`]+`|\\\(.+?\\\))")
 _FORMULA = re.compile(r"\\\(.+?\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"^([ ]*)\\\[(.+?)\\\]([.,;]?)[ ]*$", flags=re.DOTALL | re.MULTILINE)
-_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+_SYMBOL = re.compile(r"(?<![\w.])([A-Za-zα-ωΑ-Ω])(?:_([a-zα-ω])('?)|\^(\w+))(?![\w:])")
 _PROMPT = re.compile(r"\s*(>>>|\.\.\.) ")
 _FENCE = re.compile(r'<mo( class="mathopen")?>([‖|{}⟨⟩])</mo>')
 _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[(‖|])?")
 _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
-_PRIMES = re.compile(r"('+)(?:\^(?:\{([^{}]*)\}|(\w)))?")
+_PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
+_TAG = re.compile(r"<[^>]*>|\s")
+_LONG = 25  # signs of a formula, which may be too wide for a line on a phone
+_SIGNS = {  # what docutils writes: what browsers draw as TeX does
+    "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
+    "<mo>*</mo>": "<mo>∗</mo>",  # the asterisk of text is raised by itself, that of mathematics is not
+    '<mo stretchy="false">/</mo>': '<mo stretchy="false" lspace="0" rspace="0">/</mo>',
+}
+# docutils writes an index of a letter with an accent below the letter
+_ACCENT = re.compile(
+    r'<munderover>\s*(<mi>[^<]*</mi>)\s*(<m\w+>.*?)\s*(<mo stretchy="false">[ˆˉ~]</mo>)\s*</munderover>', re.DOTALL
+)
+_RANGE = re.compile(r"([\d.,]+ – [\d.,]+|\[[^\[\]]+\]|± [\d.,]+)")
+_WIDE, _LARGE = 1.9, 800  # width over height, and pixels, of pictures with panels side by side
 
 
 def plain_to_rst(lines: list[str]) -> Iterator[str]:
     r"""Yield docstring lines as reStructuredText.
 
-    ``\( … \)`` becomes mathematics; stars and bars outside code are signs of the field (M*, V*, |x|), not markup.
-    Examples and literal blocks stay as they are.
+    ``\( … \)`` becomes mathematics, and so does a letter with an index (A_n); stars and bars outside code are signs of
+    the field (M*, V*, |x|), not markup. Examples and literal blocks stay as they are.
     """
     is_example, literal_indent, announced = False, -1, False
     for line in lines:
@@ -109,34 +126,52 @@ def _verbatim(part: str) -> str:
 
 
 def _escaped(part: str) -> str:
-    return re.sub(r"_(?=\W|$)", r"\\_", part.replace("*", "\\*").replace("|", "\\|"))
+    part = _SYMBOL.sub(_as_symbol, part.replace("*", "\\*").replace("|", "\\|"))
+    return re.sub(r"_(?=\W|$)", r"\\_", part.replace("‖_∞", "‖\\ :sub:`∞`\\ "))
 
 
-def _rewrite_docstring(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+def _as_symbol(found: re.Match[str]) -> str:
+    """Return a letter with one index or exponent, as in ``M_n`` and ``V^π``, as mathematics."""
+    letter, index, prime, power = found.groups()
+    script = f"{prime}_{index}" if index else rf"^{{\mathrm{{{power}}}}}" if len(power) > 1 else f"^{power}"
+    return rf"\ :math:`{letter}{script}`\ "
+
+
+def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     # A formula may go over a line break; it is one piece of mathematics all the same.
     joined = _FORMULA.sub(lambda found: " ".join(found[0].split()), "\n".join(lines))
     displayed = _DISPLAY.sub(_as_directive, joined)
     lines[:] = plain_to_rst(displayed.split("\n"))
+    if what in ("attribute", "data", "property"):  # napoleon takes words before a colon in the first line for a type
+        lines.insert(0, "")
 
 
-def _name_aliases(
-    _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returned: str | None
-) -> tuple[str | None, str | None]:
-    """Show the names of `autodoc_type_aliases`, which Sphinx prints as the objects that stand for them."""
-    short = [None if text is None else _ALIAS.sub(r"\1", text) for text in (signature, returned)]
-    return short[0], short[1]
+def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
+    """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            parts = _RANGE.split(text)
+            if len(parts) > 1 and not isinstance(text.parent, nodes.literal):
+                marked = [
+                    nodes.inline("", part, classes=["together"] * (i % 2)) for i, part in enumerate(parts) if part
+                ]
+                text.parent.replace(text, marked)
+
+
+def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> None:
+    """Mark pictures that are too wide for a phone."""
+    for image in document.findall(nodes.image):
+        size = get_image_size(Path(app.srcdir) / image["uri"])
+        if size is not None and size[0] > max(_LARGE, _WIDE * size[1]):
+            image["classes"].append("wide")
 
 
 def _as_docutils_reads(formula: str) -> str:
-    r"""Return a formula with ``C'^2`` as ``C^{\prime 2}``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
+    r"""Return a formula with ``C_a'^2`` as ``{C'}_a^2``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
 
-    TeX reads both forms alike; docutils prints primes on the line, and takes 12 for one argument.
+    TeX reads both forms alike; docutils gives the exponent to the prime, and takes 12 for one argument.
     """
-
-    def raised(found: re.Match[str]) -> str:
-        return "^{" + r"\prime " * len(found[1]) + (found[2] or found[3] or "") + "}"
-
-    return _PRIMES.sub(raised, _DIGITS.sub(r"\1{\2}{\3}", formula.replace(r"\dots", r"\ldots")))
+    return _PRIMES.sub(r"{\1\3}\2", _DIGITS.sub(r"\1{\2}{\3}", formula.replace(r"\dots", r"\ldots")))
 
 
 def _spaced(found: re.Match[str]) -> str:
@@ -151,16 +186,23 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
         formula = tex2mathml(_as_docutils_reads(tex), as_block=as_block)
         if "\\left" not in tex:  # browsers stretch these to the height of the line, TeX only after \left
             formula = _FENCE.sub(r'<mo\1 stretchy="false" lspace="0" rspace="0">\2</mo>', formula)
-        formula = _FUNCTION.sub(_spaced, formula)
-        translator.body.append(f'<div class="formula">{formula}</div>' if as_block else formula)
+        formula = _ACCENT.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', _FUNCTION.sub(_spaced, formula))
+        for written, drawn in _SIGNS.items():
+            formula = formula.replace(written, drawn)
+        if as_block:
+            formula = f'<div class="formula">{formula}</div>'
+        elif len(_TAG.sub("", formula)) > _LONG:
+            formula = f'<span class="long-formula">{formula}</span>'
+        translator.body.append(formula)
         raise nodes.SkipNode
 
     return visit
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect docstrings (before napoleon reads them), signatures and mathematics."""
+    """Connect docstrings (before napoleon reads them), tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
-    app.connect("autodoc-process-signature", _name_aliases)
+    app.connect("doctree-read", _keep_ranges_together)
+    app.connect("doctree-resolved", _mark_wide_pictures)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -36,10 +36,10 @@ def _text(value: object) -> str:
 def in_digits(number: float) -> str:
     """Return a number with four digits, or as a whole number if it has more before the point.
 
-    >>> in_digits(0.123456), in_digits(16551.2)
-    ('0.1235', '16,551')
+    >>> in_digits(0.123456), in_digits(5905.3), in_digits(16551.2)
+    ('0.1235', '5,905', '16,551')
     """
-    return f"{number:.4g}" if abs(number) < 9999.5 else f"{number:,.0f}"
+    return f"{number:,.4g}" if abs(number) < 9999.5 else f"{number:,.0f}"
 
 
 class Described:

@@ -27,8 +27,8 @@ class ICUSepsis(MDPEnv):
 
     The MDP of Choudhary, Gupta and Thomas (2024, ICU-Sepsis: A Benchmark MDP Built from Real Medical Data,
     Reinforcement Learning Journal 4), which was estimated from the records of MIMIC-III. Its tables are read from the
-    package icu-sepsis. **It is a benchmark of algorithms: as its authors stress, it should not be used to draw
-    conclusions that guide medical practice.**
+    package icu-sepsis. It is a benchmark of algorithms: as its authors stress, it should not be used to draw
+    conclusions that guide medical practice.
 
     States 0 … 712 are those of patients under treatment, 713 is death and 714 is survival; one step leads from both to
     715, the end of the episode. That step earns 1 from survival and nothing else earns anything, so that the value of a

@@ -17,7 +17,7 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = ["PerishableStock", "best_base_stock", "best_base_stock_with_waste"]
 
 _LARGEST_DEMAND = 100
-_COSTS = {"order_cost": 3.0, "shortage_cost": 5.0, "waste_cost": 7.0, "holding_cost": 1.0}
+_COSTS = ("order_cost", "shortage_cost", "waste_cost", "holding_cost")
 
 
 class PerishableStock(MDPEnv):
@@ -70,10 +70,10 @@ class PerishableStock(MDPEnv):
         issuing: str = "lifo",
         mean_demand: float = 4.0,
         variation: float = 0.5,
-        order_cost: float = _COSTS["order_cost"],
-        shortage_cost: float = _COSTS["shortage_cost"],
-        waste_cost: float = _COSTS["waste_cost"],
-        holding_cost: float = _COSTS["holding_cost"],
+        order_cost: float = 3.0,
+        shortage_cost: float = 5.0,
+        waste_cost: float = 7.0,
+        holding_cost: float = 1.0,
         noisy_rewards: bool = False,
         render_mode: str | None = None,
     ) -> None:

@@ -31,11 +31,15 @@ def draw_regret(results: Mapping[str, RunResult], path: Path, *, title: str) -> 
     from matplotlib.figure import Figure  # slow to import, and optional
 
     certified = {label: r for label, r in results.items() if np.isfinite(r.certified).any()}
-    figure = Figure(figsize=(10.5 + 4.5 * bool(certified), 4.6), layout="constrained")
+    legend_rows = len(results) // 2 + 1  # of two columns, with a line for earning nothing
+    size = (10.5 + 4.5 * bool(certified), 4.5 + 0.22 * legend_rows)
+    figure = Figure(figsize=size, layout="constrained")
     linear, logarithmic, *rest = figure.subplots(1, 2 + bool(certified))
     regret(results, ax=linear)
     regret(results, log=True, ax=logarithmic)
-    logarithmic.get_legend().remove()
+    for axes in (linear, logarithmic):  # inside the panels it would hide curves
+        axes.get_legend().remove()
+    figure.legend(*linear.get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
     logarithmic.set_title("the same, both axes logarithmic", fontsize=10)
     for axes in rest:
         certificate_band(certified, ax=axes)

@@ -39,7 +39,7 @@ class RLSVISettings(LinearSettings):
 
 
 class RLSVI(LinearBaseline):
-    """Randomized least-squares value iteration: greedy in θ_h drawn from N(θ̂_h, σ²A⁻¹).
+    r"""Randomized least-squares value iteration: greedy in \(\theta_h \sim N(\hat\theta_h, \sigma^2 A^{-1})\).
 
     >>> from matrixrl.problems import Problem, tabular
     >>> rlsvi = RLSVI(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])

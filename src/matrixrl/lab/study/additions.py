@@ -68,7 +68,7 @@ def _bars_by_environment(axes: Any, evidence: Evidence, pair: tuple[int, int]) -
     axes.set_yticks(position, [e.id for e in found])
     axes.set_xscale("log")
     axes.set_xlabel("regret")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
 
 
 def _ties_specs(size: Size) -> dict[str, dict[str, Any]]:
@@ -273,7 +273,7 @@ QUESTIONS = [
     ),
     Question(
         "constants",
-        "Honesty",
+        "Constants",
         "How far the constants are from practice",
         "Theorem 2 bounds regret up to an absolute constant.",
         "Measured regret beside Theorem 2's formula with c = 1, the explicit bound, and earning nothing at all.",

@@ -118,7 +118,7 @@ QUESTIONS = [
         PART,
         "Effective dimension against T",
         "d̃ is at most the rank of a kernel of finite rank, and grows slowly in T for smooth kernels.",
-        "sup ln det(I + K_X)/ln(1 + t) over sets of points of a square that are chosen to be as different as possible.",
+        "ln det(I + K)/ln(1 + t), where K is the Gram matrix of t points of a square that differ as much as possible.",
         _dimension,
         measure=_measure_dimension,
     ),

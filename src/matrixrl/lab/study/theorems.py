@@ -181,10 +181,12 @@ def _bound(evidence: Evidence) -> Answer:
 
     def draw(figure: Any) -> None:
         envs = [e for summaries in evidence.summaries.values() for e in summaries]
+        figure.set_size_inches(6.4, 6.0)
+        figure.get_layout_engine().set(h_pad=0.12)  # room for the legends below the panels
         for axes, e in zip(np.ravel(figure.subplots(2, -(-len(envs) // 2))), envs, strict=True):
             curves(axes, e.agents, bounds=True)
             axes.set_title(e.id, fontsize=8)
-            axes.legend(fontsize=4.5, framealpha=0.9)
+            axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0.0, -0.28), frameon=False)
 
     table = Table("at the last N; N·H in place of a bound says that it is trivial", head, rows)
     scope = f" in {tested} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""
@@ -225,7 +227,7 @@ QUESTIONS = [
         "horizon",
         PART,
         "Regret against H",
-        "At a fixed number of episodes regret is at most of order H²√(NH) = H^2.5 √N.",
+        "At a fixed number of episodes regret is at most of order H²√(NH), which is √N times H to the power 2.5.",
         "RiverSwim with 3 states, H from 4 to 32. Agent: guaranteed.",
         _compare_with_formula("horizon", "H", "horizon"),
         _horizon_specs,

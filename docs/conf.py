@@ -142,8 +142,8 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
     joined = _FORMULA.sub(lambda found: " ".join(found[0].split()), "\n".join(lines))
     displayed = _DISPLAY.sub(_as_directive, joined)
     lines[:] = plain_to_rst(displayed.split("\n"))
-    if what in ("attribute", "data", "property"):  # napoleon takes words before a colon in the first line for a type
-        lines.insert(0, "")
+    if what in ("attribute", "data", "property") and lines:  # napoleon takes words before a colon in a line for a type
+        lines[:1] = lines[0].replace(": ", ":\n", 1).split("\n")
 
 
 def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:

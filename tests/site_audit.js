@@ -83,6 +83,9 @@
     if (below || formula.querySelector("merror") || box.width < 3 || box.height < 5) found.push(`formula: ${named(formula)}`);
   }
   for (const error of content.querySelectorAll(".problematic, .system-message")) found.push(`markup: ${named(error)}`);
+  for (const name of content.querySelectorAll("dl.field-list > dt")) {
+    if (name.textContent.startsWith("Type")) found.push(`words taken for a type: ${named(name.nextElementSibling)}`);
+  }
   const titles = content.querySelectorAll("h1").length;
   if (titles !== 1) found.push(`${titles} titles`);
   if (content.innerText.trim().length < 60) found.push("hardly any text");

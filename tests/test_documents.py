@@ -52,7 +52,8 @@ def python_blocks(document):
 
 def commands(document):
     """Return the words of every ``$ matrixrl …`` line of console blocks."""
-    lines = [line for language, body in fences(document) if language == "console" for line in body.splitlines()]
+    shown = [body.replace("\\\n", "") for language, body in fences(document) if language == "console"]
+    lines = [line for body in shown for line in body.splitlines()]
     words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line.startswith("$ ")]
     return [w[1:] for w in words if w and w[0] == "matrixrl"]
 

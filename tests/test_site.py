@@ -161,6 +161,7 @@ FAULTS = {
     "<img src='_static/plus.png' alt='_images/1.png'>": "light: a picture without words",
     "<math><merror><mi>x</mi></merror></math>": "light: formula",
     "<math><munderover><mi>p</mi><mi>index</mi><mo>ˆ</mo></munderover></math>": "light: formula",
+    "<dl class='field-list'><dt>Type:</dt><dd>Words before a colon</dd></dl>": "light: words taken for a type",
     "<h1>Again</h1>": "light: 2 titles",
 }
 

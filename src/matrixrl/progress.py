@@ -50,7 +50,8 @@ def can_draw(console: Console | None) -> bool:
 class ProgressLines:
     """One line of progress at most every so many seconds: done and total, rate, and time left.
 
-    A run that ends earlier prints nothing.
+    A run that ends earlier prints nothing. The rate is that of all episodes but those that were done first, because
+    compiling is part of their time.
 
     Args:
         label: Text before the numbers.
@@ -62,7 +63,9 @@ class ProgressLines:
         InvalidInput: The environment variable is not a number of seconds.
 
     >>> lines = ProgressLines("demo", console=Console(width=10), seconds=1e-9)
-    >>> lines.show(0, 100)  # the rate is measured from here
+    >>> lines.show(0, 100)
+    >>> lines.show(10, 100)  # the rate is measured from here
+    demo: 10 of 100 episodes (10 %), time left unknown
     >>> lines.show(50, 100, "1 failed")  # doctest: +ELLIPSIS
     demo: 50 of 100 episodes (50 %), .../s, ... left, 1 failed
     """
@@ -70,8 +73,9 @@ class ProgressLines:
     def __init__(self, label: str, *, console: Console | None = None, seconds: float | None = None) -> None:
         self._label, self._console = printable(label), progress_console(console)
         self._seconds = _seconds_of_environment() if seconds is None else seconds
-        self._began = self._last = time.monotonic()
-        self._before: int | None = None
+        self._last = time.monotonic()
+        self._before: int | None = None  # episodes of earlier runs
+        self._mark: tuple[int, float] | None = None  # episodes that were done first, and when
 
     def show(self, done: int, total: int, note: str = "") -> None:
         """Print a line if the last one is long enough ago.
@@ -82,17 +86,25 @@ class ProgressLines:
             note: Text at the end of the line.
         """
         now = time.monotonic()
-        if self._before is None:  # what was done before does not count for the rate
+        if self._before is None:
             self._before = done
-        elif self._seconds > 0.0 and now - self._last >= self._seconds:
+            return
+        pace = self._pace(done, total, now)
+        if self._mark is None and done > self._before:
+            self._mark = done, now
+        if self._seconds > 0.0 and now - self._last >= self._seconds:
             self._last = now
-            rate = (done - self._before) / (now - self._began)
-            left = _clock((total - done) / rate) if rate > 0.0 else "unknown time"
-            share = 100 * done // max(total, 1)
-            pace = f"{rate:,.0f}/s" if rate >= 10.0 else f"{rate:.2g}/s"
-            words = f"{self._label}: {done:,} of {total:,} episodes ({share} %), {pace}, {left} left"
+            words = f"{self._label}: {done:,} of {total:,} episodes ({100 * done // max(total, 1)} %), {pace}"
             words += f", {printable(note)}" if note else ""
             self._console.print(words, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def _pace(self, done: int, total: int, now: float) -> str:
+        """Return the rate since the first episodes, and the time left."""
+        if self._mark is None or done == self._mark[0]:
+            return "time left unknown"
+        rate = (done - self._mark[0]) / max(now - self._mark[1], 1e-9)
+        shown = f"{rate:,.0f}" if rate >= 10.0 else f"{rate:.2g}"
+        return f"{shown}/s, {_clock((total - done) / rate)} left"
 
 
 def _seconds_of_environment() -> float:

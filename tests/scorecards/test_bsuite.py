@@ -9,8 +9,9 @@ import pytest
 
 from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, LEFT_OUT, chosen_experiments
-from matrixrl.scorecards.bsuite.launch import answers, interpreter_of
+from matrixrl.scorecards.bsuite.launch import answers
 from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
+from matrixrl.scorecards.launch import interpreter_of
 from matrixrl.scorecards.radar import draw_radar
 from matrixrl.scorecards.records import read_records, write_records
 

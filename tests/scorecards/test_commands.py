@@ -11,7 +11,7 @@ from rich.console import Console
 from commands import forked
 from matrixrl import make
 from matrixrl.cli import scorecard
-from matrixrl.scorecards.colosseum import Row
+from matrixrl.scorecards.colosseum.rows import Row
 from matrixrl.scorecards.records import read_records
 from matrixrl.scorecards.sepsis import SepsisRow
 from matrixrl.scorecards.tables import write_table
@@ -37,7 +37,7 @@ def test_colosseum_plays_writes_and_continues(data, tmp_path):
     assert row.steps == 1200
     assert row.regret < row.random  # uniform play
     assert (folder / "scorecard.png").exists()
-    [run] = (folder / "runs").rglob("*.json")
+    [run] = (folder / "runs").rglob("practical.json")
     before = run.stat().st_mtime_ns
     assert forked(*arguments, cwd=tmp_path).stdout == first.stdout
     assert run.stat().st_mtime_ns == before

@@ -1,26 +1,30 @@
-"""Hardness and the values that normalise regret, by a second route each; rows that are played once."""
+"""The values that normalise regret, by a second route each; rows that are played once."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from matrixrl import FiniteMDP, solve
+import matrixrl
+from matrixrl import FiniteMDP, evaluate, run_seeds, solve
 from matrixrl.errors import InvalidInput, StoreError
-from matrixrl.scorecards.colosseum import Row, draw_rows, play_tables
+from matrixrl.scorecards.colosseum.picture import draw_rows
+from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
 from matrixrl.scorecards.kept import keep, read_kept
 from matrixrl.scorecards.records import read_records, write_records
-from matrixrl.scorecards.tables import find_tables, hardness, read_table, uniform_value, worst_value, write_table
+from matrixrl.scorecards.tables import (
+    find_tables,
+    greedy_value,
+    policy_value,
+    read_table,
+    uniform_value,
+    worst_value,
+    write_table,
+)
 from tolerances import EXACT
-
-
-@pytest.fixture
-def mdp():
-    rng = np.random.default_rng(1)
-    law = rng.random((4, 2, 4)) * (rng.random((4, 2, 4)) < 0.6) + 1e-12
-    law[:, :, 3] = 0.0  # never reached, and not a start
-    law /= law.sum(axis=2, keepdims=True)
-    return FiniteMDP(law, rng.random((4, 2)), 5, start=[1.0, 0.0, 0.0, 0.0])
 
 
 @pytest.fixture
@@ -49,23 +53,27 @@ def test_the_worst_value_is_minus_the_best_of_negated_rewards(mdp):
     assert worst_value(mdp) < uniform_value(mdp) < solve(mdp).start_value
 
 
-def test_hardness_is_the_sum_over_states_and_stages(mdp):
-    values, reachable = solve(mdp).values, {0}
-    norm, total = 0.0, 0.0
-    for h in range(5):
-        following = set()
-        for s in range(4):
-            for a in range(2):
-                p = mdp.transitions.rows(np.array([s]), np.array([a]))[0]
-                mean = p @ values[h + 1]
-                norm = max(norm, np.sqrt(p @ (values[h + 1] - mean) ** 2))
-                if s in reachable:
-                    total += 1.0 / (values[h, s] - mdp.task.reward[s, a] - mean + 0.1)
-                    following |= set(np.flatnonzero(p).tolist())
-        reachable = following
-    found = hardness(mdp)
-    assert found.value_norm == pytest.approx(norm, abs=EXACT)
-    assert found.gaps == pytest.approx(total, rel=EXACT)
+def test_a_drawn_policy_mixes_and_a_sure_one_is_evaluated(mdp):
+    rng = np.random.default_rng(2)
+    sure = rng.integers(2, size=(5, 4))
+    assert policy_value(mdp, np.eye(2)[sure]) == pytest.approx(mdp.task.start @ evaluate(mdp, sure)[0], abs=EXACT)
+    first = np.full((5, 4, 2), 0.5)
+    first[1:] = np.eye(2)[sure[1:]]  # only the first action is drawn, so the value is the mean of two sure ones
+    both = []
+    for action in (0, 1):
+        sure[0] = action
+        both.append(mdp.task.start @ evaluate(mdp, sure)[0])
+    assert policy_value(mdp, first) == pytest.approx(np.mean(both), abs=EXACT)
+
+
+def test_the_greedy_policy_draws_among_the_best_actions(mdp):
+    rng = np.random.default_rng(3)
+    sure = rng.random((5, 4, 2))
+    chances = np.eye(2)[sure.argmax(axis=2)]
+    assert greedy_value(mdp, sure) == pytest.approx(policy_value(mdp, chances), abs=EXACT)
+    sure[0, 0] = 0.5  # two best actions at the start
+    chances[0, 0] = 0.5
+    assert greedy_value(mdp, sure) == pytest.approx(policy_value(mdp, chances), abs=EXACT)
 
 
 def test_runs_are_played_once_and_again_after_a_change(folder):
@@ -95,8 +103,6 @@ def test_regret_is_normalised_by_the_worst_policy(folder):
     [row] = [row for _, _, row in play_tables([path], folder / "a", agents=["practical"], n_steps=500) if row]
     best = solve(mdp).start_value
     assert row.random == pytest.approx((best - uniform_value(mdp)) / (best - worst_value(mdp)), rel=EXACT)
-    from matrixrl import run_seeds
-    from matrixrl.scorecards.colosseum import AGENTS, FIRST_SEED
 
     regret = run_seeds(mdp, n_episodes=100, seeds=[FIRST_SEED], **AGENTS["practical"]).regret
     assert row.regret * (best - worst_value(mdp)) * 100 == pytest.approx(regret.sum(), rel=1e-9)
@@ -115,18 +121,55 @@ def test_records_come_back_from_csv_and_are_drawn(folder):
 
 
 def test_a_folder_without_tables_says_what_a_table_is(tmp_path):
-    with pytest.raises(InvalidInput, match=r"--data must be a folder with tables.*rlcolosseum"):
+    with pytest.raises(InvalidInput, match=r"--data must be a folder with tables.*colosseum"):
         find_tables(tmp_path)
     np.savez(tmp_path / "other.npz", x=np.zeros(2))
     with pytest.raises(InvalidInput, match="must hold tables of MDPs only"):
         read_table(tmp_path / "other.npz")
 
 
+def test_a_result_has_the_version_that_made_it_and_older_ones_stay_useful(folder):
+    [path] = find_tables(folder)
+
+    def play(n_seeds=1):
+        return [row for _, _, row in play_tables([path], folder / "runs", **options, n_seeds=n_seeds) if row]
+
+    options = {"agents": ["practical"], "n_steps": 500}
+    [row] = play()
+    file = folder / "runs" / path.stem / "practical.json"
+    kept = read_kept(file)
+    assert kept["versions"] == {"matrixrl": matrixrl.__version__}
+    del kept["versions"], kept["row"]["regrets"]
+    kept["row"].update(mdp=path.stem, value_norm=1.0, regret=0.25)  # such as version 0.2.0 wrote
+    file.write_text(json.dumps(kept))
+    assert play() == [replace(row, regret=0.25)]
+
+
+def test_more_seeds_answer_for_fewer(folder):
+    [path] = find_tables(folder)
+
+    def play(n_seeds):
+        options = {"agents": ["practical"], "n_steps": 500, "n_seeds": n_seeds}
+        [row] = [row for _, _, row in play_tables([path], folder / "runs", **options) if row]
+        return row
+
+    two = play(2)
+    assert play(1) == two
+    assert two.seeds == 2
+    seeds = [FIRST_SEED, FIRST_SEED + 1]
+    mdp = read_table(path)
+    regret = run_seeds(mdp, n_episodes=100, seeds=seeds, **AGENTS["practical"]).regret.mean(axis=1)
+    scale = solve(mdp).start_value - worst_value(mdp)
+    assert two.regret == pytest.approx(regret.mean() / scale, rel=1e-9)
+    assert two.error == pytest.approx(abs(regret[0] - regret[1]) / 2.0 / scale, rel=1e-9)
+    assert play(3).seeds == 3
+
+
 def test_a_damaged_result_is_refused(tmp_path):
     file = tmp_path / "a" / "b.json"
     assert read_kept(file) is None
     keep(file, {"asked": 1, "row": [1, 2]})
-    assert read_kept(file) == {"asked": 1, "row": [1, 2]}
+    assert read_kept(file) == {"versions": {"matrixrl": matrixrl.__version__}, "asked": 1, "row": [1, 2]}
     file.write_text(file.read_text()[:-3])
     with pytest.raises(StoreError, match="delete it to run it again"):
         read_kept(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,17 +110,35 @@ def colosseum_command(
     agent: AgentOption = None,
     steps: Annotated[int, typer.Option("--steps", help="Steps of a run; 500,000 in Colosseum's benchmark.")] = 500_000,
     seeds: SeedsOption = 1,
+    env: Annotated[
+        Path | None,
+        typer.Option(
+            "--env",
+            parser=parse_path,
+            metavar="DIR",
+            help="Virtual environment with Colosseum, for its own agents.",
+        ),
+    ] = None,
 ) -> None:
     """Run Colosseum's episodic MDPs: normalised cumulative regret beside the hardness (Conserva & Rauber 2022)."""
     from matrixrl.cli.scorecard_tables import print_rows
-    from matrixrl.scorecards.colosseum import AGENTS, Row, draw_rows, play_tables
+    from matrixrl.scorecards.colosseum.picture import draw_rows
+    from matrixrl.scorecards.colosseum.rows import AGENTS, Row, play_tables
+    from matrixrl.scorecards.colosseum.theirs import THEIRS, interpreter, play_theirs
     from matrixrl.scorecards.tables import find_tables
 
     paths = find_tables(data, only or [])
-    agents = _chosen(agent, list(AGENTS), list(AGENTS))
+    agents = _chosen(agent, [*AGENTS, *(THEIRS if env else ())], [*AGENTS, *THEIRS])
+    ours, theirs = [name for name in agents if name in AGENTS], [name for name in agents if name in THEIRS]
     folder = _folder(out, "colosseum")
-    options = {"n_steps": _at_least("--steps", steps, 1, "Such as 500000."), "n_seeds": _seeds(seeds)}
-    played = play_tables(paths, folder / "runs", agents=agents, **options)
+    options: dict[str, Any] = {
+        "n_steps": _at_least("--steps", steps, 1, "Such as 500000."),
+        "n_seeds": _seeds(seeds),
+    }
+    played = play_tables(paths, folder / "runs", agents=ours, **options)
+    if theirs:
+        python = interpreter(_needed("--env", env, f"to play {theirs[0]}"))
+        played = chain(played, play_theirs(python, paths, folder / "runs", agents=theirs, **options))
     named = ((f"{name} on {mdp}", row) for mdp, name, row in played)
     rows, interrupted = _collect(named, len(paths) * len(agents))
     console = Console(emoji=False)
@@ -165,6 +184,14 @@ def _at_least(option: str, given: int, least: int, remedy: str) -> int:
     return integer(option, given, low=least, remedy=remedy)
 
 
+def _needed(option: str, given: Path | None, purpose: str) -> Path:
+    from matrixrl.checks import fail
+
+    if given is None:
+        fail(option, f"must be given {purpose}", given, "Name a virtual environment that has the package.")
+    return given
+
+
 def _seeds(count: int) -> int:
     return _at_least("--seeds", count, 1, "Use at least one seed.")
 
@@ -177,7 +204,8 @@ def _folder(out: Path | None, name: str) -> Path:
 
 def _interpreter(folder: Path, *, asked: bool) -> Path:
     """Return an interpreter that has bsuite: this one, or that of a virtual environment the user agrees to."""
-    from matrixrl.scorecards.bsuite.launch import REQUIREMENT, has_bsuite, interpreter_of, make_environment
+    from matrixrl.scorecards.bsuite.launch import REQUIREMENT, has_bsuite, make_environment
+    from matrixrl.scorecards.launch import interpreter_of
 
     if has_bsuite():
         return Path(sys.executable)

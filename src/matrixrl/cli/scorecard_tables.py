@@ -9,7 +9,7 @@ from rich.table import Table
 
 from matrixrl.scorecards.bsuite.ids import LEFT_OUT, TAGS
 from matrixrl.scorecards.bsuite.scores import Score, agents_of, by_tag
-from matrixrl.scorecards.colosseum import Row
+from matrixrl.scorecards.colosseum.rows import Row
 from matrixrl.scorecards.sepsis import SepsisRow
 
 __all__ = ["print_rows", "print_scores", "print_sepsis"]
@@ -48,14 +48,14 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print the normalised regret on Colosseum's MDPs."""
     agents = list(dict.fromkeys(row.agent for row in rows))
-    head = ["S, A, H", "value norm", "uniform", *agents]
+    head = ["S, A, H", "diameter", "uniform", *agents]
     table = _table("Colosseum, normalised cumulative regret / steps", "MDP", head)
-    for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.value_norm)):
+    for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
         own = {row.agent: row for row in rows if row.mdp == mdp}
         one = next(iter(own.values()))
         cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in agents]
         sizes = f"{one.states}, {one.actions}, {one.horizon}"
-        table.add_row(mdp, sizes, f"{one.value_norm:.3f}", f"{one.random:.3f}", *cells)
+        table.add_row(mdp, sizes, f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
     console.print(table)
 
 

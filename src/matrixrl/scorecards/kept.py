@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +14,51 @@ from matrixrl.errors import StoreError
 __all__ = ["keep", "once", "read_kept"]
 
 
-def keep(path: Path, result: dict[str, Any]) -> None:
-    """Write a result; an interrupt leaves a whole file or none."""
+def keep(path: Path, result: dict[str, Any], packages: Sequence[str] = ()) -> None:
+    """Write a result and the versions that made it; an interrupt leaves a whole file or none.
+
+    Args:
+        path: File of the result.
+        result: What is kept; `asked` is the question that it answers.
+        packages: Distributions whose versions matter, beside this library.
+    """
+    versions = {name: importlib.metadata.version(name) for name in ("matrixrl", *packages)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(result).encode())
+    write_atomically(path, json.dumps({"versions": versions, **result}).encode())
 
 
-def once(path: Path, asked: dict[str, Any], play: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def once(
+    path: Path,
+    asked: dict[str, Any],
+    play: Callable[[], dict[str, Any]],
+    *,
+    at_least: Sequence[str] = (),
+    packages: Sequence[str] = (),
+) -> dict[str, Any]:
     """Return the row that was kept for a question, or play it and keep it.
 
     Args:
         path: File of the result.
         asked: All that determines the row; a file that answers another question is replaced.
         play: Function that returns the row.
+        at_least: Names of numbers in the question; a row that was made for a larger one also answers it.
+        packages: As in `keep`.
     """
     kept = read_kept(path)
-    if kept is None or kept["asked"] != asked:
+    if kept is None or not _answers(kept["asked"], asked, at_least):
         kept = {"asked": asked, "row": play()}
-        keep(path, kept)
+        keep(path, kept, packages)
     row: dict[str, Any] = kept["row"]
     return row
 
 
+def _answers(kept: dict[str, Any], asked: dict[str, Any], at_least: Sequence[str]) -> bool:
+    enough = all(kept.get(name, -1) >= asked[name] for name in at_least)
+    return enough and {**kept, **{name: asked[name] for name in at_least}} == asked
+
+
 def read_kept(path: Path) -> dict[str, Any] | None:
-    """Return a result that was kept, or None if there is none.
+    """Return a result that was kept, or None if there is none; files of older versions have no `versions`.
 
     Raises:
         StoreError: The file is not one that `keep` wrote.

@@ -1,9 +1,8 @@
-"""Tables of episodic MDPs on disk, their hardness, and the values that normalise regret."""
+"""Tables of episodic MDPs on disk, and the values that normalise regret."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +10,17 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import fail
-from matrixrl.problems import FiniteMDP, solve
-from matrixrl.problems.solving import q_values
+from matrixrl.problems import FiniteMDP
+from matrixrl.problems.solving import evaluate_batch, q_values
 from matrixrl.records import FloatArray
 
-__all__ = ["Hardness", "find_tables", "hardness", "read_table", "uniform_value", "worst_value", "write_table"]
+__all__ = ["find_tables", "greedy_value", "policy_value", "read_table", "uniform_value", "worst_value", "write_table"]
 
-REGULARISATION = 0.1
-"""Added to every gap before its reciprocal is taken, as Colosseum does."""
 _ARRAYS = {"shape", "rows", "cols", "p", "R", "start", "H"}
 HOW_TO_GET = (
     "Each MDP is one file <class>-<family>Episodic-prms_<k>.npz with the arrays shape (S, A, S), rows, cols and p (the "
     "entries of P as a matrix with S·A rows), R (S, A), start (S,) and H; matrixrl.scorecards.tables.write_table makes "
-    "it from an MDP of the package rlcolosseum (docs/scorecards.md)"
+    "it from an MDP of the package colosseum (docs/scorecards.md)"
 )
 
 
@@ -74,12 +71,38 @@ def find_tables(folder: Path, only: Sequence[str] = ()) -> list[Path]:
     return found
 
 
-def uniform_value(mdp: FiniteMDP) -> float:
-    """Return the value at the start of the policy that takes every action with the same probability."""
+def policy_value(mdp: FiniteMDP, chances: FloatArray) -> float:
+    """Return the value at the start of a policy that draws actions.
+
+    Args:
+        mdp: Known MDP.
+        chances: (H, S, A) Probability of each action.
+    """
     values = np.zeros(mdp.n_states)
     for h in reversed(range(mdp.horizon)):
-        values = q_values(mdp, values, h).mean(axis=1)
+        values = (chances[h] * q_values(mdp, values, h)).sum(axis=1)
     return float(mdp.task.start @ values)
+
+
+def greedy_value(mdp: FiniteMDP, q: FloatArray, *, repeated: int = 1) -> float:
+    """Return the value at the start of the policy that takes the best action by Q, and draws among several.
+
+    Args:
+        mdp: Known MDP.
+        q: (H, S, A) Q of some agent.
+        repeated: Number of such calls so far, which compiled loops may have to pay for.
+    """
+    best = q == q.max(axis=2, keepdims=True)
+    number = best.sum(axis=2, keepdims=True)
+    if (number > 1).any():
+        return policy_value(mdp, best / number)
+    values = evaluate_batch(mdp, q.argmax(axis=2)[None], repeated=repeated)
+    return float(mdp.task.start @ values[0, 0])
+
+
+def uniform_value(mdp: FiniteMDP) -> float:
+    """Return the value at the start of the policy that takes every action with the same probability."""
+    return policy_value(mdp, np.full((mdp.horizon, mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions))
 
 
 def worst_value(mdp: FiniteMDP) -> float:
@@ -88,34 +111,3 @@ def worst_value(mdp: FiniteMDP) -> float:
     for h in reversed(range(mdp.horizon)):
         values = q_values(mdp, values, h).min(axis=1)
     return float(mdp.task.start @ values)
-
-
-@dataclass(frozen=True)
-class Hardness:
-    """Measures of how hard an episodic MDP is.
-
-    Attributes:
-        value_norm: Largest standard deviation of the optimal value of the next state, over stages, states and actions.
-        gaps: Sum of 1 / (V*_h(s) − Q*_h(s, a) + 0.1) over actions, and stages and states that can be reached.
-    """
-
-    value_norm: float
-    gaps: float
-
-
-def hardness(mdp: FiniteMDP) -> Hardness:
-    """Return the hardness of an MDP by Colosseum's definitions (Conserva & Rauber 2022), with values of every stage."""
-    values = solve(mdp).values
-    norm = total = 0.0
-    reachable = mdp.task.start > 0.0
-    rows = sparse.csr_array((mdp.n_states, mdp.n_states))
-    states, actions = np.divmod(np.arange(mdp.n_states * mdp.n_actions), mdp.n_actions)
-    law = sparse.csr_array(mdp.transitions.rows(states, actions))
-    rows = sum((law[a :: mdp.n_actions] for a in range(mdp.n_actions)), start=rows)
-    for h in range(mdp.horizon):
-        mean, square = law @ values[h + 1], law @ values[h + 1] ** 2
-        norm = max(norm, float(np.sqrt(np.clip(square - mean**2, 0.0, None)).max()))
-        gaps: FloatArray = values[h][:, None] - q_values(mdp, values[h + 1], h)
-        total += float((1.0 / (gaps[reachable] + REGULARISATION)).sum())
-        reachable = (rows.T @ reachable.astype(np.float64)) > 0.0
-    return Hardness(norm, total)

@@ -1,13 +1,9 @@
-"""Runs and scores experiments of bsuite, in an interpreter that has bsuite; `launch` starts it.
-
-Orders are one JSON object, the last argument; answers are JSON objects, one on each line of standard output.
-"""
+"""Runs and scores experiments of bsuite, in an interpreter that has bsuite; `launch` starts it."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import sys
 import time
 from pathlib import Path
@@ -16,8 +12,8 @@ from typing import Any
 from matrixrl.scorecards.bsuite.ids import chosen_experiments
 from matrixrl.scorecards.kept import keep, read_kept
 from matrixrl.scorecards.learners import Learner, RandomLearner, choose_learner
+from matrixrl.scorecards.orders import follow, tell
 from matrixrl.scorecards.probe import PROBE_EPISODES
-from matrixrl.threads import limited_threads
 
 __all__ = ["main"]
 
@@ -37,15 +33,7 @@ class _Rows:
 
 def main() -> None:
     """Follow the order on the command line."""
-    verb, order = sys.argv[1], json.loads(sys.argv[2])
-    with limited_threads(1):
-        {"run": run, "score": score}[verb](order)
-
-
-def tell(**answer: Any) -> None:
-    """Write one answer."""
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+    follow({"run": run, "score": score})
 
 
 def run(order: dict[str, Any]) -> None:

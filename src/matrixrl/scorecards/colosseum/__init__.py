@@ -1,0 +1,1 @@
+"""The scorecard on Colosseum's episodic MDPs."""

@@ -1,0 +1,59 @@
+"""Starts a worker in another interpreter, and reads the answers that it writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from matrixrl.errors import MatrixRLError
+
+__all__ = ["answers", "interpreter_of", "missing_packages"]
+
+_CHECK = "import importlib.util, sys; print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))"
+
+
+def interpreter_of(folder: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def missing_packages(python: Path, names: Sequence[str]) -> list[str]:
+    """Return those of some packages that an interpreter does not have; all of them if it does not run."""
+    try:
+        ran = subprocess.run([str(python), "-c", _CHECK, *names], capture_output=True, text=True, check=False)
+    except OSError:
+        return list(names)
+    return ran.stdout.split() if ran.returncode == 0 else list(names)
+
+
+def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, package: str) -> Iterator[dict[str, Any]]:
+    """Let a worker follow an order, and yield its answers.
+
+    Args:
+        python: Interpreter that has this library and the package.
+        module: Module of the worker, which calls `orders.follow`.
+        verb: What the worker does.
+        order: All that it needs to know, as JSON.
+        package: Name of the package for messages.
+
+    Raises:
+        MatrixRLError: The worker failed; its last line says why.
+    """
+    command = [str(python), "-m", module, verb, json.dumps(order)]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as worker:
+            try:
+                for line in worker.stdout or ():
+                    yield json.loads(line)
+            except BaseException:
+                worker.terminate()
+                raise
+        if worker.returncode:
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or [f"exit code {worker.returncode}"])[-1]
+            raise MatrixRLError(f"the worker of {package} failed: {last[:500]}")

@@ -33,9 +33,13 @@ def draw_radar(scores: Mapping[str, Mapping[str, float]], tags: Sequence[str], p
     for k, (agent, by_tag) in enumerate(scores.items()):
         values = [by_tag.get(tag, 0.0) for tag in tags]
         style = look(k)
-        axes.plot(closed, [*values, values[0]], color=style.colour, marker=style.marker, markersize=4, label=agent)
+        name = agent.replace("_", " ")
+        axes.plot(closed, [*values, values[0]], color=style.colour, marker=style.marker, markersize=4, label=name)
         axes.fill(closed, [*values, values[0]], color=style.colour, alpha=0.12, linewidth=0)
-    axes.set_xticks(angles, [tag.replace("_", "\n") for tag in tags], fontsize=9)
+    spokes = axes.set_xticks(angles, [tag.replace("_", "\n") for tag in tags], fontsize=9)
+    for spoke, angle in zip(spokes, angles, strict=True):  # labels at the sides begin or end at the circle
+        side = np.cos(angle)
+        spoke.label1.set_horizontalalignment("left" if side > 0.1 else "right" if side < -0.1 else "center")
     axes.set_ylim(0.0, 1.0)
     axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["¼", "½", "¾", "1"], fontsize=8)
     axes.grid(linestyle=":", alpha=0.7)

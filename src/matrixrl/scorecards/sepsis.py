@@ -129,16 +129,17 @@ def draw_sepsis(rows: Sequence[SepsisRow], path: Path) -> None:
         axes.errorbar(row.value, k, xerr=row.error, color=style.colour, marker=style.marker, markersize=8, capsize=3)
     axes.set_yticks(range(len(learned)), [row.policy for row in learned])
     axes.set_ylim(-0.6, len(learned) - 0.4)
-    for row in rows:
-        if not row.seeds:
-            axes.axvline(row.value, color=REFERENCE, linewidth=1.0)
-            axes.annotate(
-                f"{row.policy} {row.value:.3f}",
-                (row.value, 1.0),
-                xycoords=("data", "axes fraction"),
-                rotation=35,
-                fontsize=8,
-            )
+    for k, row in enumerate(sorted((row for row in rows if not row.seeds), key=lambda row: row.value)):
+        axes.axvline(row.value, color=REFERENCE, linewidth=1.0)
+        axes.annotate(
+            f"{row.policy} {row.value:.3f}",
+            (row.value, 1.0),
+            xytext=(0, 4 + 11 * (k % 2)),  # two of the values are so close that their labels need two lines
+            textcoords="offset points",
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            fontsize=8,
+        )
     axes.set(xlabel="probability of survival", xlim=(min(row.value for row in rows) - 0.02, None))
     axes.invert_yaxis()
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))

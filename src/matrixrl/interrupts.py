@@ -1,5 +1,7 @@
 """Context managers for Ctrl-C (SIGINT): it never interrupts a change halfway, nor reaches worker processes.
 
+A service treats a termination signal (SIGTERM) in the same way.
+
 A process whose parent ignores SIGINT, such as a background job of a shell, ignores it too, and so do these functions.
 """
 
@@ -14,7 +16,7 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "ending_at_once", "starting_processes", "uninterrupted"]
+__all__ = ["INTERRUPTED", "ending_at_once", "ending_in_order", "starting_processes", "uninterrupted"]
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended."""
@@ -93,6 +95,30 @@ def ending_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let a termination signal (SIGTERM) raise KeyboardInterrupt inside the block, as Ctrl-C does.
+
+    Without it, the process ends at once and cleans nothing up. Outside the main thread this does nothing.
+
+    >>> import os, signal
+    >>> with ending_in_order():
+    ...     try:
+    ...         os.kill(os.getpid(), signal.SIGTERM)
+    ...     except KeyboardInterrupt:
+    ...         print("in order")
+    in order
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

@@ -35,6 +35,7 @@ def launch(folder, *arguments, problem=None):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,  # a group of its own, so that a signal can reach all its processes
     )
 
 

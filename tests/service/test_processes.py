@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -31,6 +32,26 @@ def test_commands_of_a_service(tmp_path, problem):
     assert "events are whole" in run("check", data).output
     found = {content(event) for event in EventLog(data).read() if event.kind in ("opened", "asked", "told")}
     assert found == set(said)
+
+
+@pytest.mark.parametrize("to", ["the service", "all its processes"])
+def test_a_termination_signal_ends_a_service_in_order(tmp_path, problem, to):
+    """As `kill` and systemd send it: the learner writes a checkpoint, and the lock of the directory is free."""
+    data = tmp_path / "data"
+    process, url = start(data, problem=problem)
+    with Client(url) as client:
+        play(client, 0, [])
+    if to == "the service":
+        process.send_signal(signal.SIGTERM)
+    else:
+        os.killpg(process.pid, signal.SIGTERM)
+    with process:
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+    last = len(list(EventLog(data).read()))
+    assert [path.name for path in (data / "checkpoints").glob("*.state")] == [f"{last:012}.state"]
+    with serving(data) as url, Client(url) as client:
+        play(client, 1, [])
 
 
 def test_tokens_from_the_command_line(tmp_path, problem):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import os
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 import uvicorn
 
 from matrixrl.checks import choice, fail, number
+from matrixrl.interrupts import ending_in_order
 from matrixrl.pages.listening import listening
 from matrixrl.service.access import list_tokens
 from matrixrl.service.http.app import make_app
@@ -64,7 +66,7 @@ def serve(
     choice("--role", role, ROLES)
     if role == "learner":
         return _learn(problem, data, announce)
-    with _opened(problem, data, role) as service:
+    with ending_in_order(), _opened(problem, data, role) as service:
         if not _is_own(host):
             _check_tokens(service.log, host)
         if service.problem.file.time_out is None:
@@ -89,7 +91,7 @@ def serve(
             try:
                 server.run(sockets=[listener])
             except KeyboardInterrupt:
-                return  # uvicorn raises the interrupt again after its shutdown
+                return  # uvicorn raises the signal again after its shutdown
 
 
 def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:
@@ -106,13 +108,10 @@ def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: 
         _check_role("learner")
     say = announce or (lambda _: None)
     learner = SharedLearner(problem, str(data), on_lead=lambda seq: say(f"learning from event {seq} on"))
-    for name in (signal.SIGINT, signal.SIGTERM):  # also in the background of a shell, which ignores interrupts there
-        signal.signal(name, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell, which ignores it there
     say("waiting for the lock of the learner")
-    try:
+    with ending_in_order(), contextlib.suppress(KeyboardInterrupt):
         learner.run()
-    except KeyboardInterrupt:
-        return
 
 
 def _check_role(role: str) -> None:

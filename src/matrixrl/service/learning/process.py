@@ -65,7 +65,8 @@ class _Line:
 
 def learn(connection: Connection, data: str, problem: dict[str, Any], every: int) -> None:
     """Learn from the log in a directory until the service closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which ends this process in order
+    for name in (signal.SIGINT, signal.SIGTERM):  # they are for the service, which ends this process in order
+        signal.signal(name, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     line = _Line(connection)

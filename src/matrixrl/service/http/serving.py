@@ -108,7 +108,9 @@ def _learn(problem: ProblemFile | None, data: str | os.PathLike[str], announce: 
         _check_role("learner")
     say = announce or (lambda _: None)
     learner = SharedLearner(problem, str(data), on_lead=lambda seq: say(f"learning from event {seq} on"))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell, which ignores it there
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # also in the background of a shell, which ignores it there
     say("waiting for the lock of the learner")
     with ending_in_order(), contextlib.suppress(KeyboardInterrupt):
         learner.run()

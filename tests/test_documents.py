@@ -194,6 +194,13 @@ def test_every_page_is_in_a_table_of_contents():
     assert listed == {page.with_suffix("") for page in written}
 
 
+def test_the_problem_file_that_is_shown_is_the_shipped_one():
+    page = (ROOT / "docs" / "service" / "problem-file.md").read_text()
+    shown = page.partition("```toml\n")[2].partition("```")[0]
+    shipped = (ROOT / "examples" / "shop.toml").read_text()
+    assert shown == shipped.partition("\n\n")[2]  # without the comment on how to start it
+
+
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "case_study.py")
 CASES = [path for path in EXAMPLES if "from case_study import" in path.read_text(encoding="utf-8")]
 

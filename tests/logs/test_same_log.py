@@ -132,7 +132,7 @@ def test_without_next_states_they_are_those_of_the_next_row():
     for name in ("states", "actions", "rewards", "next_states", "ended"):
         np.testing.assert_array_equal(getattr(found.steps, name), getattr(wanted, name)[kept], err_msg=name)
     assert found.plan.selection is None  # every row that is left out has the last stage
-    assert f"{left_out.sum()} rows without a next state: row" in str(found.plan)
+    assert f"{left_out.sum()} rows without a next state, also their rewards: row" in str(found.plan)
 
 
 def test_some_missing_next_states_are_filled_in():

@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
 import httpx
 import minari
@@ -18,6 +20,7 @@ from matrixrl.service.http.gate import LARGEST_BODY
 from matrixrl.service.running import Service
 
 HOME = "http://127.0.0.1"
+ROOT = Path(__file__).parents[2]
 
 
 def client_of(app, **options):
@@ -249,6 +252,15 @@ def test_openapi_describes_every_request(web):
             if method == "post":
                 schema = entry["requestBody"]["content"]["application/json"]["schema"]
                 assert schema["properties"] is not None
+
+
+def test_the_page_of_requests_lists_all_of_them(web):
+    page = (ROOT / "docs" / "service" / "requests.md").read_text()
+    listed = re.findall(r"^\| `(GET|POST) (\S+)` \|", page, re.MULTILINE)
+    paths = web.get("/openapi.json").json()["paths"]
+    described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert len(listed) == len(set(listed))
+    assert set(listed) == described
 
 
 def test_a_broken_log_answers_with_503(web, service):

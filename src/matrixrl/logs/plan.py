@@ -22,7 +22,7 @@ class LogPlan:
         n_steps: Number of steps that will be learned from.
         n_partial: Number of episodes that begin late, or stop early, or both.
         n_late: Number of episodes that begin after the first stage.
-        n_early: Number of episodes that stop before the last stage without being terminated.
+        n_early: Number of episodes whose steps to learn from stop before the last stage without being terminated.
         n_left_out: Number of rows that are left out, because their next state is not known.
         left_out: Places of the first of them.
         first_step: Number that the log gives to the first step of an episode; None if rows are not numbered.
@@ -53,10 +53,11 @@ class LogPlan:
         late = f"{_count(self.n_late, 'episode')} after the first stage"
         lines.append(_line("begin", late if self.n_late else "all episodes at the first stage"))
         early = f"{_count(self.n_early, 'episode')} before the last stage without being terminated"
+        early += ", counted without the rows that are left out" if self.n_left_out else ""
         lines.append(_line("stop", early if self.n_early else "all episodes at the last stage, or terminated"))
         if self.n_left_out:
             places = ", ".join(self.left_out) + ", …" * (self.n_left_out > len(self.left_out))
-            lines.append(_line("left out", f"{_count(self.n_left_out, 'row')} without a next state: {places}"))
+            lines.append(_line("left out", f"{_count(self.n_left_out, 'row')} without a next state, also their rewards: {places}"))
         lines += [_line("note", note) for note in self.notes]
         return "\n".join(lines)
 

@@ -39,7 +39,9 @@ class RLSVISettings(LinearSettings):
 
 
 class RLSVI(LinearBaseline):
-    r"""Randomized least-squares value iteration: greedy in \(\theta_h \sim N(\hat\theta_h, \sigma^2 A^{-1})\).
+    r"""Randomized least-squares value iteration: greedy in parameters that are drawn around the estimate.
+
+    They are \(\theta_h \sim N(\hat\theta_h, \sigma^2 A^{-1})\).
 
     >>> from matrixrl.problems import Problem, tabular
     >>> rlsvi = RLSVI(preset="tuned").start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])

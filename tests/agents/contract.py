@@ -96,7 +96,7 @@ CASES = [
     *(Case(name, world) for name in FINITE if name not in BANDITS for world in ("river-swim", "frozen-lake")),
     *(Case(name, "one step") for name in FINITE),
     *(Case(name, world) for name in ("kernel-matrix-rl", "random") for world in ("mountain-car", "cart-pole")),
-    *(Case("kernel-control", world) for world in ("mountain-car", "cart-pole", "pendulum")),
+    *(Case("kernel-control", world) for world in ("cart-pole", "pendulum")),  # discrete and continuous actions
     Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
     *(Case("matrix-rl", world, BALL) for world in ("river-swim", "frozen-lake")),
     *(Case("matrix-rl", "river-swim", {**more, "switch_growth": 0.5}) for more in (BALL, {})),

@@ -13,7 +13,7 @@ import pytest
 from matrixrl import Policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
-SECTION = PAGE.split("\n## Without matrixrl\n")[1].split("\n## ")[0]
+SECTION = PAGE.split("\n## Read the file without matrixrl\n")[1].split("\n## ")[0]
 JSON_READER, NUMPY_READER = re.findall(r"^```python\n(.*?)^```$", SECTION, flags=re.DOTALL | re.MULTILINE)
 BLOCKED = "import sys\nsys.modules['matrixrl'] = None\n"
 TABLE = np.random.default_rng(0).integers(0, 3, (20, 5))

@@ -115,7 +115,7 @@ def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
     ties=st.sampled_from(["random", "estimate"]),
 )
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end, known_reward, preset, ties, kind):
     world = noisy_world(n_states, n_actions, horizon, min(width, n_states), seed, end=end)
     chosen = {"preset": preset, "set": kind, "known_reward": known_reward, "ties": ties}

@@ -340,7 +340,7 @@ def _present(store: Store, what: str, console: Console) -> None:
         written.append(draw_paper_figure(store, store.folder / "figure.png", columns=2))
     print_summary(console, summaries)
     ends = f"{what}; spec {store.experiment.hash}, rows {store.digest()}"
-    console.print(ends, highlight=False, markup=False, style="dim")
+    console.print(ends, highlight=False, markup=False, style="dim", soft_wrap=True)
     for path in written:
         _say(console, f"wrote {path}")
 

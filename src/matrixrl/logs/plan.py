@@ -57,7 +57,11 @@ class LogPlan:
         lines.append(_line("stop", early if self.n_early else "all episodes at the last stage, or terminated"))
         if self.n_left_out:
             places = ", ".join(self.left_out) + ", …" * (self.n_left_out > len(self.left_out))
-            lines.append(_line("left out", f"{_count(self.n_left_out, 'row')} without a next state, also their rewards: {places}"))
+            lines.append(
+                _line(
+                    "left out", f"{_count(self.n_left_out, 'row')} without a next state, also their rewards: {places}"
+                )
+            )
         lines += [_line("note", note) for note in self.notes]
         return "\n".join(lines)
 

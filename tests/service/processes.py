@@ -26,8 +26,8 @@ time_out = 60
 """
 
 
-def launch(folder, *arguments, problem=None):
-    """Start ``matrixrl serve`` on a free port."""
+def launch(folder, *arguments, problem=None, own_group=False):
+    """Start ``matrixrl serve`` on a free port; a signal can reach all processes of a group of its own."""
     command = [sys.executable, "-m", "matrixrl", "serve", *([] if problem is None else [str(problem)])]
     return subprocess.Popen(
         [*command, "--data", str(folder), "--port", "0", *arguments],
@@ -35,13 +35,13 @@ def launch(folder, *arguments, problem=None):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        start_new_session=True,  # a group of its own, so that a signal can reach all its processes
+        start_new_session=own_group,
     )
 
 
-def start(folder, *arguments, problem=None):
+def start(folder, *arguments, problem=None, own_group=False):
     """Start ``matrixrl serve`` on a free port, and return the process and its address."""
-    process = launch(folder, *arguments, problem=problem)
+    process = launch(folder, *arguments, problem=problem, own_group=own_group)
     line = process.stdout.readline()
     found = re.search(r"http://\S+", line)
     if found is None:

@@ -38,7 +38,7 @@ def test_commands_of_a_service(tmp_path, problem):
 def test_a_termination_signal_ends_a_service_in_order(tmp_path, problem, to):
     """As `kill` and systemd send it: the learner writes a checkpoint, and the lock of the directory is free."""
     data = tmp_path / "data"
-    process, url = start(data, problem=problem)
+    process, url = start(data, problem=problem, own_group=True)
     with Client(url) as client:
         play(client, 0, [])
     if to == "the service":

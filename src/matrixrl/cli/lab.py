@@ -95,9 +95,9 @@ def compare_command(
     check_executor(chosen, workers, address)
     experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
-    if Store.is_at(folder, experiment):
+    if Store.is_there(folder):
         with _noting_migration(Store.open_to_read(folder)) as held:
-            if held.is_finished:
+            if held.experiment.hash == experiment.hash and held.is_finished:
                 _show_finished(held, tensorboard)
                 return
     Store.check_free(folder, experiment)

@@ -49,7 +49,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print the normalised regret on Colosseum's MDPs."""
     agents = list(dict.fromkeys(row.agent for row in rows))
     head = ["S, A, H", "diameter", "uniform", *agents]
-    table = _table("Colosseum, normalised cumulative regret / steps", "MDP", head)
+    table = _table("Colosseum, normalised cumulative regret / episodes", "MDP", head)
     for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
         own = {row.agent: row for row in rows if row.mdp == mdp}
         one = next(iter(own.values()))

@@ -15,7 +15,8 @@ from matrixrl.scorecards.probe import Seen, observations_repeat
 __all__ = ["coordinates_repeat", "narrowed", "predictive_coordinates"]
 
 LEVEL = 0.01
-"""Probability that a coordinate which predicts nothing is kept, over all coordinates and all that it may predict."""
+"""Level of one choice, over all coordinates and all that they may predict: about the probability that one which
+predicts nothing is kept, if values are frequent and steps independent. Rare values are kept more often."""
 _MOST_VALUES = 10  # a coordinate with more values is compared as a number, with fewer also value by value
 
 

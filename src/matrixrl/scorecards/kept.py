@@ -22,9 +22,17 @@ def keep(path: Path, result: dict[str, Any], packages: Sequence[str] = ()) -> No
         result: What is kept; `asked` is the question that it answers.
         packages: Distributions whose versions matter, beside this library.
     """
-    versions = {name: importlib.metadata.version(name) for name in ("matrixrl", *packages)}
+    versions = {name: _version(name) for name in ("matrixrl", *packages)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps({"versions": versions, **result}).encode())
+
+
+def _version(name: str) -> str:
+    """Return the version of a distribution; a package that is only on the path has none."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def once(
@@ -45,7 +53,7 @@ def once(
         packages: As in `keep`.
     """
     kept = read_kept(path)
-    if kept is None or not _answers(kept["asked"], asked, at_least):
+    if kept is None or "row" not in kept or not _answers(kept["asked"], asked, at_least):
         kept = {"asked": asked, "row": play()}
         keep(path, kept, packages)
     row: dict[str, Any] = kept["row"]
@@ -53,7 +61,7 @@ def once(
 
 
 def _answers(kept: dict[str, Any], asked: dict[str, Any], at_least: Sequence[str]) -> bool:
-    enough = all(kept.get(name, -1) >= asked[name] for name in at_least)
+    enough = all(isinstance(number := kept.get(name), int) and number >= asked[name] for name in at_least)
     return enough and {**kept, **{name: asked[name] for name in at_least}} == asked
 
 
@@ -69,6 +77,6 @@ def read_kept(path: Path) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise StoreError(f"{path} is not a result of a scorecard ({error}); delete it to run it again") from error
-    if not isinstance(found, dict) or "asked" not in found:
+    if not isinstance(found, dict) or not isinstance(found.get("asked"), dict):
         raise StoreError(f"{path} is not a result of a scorecard; delete it to run it again")
     return found

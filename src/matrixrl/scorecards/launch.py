@@ -45,11 +45,11 @@ def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, pack
         MatrixRLError: The worker failed; its last line says why.
     """
     command = [str(python), "-m", module, verb, json.dumps(order)]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as worker:
             try:
                 for line in worker.stdout or ():
-                    yield json.loads(line)
+                    yield _answer(line, package)
             except BaseException:
                 worker.terminate()
                 raise
@@ -57,3 +57,14 @@ def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, pack
             errors.seek(0)
             last = (errors.read().strip().splitlines() or [f"exit code {worker.returncode}"])[-1]
             raise MatrixRLError(f"the worker of {package} failed: {last[:500]}")
+
+
+def _answer(line: str, package: str) -> dict[str, Any]:
+    """Return the answer on a line."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise MatrixRLError(f"the worker of {package} wrote {line.strip()[:200]!r} in place of an answer")
+    return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -64,8 +62,7 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
     suite, wrappers = importlib.import_module("bsuite"), importlib.import_module("bsuite.utils.wrappers")
     rows = _Rows()
     began, told = time.process_time(), time.perf_counter()
-    with contextlib.redirect_stdout(sys.stderr):  # bsuite says which experiment it loaded
-        env = wrappers.Logging(suite.load_from_id(name), rows)
+    env = wrappers.Logging(suite.load_from_id(name), rows)
     seed = int(name.rpartition("/")[2])
     learner, used, played = _learner(env, agent, seed)
     last = n_episodes if vector_episodes is None or used != "kernel-control" else min(vector_episodes, n_episodes)

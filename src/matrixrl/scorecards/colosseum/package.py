@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import sys
@@ -41,9 +40,8 @@ def _prepare() -> None:
 
 
 def _module(name: str) -> Any:
-    with contextlib.redirect_stdout(sys.stderr):  # answers are on standard output
-        _prepare()
-        return importlib.import_module(name)
+    _prepare()
+    return importlib.import_module(name)
 
 
 def make_mdp(mdp: FiniteMDP, seed: int) -> tuple[Any, IntArray]:

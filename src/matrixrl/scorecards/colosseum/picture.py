@@ -42,7 +42,7 @@ def draw_rows(rows: Sequence[Row], path: Path) -> None:
         if measure == "gaps":
             axes.set_xscale("log")
         axes.grid(linestyle=":", alpha=0.6)
-    panels[0].set_ylabel("normalised cumulative regret / steps")
+    panels[0].set_ylabel("normalised cumulative regret / episodes")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False)
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))

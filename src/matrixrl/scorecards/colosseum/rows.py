@@ -75,7 +75,7 @@ class Row:
         agent: Name of the agent.
         seeds: Number of seeds.
         steps: Steps that were played.
-        regret: Normalised cumulative regret divided by the steps: the mean over episodes and seeds of
+        regret: Normalised cumulative regret divided by the number of episodes: the mean over episodes and seeds of
             (V* − V^π) / (V* − V of the worst policy). 0 is the best policy, 1 the worst.
         error: Standard error of the regret over seeds; NaN with one seed.
         advised: Regret as Colosseum's loop scores it, of the policy that an agent would advise and does not play; NaN
@@ -175,7 +175,7 @@ def _played(path: Path, agent: str, n_steps: int, n_seeds: int, player: Player, 
 
 
 def _row(mdp: str, agent: str, problem: dict[str, Any], played: dict[str, Any]) -> Row:
-    regrets = played.get("regrets", [])  # files of version 0.2.0 had the mean alone
+    regrets = played.get("regrets", [])  # older files have the mean alone
     error = float(np.std(regrets, ddof=1)) / len(regrets) ** 0.5 if len(regrets) > 1 else math.nan
     advised = played.get("advised")
     known = {name: value for name, value in problem.items() if name != "range"}

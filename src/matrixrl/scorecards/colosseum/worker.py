@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from matrixrl.scorecards.tables import greedy_value, policy_value
 
 __all__ = ["main", "mean_regrets"]
 
+ADVISES_ANOTHER = ("PSRLEpisodic",)
+"""Agents that would advise another policy than the one that they play."""
 SCORED_EVERY = 1_002
 """Steps between two scores of Colosseum's loop in its benchmark."""
 
@@ -54,7 +57,8 @@ def _play(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequ
         agent = make_agent(settings, env, n_episodes * mdp.horizon, seed)
         found.append(mean_regrets(mdp, env, agent, states, n_episodes))
     seconds = (time.process_time() - began) / len(seeds)
-    return Played(np.array([played for played, _ in found]), seconds, float(np.mean([advised for _, advised in found])))
+    advised = float(np.mean([advised for _, advised in found])) if settings["agent"] in ADVISES_ANOTHER else math.nan
+    return Played(np.array([played for played, _ in found]), seconds, advised)
 
 
 def mean_regrets(mdp: FiniteMDP, env: Any, agent: Any, states: IntArray, n_episodes: int) -> tuple[float, float]:

@@ -8,6 +8,7 @@ restored from the log; if the answers die, the learner ends.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import multiprocessing
@@ -63,6 +64,7 @@ class LearnerProcess:
         self._n_short, self._since = 0, time.monotonic()
         self._process, self._connection = self._start()
         self._thread = threading.Thread(target=self._run, name="matrixrl-learner", daemon=True)
+        atexit.register(self.close)  # the learner ignores the signal by which Python ends its processes
 
     @property
     def failure(self) -> str | None:
@@ -97,6 +99,7 @@ class LearnerProcess:
 
     def close(self) -> None:
         """Let the learner write a checkpoint, and end it."""
+        atexit.unregister(self.close)
         with self._lock:
             self._closing.set()
             self._send("close")

@@ -99,6 +99,15 @@ class TestUsualPolicies:
         table = np.tile(row, (mdp.horizon, 1))
         assert policy_value(mdp, np.eye(mdp.n_actions)[row]) == pytest.approx(policy_value(mdp, table), abs=ALGEBRA)
 
+    def test_probabilities_may_differ_by_stage(self):
+        mdp = make("lost-sales", capacity=3, horizon=4).unwrapped.mdp
+        rng = np.random.default_rng(0)
+        table = np.array([[rng.choice(np.flatnonzero(row)) for row in mdp.allowed] for _ in range(mdp.horizon)])
+        sure = np.eye(mdp.n_actions)[table]
+        assert policy_value(mdp, sure) == pytest.approx(policy_value(mdp, table), abs=ALGEBRA)
+        with pytest.raises(InvalidInput, match="must have 4 stages"):
+            policy_value(mdp, sure[:3])
+
     def test_probabilities_of_forbidden_actions_are_refused(self):
         mdp = make("lost-sales", capacity=3).unwrapped.mdp
         with pytest.raises(InvalidInput, match="must take allowed actions only"):

@@ -16,7 +16,8 @@ from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.scorecards.colosseum.rows import play_tables
 from matrixrl.scorecards.colosseum.theirs import THEIRS, interpreter, play_theirs
 from matrixrl.scorecards.colosseum.worker import SCORED_EVERY, mean_regrets
-from matrixrl.scorecards.launch import interpreter_of, missing_packages
+from matrixrl.scorecards.launch import answers, interpreter_of, missing_packages
+from matrixrl.scorecards.orders import follow, tell
 from matrixrl.scorecards.tables import find_tables, write_table
 from tolerances import EXACT
 
@@ -118,7 +119,7 @@ def test_a_worker_without_colosseum_says_what_is_missing(folder):
 def test_an_environment_without_colosseum_says_how_to_install_it(tmp_path):
     assert missing_packages(Path(sys.executable), ["json", "nothing_such"]) == ["nothing_such"]
     assert missing_packages(interpreter_of(tmp_path), ["json"]) == ["json"]
-    with pytest.raises(InvalidInput, match=r"--env must be .* without colosseum and matrixrl\. .*git\+https://github"):
+    with pytest.raises(InvalidInput, match=r"--env must be .* without colosseum and matrixrl\. .*https://github"):
         interpreter(tmp_path)
 
 
@@ -130,3 +131,21 @@ def test_their_agents_need_an_environment(folder):
     answer = forked(*command, "--env", "nowhere", cwd=folder)
     assert answer.returncode == 2
     assert "MichelangeloConserva/Colosseum" in answer.stderr
+
+
+def test_a_worker_that_writes_something_else_is_refused_in_one_line(tmp_path):
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho 'Warning: not JSON'\n")
+    fake.chmod(0o755)
+    with pytest.raises(MatrixRLError, match="the worker of Colosseum wrote 'Warning: not JSON' in place of an answer"):
+        list(answers(fake, "a.module", "run", {}, package="Colosseum"))
+
+
+def test_what_a_package_prints_is_no_answer(capfd, monkeypatch):
+    def order_of(order):
+        print("loading")  # as packages do
+        tell(given=order["given"])
+
+    monkeypatch.setattr(sys, "argv", ["worker", "run", '{"given": 1}'])
+    follow({"run": order_of})
+    assert capfd.readouterr().err == "loading\n"

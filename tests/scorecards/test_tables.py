@@ -10,15 +10,15 @@ import pytest
 
 import matrixrl
 from matrixrl import FiniteMDP, evaluate, run_seeds, solve
+from matrixrl.envs import policy_value
 from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.scorecards.colosseum.picture import draw_rows
 from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
-from matrixrl.scorecards.kept import keep, read_kept
+from matrixrl.scorecards.kept import keep, once, read_kept
 from matrixrl.scorecards.records import read_records, write_records
 from matrixrl.scorecards.tables import (
     find_tables,
     greedy_value,
-    policy_value,
     read_table,
     uniform_value,
     worst_value,
@@ -168,11 +168,23 @@ def test_more_seeds_answer_for_fewer(folder):
 def test_a_damaged_result_is_refused(tmp_path):
     file = tmp_path / "a" / "b.json"
     assert read_kept(file) is None
-    keep(file, {"asked": 1, "row": [1, 2]})
-    assert read_kept(file) == {"versions": {"matrixrl": matrixrl.__version__}, "asked": 1, "row": [1, 2]}
+    keep(file, {"asked": {"n": 1}, "row": [1, 2]})
+    assert read_kept(file) == {"versions": {"matrixrl": matrixrl.__version__}, "asked": {"n": 1}, "row": [1, 2]}
     file.write_text(file.read_text()[:-3])
     with pytest.raises(StoreError, match="delete it to run it again"):
         read_kept(file)
-    file.write_text("[]")
-    with pytest.raises(StoreError, match="not a result of a scorecard"):
-        read_kept(file)
+    for text in ("[]", '{"asked": [1]}', '{"row": 1}'):
+        file.write_text(text)
+        with pytest.raises(StoreError, match="not a result of a scorecard"):
+            read_kept(file)
+
+
+@pytest.mark.parametrize(
+    "kept", [{"asked": {"n": 2}}, {"asked": {"n": None}, "row": 1}, {"asked": {"n": "x"}, "row": 1}]
+)
+def test_a_result_that_answers_nothing_is_made_again(tmp_path, kept):
+    file = tmp_path / "a.json"
+    keep(file, kept, packages=["numpy", "a package that is not installed"])
+    assert set(read_kept(file)["versions"].values()) == {matrixrl.__version__, np.__version__, "unknown"}
+    assert once(file, {"n": 1}, lambda: {"played": True}, at_least=["n"]) == {"played": True}
+    assert read_kept(file)["row"] == {"played": True}

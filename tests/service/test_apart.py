@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -134,3 +136,19 @@ def test_a_damaged_log_is_refused_at_the_start(tmp_path):
         path.unlink()
     with pytest.raises(StoreError, match="another result"):
         Service(None, tmp_path, apart=True)
+
+
+def test_a_program_that_does_not_close_its_service_ends(tmp_path):
+    """The learner ignores the signal by which Python ends its processes, so the service closes itself."""
+    code = """
+import sys
+from matrixrl.service import Service
+from matrixrl.service.problem import ProblemFile
+if __name__ == "__main__":
+    service = Service(ProblemFile(states=2, actions=["a", "b"], horizon=2), sys.argv[1], apart=True)
+"""
+    script, data = tmp_path / "program.py", tmp_path / "data"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, str(script), str(data)], timeout=60, check=False)
+    assert done.returncode == 0
+    assert list((data / "checkpoints").glob("*.state"))

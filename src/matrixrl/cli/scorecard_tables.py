@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -48,15 +49,24 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print the normalised regret on Colosseum's MDPs."""
     agents = list(dict.fromkeys(row.agent for row in rows))
-    head = ["S, A, H", "diameter", "uniform", *agents]
+    head = ["diameter", "uniform", *agents]
     table = _table("Colosseum, normalised cumulative regret / episodes", "MDP", head)
     for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
         own = {row.agent: row for row in rows if row.mdp == mdp}
         one = next(iter(own.values()))
         cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in agents]
-        sizes = f"{one.states}, {one.actions}, {one.horizon}"
-        table.add_row(mdp, sizes, f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
+        table.add_row(_short(mdp), f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
     console.print(table)
+
+
+def _short(name: str) -> str:
+    """Return the name of a table in words.
+
+    >>> _short("ergodic-DeepSeaEpisodic-prms_0"), _short("my-own")
+    ('DeepSea 0, ergodic', 'my-own')
+    """
+    found = re.fullmatch(r"(\w+)-(\w+)Episodic-prms_(\d+)", name)
+    return f"{found[2]} {found[3]}, {found[1]}" if found else name
 
 
 def print_sepsis(console: Console, rows: Sequence[SepsisRow]) -> None:

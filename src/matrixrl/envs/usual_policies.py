@@ -66,7 +66,7 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
 
     Args:
         mdp: Known MDP.
-        policy: A `Policy`, its table (H, S), or the probabilities (S, A) of a random policy.
+        policy: A `Policy`, its table (H, S), or the probabilities of a random policy: (S, A), or (H, S, A) by stage.
 
     >>> import matrixrl
     >>> mdp = matrixrl.make("river-swim").unwrapped.mdp
@@ -75,9 +75,13 @@ def policy_value(mdp: FiniteMDP, policy: Any) -> float:
     """
     if _is_table(policy):
         return float(mdp.task.start @ evaluate(mdp, np.asarray(policy))[0])
-    chances = _probabilities(mdp, policy)
+    given = np.asarray(policy)
+    if given.ndim == 3 and len(given) != mdp.horizon:
+        fail("policy", f"must have {mdp.horizon} stages", len(given), "Give (H, S, A), or (S, A) for all stages.")
+    stages = [_probabilities(mdp, chances) for chances in (given if given.ndim == 3 else [given])]
     values: FloatArray = np.zeros(mdp.n_states)
     for stage in reversed(range(mdp.horizon)):
+        chances = stages[stage % len(stages)]
         q = np.where(chances > 0.0, q_values(mdp, values, stage), 0.0)  # −∞ where an action is not allowed
         values = (chances * q).sum(axis=1)
     return float(mdp.task.start @ values)

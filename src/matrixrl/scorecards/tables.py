@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from matrixrl.checks import fail
+from matrixrl.envs import policy_value
 from matrixrl.problems import FiniteMDP
 from matrixrl.problems.solving import evaluate_batch, q_values
 from matrixrl.records import FloatArray
 
-__all__ = ["find_tables", "greedy_value", "policy_value", "read_table", "uniform_value", "worst_value", "write_table"]
+__all__ = ["find_tables", "greedy_value", "read_table", "uniform_value", "worst_value", "write_table"]
 
 _ARRAYS = {"shape", "rows", "cols", "p", "R", "start", "H"}
 HOW_TO_GET = (
@@ -71,19 +72,6 @@ def find_tables(folder: Path, only: Sequence[str] = ()) -> list[Path]:
     return found
 
 
-def policy_value(mdp: FiniteMDP, chances: FloatArray) -> float:
-    """Return the value at the start of a policy that draws actions.
-
-    Args:
-        mdp: Known MDP.
-        chances: (H, S, A) Probability of each action.
-    """
-    values = np.zeros(mdp.n_states)
-    for h in reversed(range(mdp.horizon)):
-        values = (chances[h] * q_values(mdp, values, h)).sum(axis=1)
-    return float(mdp.task.start @ values)
-
-
 def greedy_value(mdp: FiniteMDP, q: FloatArray, *, repeated: int = 1) -> float:
     """Return the value at the start of the policy that takes the best action by Q, and draws among several.
 
@@ -102,7 +90,7 @@ def greedy_value(mdp: FiniteMDP, q: FloatArray, *, repeated: int = 1) -> float:
 
 def uniform_value(mdp: FiniteMDP) -> float:
     """Return the value at the start of the policy that takes every action with the same probability."""
-    return policy_value(mdp, np.full((mdp.horizon, mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions))
+    return policy_value(mdp, np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions))
 
 
 def worst_value(mdp: FiniteMDP) -> float:

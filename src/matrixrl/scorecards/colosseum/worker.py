@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from matrixrl.envs import policy_value
 from matrixrl.problems import FiniteMDP, solve
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.scorecards.colosseum.package import make_agent, make_mdp
 from matrixrl.scorecards.colosseum.rows import Played, Player, play_tables
 from matrixrl.scorecards.colosseum.theirs import THEIRS
 from matrixrl.scorecards.orders import follow, tell
-from matrixrl.scorecards.tables import greedy_value, policy_value
+from matrixrl.scorecards.tables import greedy_value
 
 __all__ = ["main", "mean_regrets"]
 
@@ -88,7 +89,8 @@ def mean_regrets(mdp: FiniteMDP, env: Any, agent: Any, states: IntArray, n_episo
         total += loss
         if episode * mdp.horizon >= len(advised) * SCORED_EVERY:
             advice = agent.current_optimal_stochastic_policy[: mdp.horizon]
-            advised.append(best - policy_value(mdp, _in_order(advice, states)))
+            chances = _in_order(advice, states)  # in single precision
+            advised.append(best - policy_value(mdp, chances / chances.sum(axis=2, keepdims=True)))
         now = env.reset()
         while not now.last():
             stage = env.h

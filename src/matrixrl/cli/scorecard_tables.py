@@ -15,6 +15,8 @@ from matrixrl.scorecards.sepsis import SepsisRow
 
 __all__ = ["print_rows", "print_scores", "print_sepsis"]
 
+_AGENTS_AT_ONCE = 4  # columns of a table that fits a terminal of 80 columns
+
 
 def _table(title: str, first: str, headings: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
@@ -49,14 +51,16 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print the normalised regret on Colosseum's MDPs."""
     agents = list(dict.fromkeys(row.agent for row in rows))
-    head = ["diameter", "uniform", *agents]
-    table = _table("Colosseum, normalised cumulative regret / episodes", "MDP", head)
-    for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
-        own = {row.agent: row for row in rows if row.mdp == mdp}
-        one = next(iter(own.values()))
-        cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in agents]
-        table.add_row(_short(mdp), f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
-    console.print(table)
+    for first in range(0, len(agents), _AGENTS_AT_ONCE):
+        shown = agents[first : first + _AGENTS_AT_ONCE]
+        title = "Colosseum, normalised cumulative regret / episodes"
+        table = _table(title, "MDP", ["diameter", "uniform", *(agent.replace(" ", "\n") for agent in shown)])
+        for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
+            own = {row.agent: row for row in rows if row.mdp == mdp}
+            one = next(iter(own.values()))
+            cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in shown]
+            table.add_row(_short(mdp), f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
+        console.print(table)
 
 
 def _short(name: str) -> str:

@@ -15,7 +15,7 @@ from matrixrl.scorecards.sepsis import SepsisRow
 
 __all__ = ["print_rows", "print_scores", "print_sepsis"]
 
-_AGENTS_AT_ONCE = 4  # columns of a table that fits a terminal of 80 columns
+_AGENTS_AT_ONCE = 3  # columns of a table that fits a terminal of 80 columns
 
 
 def _table(title: str, first: str, headings: Sequence[str]) -> Table:

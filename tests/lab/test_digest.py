@@ -12,7 +12,9 @@ from matrixrl.lab import Store
 from matrixrl.lab.store import COLUMNS
 from tolerances import ALGEBRA
 
-SPEC = SMALL.replace('[[agent]]\nname = "psrl"', '[[env]]\nname = "linear-mdp"\n\n[[agent]]\nname = "psrl"')
+SPEC = SMALL.replace(
+    '[[agent]]\nname = "psrl"', '[[env]]\nname = "linear-mdp"\nsettings = { n_states = 40 }\n\n[[agent]]\nname = "psrl"'
+)
 PARTS = ((20, 2), (60, 2), (7, 2), (60, 1), (20, 3))  # block and batch
 
 

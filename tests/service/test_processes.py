@@ -89,7 +89,7 @@ def test_other_addresses_need_tokens(tmp_path, problem):
 def test_a_killed_service_loses_nothing_that_it_acknowledged(tmp_path, problem):
     """Kill −9 under load: every acknowledged event is in the log as it was heard, and the replay is equal."""
     data, rng, said = tmp_path / "data", random.Random(7), []
-    for round_ in range(3):
+    for round_ in range(2):
         process, url = start(data, problem=problem)
         stop = threading.Event()
         heard = [[] for _ in range(4)]

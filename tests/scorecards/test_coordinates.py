@@ -8,6 +8,7 @@ import pytest
 from matrixrl.scorecards import factored
 from matrixrl.scorecards.coordinates import LEVEL, _scores, coordinates_repeat, narrowed, predictive_coordinates
 from matrixrl.scorecards.factored import FactoredLearner
+from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.learners import choose_learner
 from matrixrl.scorecards.probe import Seen, play_at_random
 from stepped_worlds import Drift, Errand
@@ -99,7 +100,9 @@ def test_the_errand_is_learned_among_thirty_coins():
 def test_a_new_choice_learns_from_all_episodes(monkeypatch):
     monkeypatch.setattr(factored, "MOST_STEPS", 100)
     env = Errand(5, 3)
-    learner = FactoredLearner(env, "matrix-rl", PRACTICAL, 0, episodes_of(env, 4))
+    learner = FactoredLearner(
+        env, lambda own, seen: GrowingLearner(own, "matrix-rl", PRACTICAL, 0, seen), episodes_of(env, 4)
+    )
     choices = [learner.coordinates]
     for played in range(1, 61):
         learner.play()

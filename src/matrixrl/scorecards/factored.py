@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,7 @@ class _Window:
         return _Narrow(part, step.reward, step.discount, step.last())
 
 
+Start = Callable[[SteppedEnv, Sequence[Seen]], GrowingLearner]
 MOST_STEPS = 50_000
 """Steps after which coordinates are not chosen again."""
 
@@ -72,20 +73,14 @@ class FactoredLearner:
 
     Args:
         env: Environment.
-        agent: Name of an algorithm.
-        settings: Its settings.
-        seed: Seed of all random streams.
+        start: Function that returns a learner for an environment, from episodes that were played before.
         episodes: Episodes that were played before, at random.
     """
 
-    def __init__(
-        self, env: SteppedEnv, agent: str, settings: dict[str, Any], seed: int, episodes: Sequence[Seen]
-    ) -> None:
-        self._window = _Window(env)
-        self._agent, self._settings, self._seed = agent, settings, seed
+    def __init__(self, env: SteppedEnv, start: Start, episodes: Sequence[Seen]) -> None:
+        self._window, self._start = _Window(env), start
         self._episodes: list[Seen] = list(episodes)
         self._n_steps = sum(len(episode.actions) for episode in episodes)
-        self._next_choice = self._n_steps
         self.coordinates: list[int] | None = None
         self._choose()
 
@@ -105,7 +100,6 @@ class FactoredLearner:
         chosen = predictive_coordinates(self._episodes)
         if chosen != self.coordinates:
             self.coordinates = self._window.coordinates = chosen
-            known = [narrowed(episode, chosen) for episode in self._episodes]
-            self._learner = GrowingLearner(self._window, self._agent, self._settings, self._seed, known)
+            self._learner = self._start(self._window, [narrowed(episode, chosen) for episode in self._episodes])
         if self._next_choice > MOST_STEPS:
             self._episodes.clear()  # they are not read again

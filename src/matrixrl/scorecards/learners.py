@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,8 +49,9 @@ class RandomLearner:
 def choose_learner(env: SteppedEnv, seed: int) -> tuple[Learner, str]:
     """Play the first ten episodes at random, and return what plays the others, and its name.
 
-    Observations that repeat are numbered, for a finite algorithm; others are vectors, for KernelControl. With more
-    coordinates than KernelControl takes, actions stay random.
+    Observations that repeat are numbered, for a finite algorithm; so are those whose single coordinates repeat, by the
+    coordinates that predict something. Others are vectors, for KernelControl. With more coordinates than KernelControl
+    takes, actions stay random.
 
     Args:
         env: Environment.
@@ -57,12 +59,12 @@ def choose_learner(env: SteppedEnv, seed: int) -> tuple[Learner, str]:
     """
     rng = np.random.default_rng(seed)
     episodes = [play_at_random(env, rng) for _ in range(PROBE_EPISODES)]
+    name, settings = FINITE
+    start = partial(GrowingLearner, agent=name, settings=settings, seed=seed)
     if observations_repeat(episodes):
-        name, settings = FINITE
-        return GrowingLearner(env, name, settings, seed, episodes), name
+        return start(env, episodes=episodes), name
     if coordinates_repeat(episodes):
-        name, settings = FINITE
-        return FactoredLearner(env, name, settings, seed, episodes), name
+        return FactoredLearner(env, lambda window, seen: start(window, episodes=seen), episodes), name
     if episodes[0].observations[0].size > MOST_COORDINATES:
         return RandomLearner(env, seed), "random"
     return VectorLearner(env, episodes, seed), "kernel-control"

@@ -90,14 +90,16 @@ def test_lines_keep_their_distance(monkeypatch):
 
 def test_episodes_of_an_earlier_run_do_not_count_for_the_rate(monkeypatch):
     """Nor do the first ones of this run, which wait for the compiler: 10 episodes in 100 seconds."""
-    clock = iter((0.0, 0.0, 100.0, 108.0))
+    clock = iter((0.0, 0.0, 50.0, 100.0, 108.0))
     monkeypatch.setattr("matrixrl.progress.time.monotonic", lambda: next(clock))
     console = Console(file=io.StringIO())
     lines = ProgressLines("resumed", console=console, seconds=1.0)
     lines.show(900, 1000)
+    lines.show(900, 1000)  # still compiling
     lines.show(910, 1000)
     lines.show(950, 1000, "1/2 tasks\x1b[2J")
     assert console.file.getvalue().splitlines() == [
+        "resumed: 900 of 1,000 episodes (90 %), time left unknown",
         "resumed: 910 of 1,000 episodes (91 %), time left unknown",
         "resumed: 950 of 1,000 episodes (95 %), 5/s, 0:10 left, 1/2 tasks\\x1b[2J",
     ]

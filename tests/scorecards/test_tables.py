@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import matrixrl
 from matrixrl import FiniteMDP, evaluate, run_seeds, solve
+from matrixrl.cli.scorecard_tables import print_rows, print_scores
 from matrixrl.envs import policy_value
 from matrixrl.errors import InvalidInput, StoreError
+from matrixrl.scorecards.bsuite.scores import Score, published_scores
 from matrixrl.scorecards.colosseum.picture import draw_rows
 from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
 from matrixrl.scorecards.kept import keep, once, read_kept
@@ -188,3 +193,16 @@ def test_a_result_that_answers_nothing_is_made_again(tmp_path, kept):
     assert set(read_kept(file)["versions"].values()) == {matrixrl.__version__, np.__version__, "unknown"}
     assert once(file, {"n": 1}, lambda: {"played": True}, at_least=["n"]) == {"played": True}
     assert read_kept(file)["row"] == {"played": True}
+
+
+def test_the_tables_of_the_page_fit_a_terminal_of_80_columns():
+    """Nothing is cut off, and every agent has its column."""
+    page = Path(__file__).parents[2] / "docs" / "scorecards"
+    console = Console(file=io.StringIO(), width=80)
+    rows, scores = read_records(page / "colosseum.csv", Row), read_records(page / "bsuite.csv", Score)
+    print_rows(console, rows)
+    print_scores(console, [*scores, *published_scores(score.experiment for score in scores)])
+    printed = console.file.getvalue()
+    assert "…" not in printed
+    assert all(f"{row.regret:.4f}" in printed for row in rows)
+    assert all(score.experiment in printed for score in scores)

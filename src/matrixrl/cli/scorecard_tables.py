@@ -15,7 +15,8 @@ from matrixrl.scorecards.sepsis import SepsisRow
 
 __all__ = ["print_rows", "print_scores", "print_sepsis"]
 
-_AGENTS_AT_ONCE = 3  # columns of a table that fits a terminal of 80 columns
+_UNIFORM = "uniform"
+_COLUMNS_AT_ONCE = 3  # so many fit a terminal of 80 characters
 
 
 def _table(title: str, first: str, headings: Sequence[str]) -> Table:
@@ -50,16 +51,16 @@ def print_scores(console: Console, scores: Sequence[Score]) -> None:
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
     """Print the normalised regret on Colosseum's MDPs."""
-    agents = list(dict.fromkeys(row.agent for row in rows))
-    for first in range(0, len(agents), _AGENTS_AT_ONCE):
-        shown = agents[first : first + _AGENTS_AT_ONCE]
+    found = {(row.mdp, row.agent): row.regret for row in rows} | {(row.mdp, _UNIFORM): row.random for row in rows}
+    diameters = {row.mdp: row.diameter for row in sorted(rows, key=lambda row: row.diameter)}
+    columns = [_UNIFORM, *dict.fromkeys(row.agent for row in rows)]
+    for first in range(0, len(columns), _COLUMNS_AT_ONCE):
+        shown = columns[first : first + _COLUMNS_AT_ONCE]
         title = "Colosseum, normalised cumulative regret / episodes"
-        table = _table(title, "MDP", ["diameter", "uniform", *(agent.replace(" ", "\n") for agent in shown)])
-        for mdp in dict.fromkeys(row.mdp for row in sorted(rows, key=lambda row: row.diameter)):
-            own = {row.agent: row for row in rows if row.mdp == mdp}
-            one = next(iter(own.values()))
-            cells = [f"{own[a].regret:.4f}" if a in own else "–" for a in shown]
-            table.add_row(_short(mdp), f"{one.diameter:.1f}", f"{one.random:.3f}", *cells)
+        table = _table(title, "MDP", ["diameter", *(name.replace(" ", "\n") for name in shown)])
+        for mdp, diameter in diameters.items():
+            cells = [f"{found[mdp, name]:.4f}" if (mdp, name) in found else "–" for name in shown]
+            table.add_row(_short(mdp), f"{diameter:.1f}", *cells)
         console.print(table)
 
 

@@ -122,16 +122,18 @@ class Bounds(NamedTuple):
     empty: IntArray
     optimal_lower: FloatArray | None = None
 
-    def certificate(self, replica: int, delta: float, guarantee: Literal[True] | str) -> Certificate:
+    def certificate(self, replica: int, delta: float, guarantee: Literal[True] | str, start: str) -> Certificate:
         """Return the certificate of one replica.
 
         Args:
             replica: Number of the replica.
             delta: Probability δ with which the bounds may fail.
             guarantee: True if the bounds are proven, else the reason why they are not.
+            start: What the bounds are about, in words.
         """
         optimal = None if self.optimal_lower is None else float(self.optimal_lower[replica])
-        return Certificate(float(self.upper[replica]), float(self.lower[replica]), delta, guarantee, optimal)
+        upper, lower = float(self.upper[replica]), float(self.lower[replica])
+        return Certificate(upper, lower, delta, guarantee, optimal, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class Plan:
 class Certificate:
     """Bounds on V*(s0) and on the value of a policy, computed without a simulator (docs/proofs.md, section 6).
 
+    s0 is the start that `start` names: values are means over it if first states are random.
+
     Attributes:
         upper: Upper bound on V*(s0), in the environment's unit.
         lower: Lower bound on V^π(s0) of the policy, in the environment's unit.
@@ -173,6 +177,8 @@ class Certificate:
         guarantee: True if the bounds are proven, else the reason why they are not.
         optimal_lower: Lower bound on V*(s0), in the environment's unit, from a set that bounds V* on both sides; it may
             exceed V^π(s0). None if no bound but `lower` is known.
+        start: Start that the bounds are about, in words: the declared one, the distribution of first states as it was
+            estimated, or a state that was named. Empty if it is not known.
     """
 
     upper: float
@@ -180,6 +186,7 @@ class Certificate:
     delta: float
     guarantee: Literal[True] | str
     optimal_lower: float | None = None
+    start: str = ""
 
     @property
     def gap(self) -> float:
@@ -194,6 +201,7 @@ class Certificate:
 
     def __str__(self) -> str:
         bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
+        bounds += f" (start: {self.start})" if self.start else ""
         if self.guarantee is True:
             return f"with probability {1.0 - self.delta:g} {bounds}"
         return f"not proven ({self.guarantee}): {bounds}"
@@ -205,12 +213,13 @@ class Certificate:
             "value of the policy": f"at least {self.lower:.4g}",
             "value of the best policy V*(s0)": f"{low:.4g} to {high:.4g}",
             "distance from optimal": f"at most {self.gap:.4g}",
+            "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
         }
         return html_table("Certificate", rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return upper, lower, gap, the interval of V*, delta and guarantee by name."""
+        """Return upper, lower, gap, the interval of V*, delta, guarantee and start by name."""
         return {
             "upper": self.upper,
             "lower": self.lower,
@@ -218,6 +227,7 @@ class Certificate:
             "optimal_interval": list(self.optimal_interval),
             "delta": self.delta,
             "guarantee": self.guarantee,
+            "start": self.start,
         }
 
 
@@ -232,6 +242,7 @@ class RegretCertificate:
         deviation: What chance along the played steps may have added to the sum of returns.
         delta: Probability with which the bound may fail: δ for V*, and δ for chance along the played steps.
         guarantee: True if the bound is proven, else the reason why it is not.
+        start: Start s0 that the bound is about, in words.
     """
 
     upper: float
@@ -240,6 +251,7 @@ class RegretCertificate:
     deviation: float
     delta: float
     guarantee: Literal[True] | str
+    start: str = ""
 
     @property
     def per_episode(self) -> float:
@@ -252,6 +264,7 @@ class RegretCertificate:
             "regret": f"at most {in_digits(self.upper)} in {self.n_episodes:,} episodes",
             "of an episode": f"at most {self.per_episode:.4g}",
             "earned": self.earned,
+            "start": self.start or "not known",
             **_claim(self.delta, self.guarantee),
         }
         return html_table("RegretCertificate", rows)
@@ -271,7 +284,8 @@ class Episode:
         episode_return: Sum of the rewards, in the environment's unit.
         length: Number of steps taken.
         regret: V*(s0) − V^π(s0) in the environment's unit, or None if it was not measured.
-        upper: Optimistic value of the start, an upper bound on V*(s0) if the guarantee holds.
+        upper: Optimistic value of the declared start, or of the episode's own first state if none is declared; an upper
+            bound on V* there if the guarantee holds.
         alarm: Whether the plan of this episode found a pair whose confidence set contains no probability distribution.
         certificate: Certificate of the policy that was played, or None if none was requested.
     """

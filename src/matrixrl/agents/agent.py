@@ -13,6 +13,7 @@ from matrixrl.agents.certified import CertifiedSoFar
 from matrixrl.agents.checkpoint import load_agent, save_agent
 from matrixrl.agents.deploying import Deploying
 from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.agents.first_states import FirstStates
 from matrixrl.agents.logged import Logged
 from matrixrl.agents.order import LATE_EPISODES, EpisodeOrder
 from matrixrl.agents.playing import play_episodes
@@ -86,6 +87,8 @@ class Agent(Logged, Deploying):
         discount: Factor γ of each step, for an environment without a transition table of matrixrl: an episode is worth
             Σ γ^h r_h. Without a horizon it goes on forever and is cut after as many steps as `accuracy` asks for.
         accuracy: Share of the largest possible value that may be cut off; 0.01 by default.
+        start: First state of an environment that does not declare it, or one probability for each state. Certificates
+            are about it; by default they estimate the distribution of first states from the episodes.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
             at once, and `guarantee` says from then on that nothing is proven.
@@ -123,6 +126,7 @@ class Agent(Logged, Deploying):
         stage_dependent: Any = None,
         discount: float | None = None,
         accuracy: float | None = None,
+        start: Any = None,
         late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
@@ -153,6 +157,7 @@ class Agent(Logged, Deploying):
             stage_dependent=stage_dependent,
             discount=discount,
             accuracy=accuracy,
+            start=start,
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
@@ -182,7 +187,7 @@ class Agent(Logged, Deploying):
         self._tables = SharedTables()
         self._delay = self._time_outs = 0
         self._env_is_seeded = False
-        self._first_state: Any = None
+        self._first = FirstStates(problem, algorithm.delta)
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
         self._certifying = 0
         """Number of episodes that were played to certify a policy."""
@@ -374,7 +379,6 @@ class Agent(Logged, Deploying):
             objects=objects,
         )
 
-    def _certify_from(self, episode: OpenEpisode, obs: Any) -> None:
+    def _certify(self, episode: OpenEpisode) -> None:
         """Certify an episode before its first step."""
-        self._first_state = self.problem.state("obs", obs)
         episode._certificate = self._certificate_of(episode._plan)

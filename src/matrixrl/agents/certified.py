@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, is_chain, start_of
-from matrixrl.checks import integer
+from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, is_chain
 from matrixrl.errors import InvalidInput
 from matrixrl.printable import printable
 from matrixrl.problems import Problem
@@ -17,7 +16,7 @@ from matrixrl.records import IntArray, Steps
 
 __all__ = ["CONTRADICTION", "CertifiedPolicy", "CertifiedSoFar"]
 
-_ENTRIES = {"least_upper", "lower", "basis", "start", "origin", "episodes_start", "doubts", "contradiction"}
+_ENTRIES = {"least_upper", "lower", "basis", "doubts", "contradiction"}
 CONTRADICTION = "the bounds contradict each other: the assumptions are false (or a δ event)"
 """Words for an upper bound that is below a lower bound."""
 _BEST = "best"
@@ -40,7 +39,7 @@ class CertifiedPolicy(NamedTuple):
 class CertifiedSoFar:
     """The least upper bound on V* and the policy with the largest lower bound.
 
-    Bounds for one first state are forgotten when a certificate for another one is made.
+    All bounds are about one start, the declared one or the distribution of first states, so the best ones stay valid.
 
     Args:
         problem: The problem.
@@ -52,44 +51,30 @@ class CertifiedSoFar:
         self.returns = FrozenReturns(problem, returns_delta)
         self.least_upper: float | None = None
         self.best: CertifiedPolicy | None = None
-        self._start: int | None = None
-        self._starts: dict[int, int] = {}
-        self._episodes_start: int | None = None
-        self._doubts: str | None = None  # why the returns of all episodes say nothing about one start
+        self._doubts: str | None = None  # why the returns of all episodes say nothing about the start
         self.contradiction: str | None = None
         """Words, if bounds contradicted each other at some time."""
 
-    def observe(self, number: int, table: Callable[[], IntArray] | None, steps: Steps) -> None:
+    def observe(self, number: int, table: Callable[[], IntArray] | None, steps: Steps, *, is_drawn: bool) -> None:
         """Take note of a finished episode.
 
         Args:
             number: Number of the episode, counted from 1.
             table: Function that returns the policy (H, S) that it was begun with; None if no policy is kept.
             steps: (1, k) Its steps.
+            is_drawn: Whether its first state was drawn from the start that certificates are about.
         """
-        start = self._start_of(int(steps.states[0, 0]))
         chain = is_chain(steps)
-        if self._doubts is None and self._episodes_start not in (None, start):
-            self._doubts = "episodes began in different states"
         if self._doubts is None and not chain:
             self._doubts = "a step did not begin in the state in which the one before it ended"
         length = steps.actions.shape[1]
         if self._doubts is None and length < self._problem.task.horizon and not steps.ended[0, -1]:
             self._doubts = "an episode was ended before its last step"
-        self._episodes_start = start
         if table is not None:
-            self.returns.observe(number, table, steps, start, is_chain=chain)
-
-    def _start_of(self, first_state: int) -> int:
-        """Return `start_of` of a first state; the answers are kept, as episodes begin in few states."""
-        if first_state not in self._starts:
-            self._starts[first_state] = start_of(self._problem, first_state)
-        return self._starts[first_state]
+            self.returns.observe(number, table, steps, counts=chain and is_drawn)
 
     def doubts(self) -> str | None:
-        """Return why the returns of all episodes say nothing about V* of the last certificate, or None if they do."""
-        if self._doubts is None and self._episodes_start not in (None, self._start):
-            return "episodes did not begin where the bound on V* is for"
+        """Return why the returns of all episodes say nothing about the start, or None if they do."""
         return self._doubts
 
     def contradict(self, *, upper: float, lower: float) -> None:
@@ -97,40 +82,32 @@ class CertifiedSoFar:
         if upper < lower - 1e-9 * (1.0 + abs(upper) + abs(lower)):
             self.contradiction = CONTRADICTION
 
-    def note(self, first_state: int | None, upper: float, policy: CertifiedPolicy | None) -> None:
+    def note(self, upper: float, policy: CertifiedPolicy | None) -> None:
         """Take note of a certificate.
 
         Args:
-            first_state: First state that it is for; None if it is for the start of the problem.
             upper: Upper bound on V*(s0), in the environment's unit.
             policy: The policy and its lower bound, if it has a table.
         """
-        start = start_of(self._problem, first_state)
-        if start != self._start:
-            self.forget()
-            self._start = start
         self.least_upper = upper if self.least_upper is None else min(self.least_upper, upper)
         self._offer(policy)
         self._compare()
 
     def note_returns(self) -> None:
         """Take the best policy by its returns, if its bound is larger than the one at hand."""
-        found = None if self._start is None else self.returns.best(self._start)
+        found = self.returns.best()
         self._offer(None if found is None else CertifiedPolicy(*found, "returns"))
         self._compare()
 
-    def tighten(
-        self, first_state: int | None, table: IntArray | None, interval: tuple[float, float]
-    ) -> tuple[float, float]:
-        """Return an interval of the value of a policy, cut to what was certified so far for the same start.
+    def tighten(self, table: IntArray | None, interval: tuple[float, float]) -> tuple[float, float]:
+        """Return an interval of the value of a policy, cut to what was certified so far.
 
         Args:
-            first_state: First state that the interval is for; None if it is for the start of the problem.
             table: (H, S) The policy, if it is deterministic.
             interval: Lower and upper bound on its value, in the environment's unit.
         """
         lower, upper = interval
-        if self.least_upper is None or start_of(self._problem, first_state) != self._start:
+        if self.least_upper is None:
             return interval
         if self.best is not None and table is not None and np.array_equal(self.best.table, table):
             lower = max(lower, self.best.lower)
@@ -145,7 +122,7 @@ class CertifiedSoFar:
             self.best = policy
 
     def forget(self) -> None:
-        """Forget the bounds; they were for another first state or another range of rewards."""
+        """Forget the bounds; they were for another range of rewards."""
         self.least_upper, self.best = None, None
 
     def header(self) -> dict[str, Any]:
@@ -155,9 +132,6 @@ class CertifiedSoFar:
             "least_upper": self.least_upper,
             "lower": None if best is None else best.lower,
             "basis": None if best is None else best.basis,
-            "start": self._start,
-            "origin": self.returns.origin,
-            "episodes_start": self._episodes_start,
             "doubts": self._doubts,
             "contradiction": self.contradiction,
         }
@@ -174,25 +148,20 @@ class CertifiedSoFar:
         """
         if not isinstance(header, dict) or set(header) != _ENTRIES:
             raise InvalidInput(f"the certified bounds must have the entries {sorted(_ENTRIES)}")
-        least, lower, basis, start = (header[name] for name in ("least_upper", "lower", "basis", "start"))
+        least, lower, basis = (header[name] for name in ("least_upper", "lower", "basis"))
         for value in (least, lower):
             self._check_value(value)
         if (lower is None) != (basis is None) or basis not in (None, "model", "returns"):
             raise InvalidInput("the basis of a certified bound must be model or returns")
-        for name in ("start", "episodes_start"):
-            if header[name] is not None:
-                last = self._problem.finite_task.n_states - 1
-                integer(name, header[name], low=-1, high=last, remedy="It is damaged.")
         for name in ("doubts", "contradiction"):
             if header[name] is not None and not isinstance(header[name], str):
                 raise InvalidInput(f"{name} must be words")
-        self._episodes_start = header["episodes_start"]
         self._doubts = None if header["doubts"] is None else printable(header["doubts"])
         self.contradiction = None if header["contradiction"] is None else printable(header["contradiction"])
         if (_BEST in arrays) != (lower is not None):
             raise InvalidInput("a certified bound must have its policy")
-        self.returns.restore(header["origin"], {n: a for n, a in arrays.items() if n != _BEST}, n_episodes)
-        self.least_upper, self._start = least, start
+        self.returns.restore({n: a for n, a in arrays.items() if n != _BEST}, n_episodes)
+        self.least_upper = least
         if lower is not None:
             self.best = CertifiedPolicy(lower, checked_policy(self._problem, arrays[_BEST], 2), basis)
 

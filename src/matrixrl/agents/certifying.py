@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
+from matrixrl.agents.certified import CONTRADICTION, CertifiedPolicy, CertifiedSoFar
+from matrixrl.agents.first_states import FirstStates
 from matrixrl.agents.order import EpisodeOrder
 from matrixrl.algorithms import Algorithm
 from matrixrl.core.returns import path_deviation
@@ -15,7 +16,7 @@ from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
 from matrixrl.records import Certificate, HistoryLog, RegretCertificate
 
-__all__ = ["LOG_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
+__all__ = ["LOG_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
 
 TIME_OUT_ASSUMPTION = (
     "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
@@ -29,6 +30,14 @@ LOG_ASSUMPTION = (
 )
 """Assumption about logs under which bounds hold, in words (docs/proofs.md, section 14)."""
 
+START_ASSUMPTION = (
+    "the first states of all episodes, those of logs that begin at the first step included, are drawn from one "
+    "distribution, whatever happened before"
+)
+"""Assumption about first states where no start is declared, in words (docs/proofs.md, section 6.1)."""
+
+_DECLARED_ASSUMPTION = "first states are drawn from the declared distribution, for bounds on the regret so far"
+
 
 class Certifying:
     """The methods of an agent that return proven bounds (docs/proofs.md, sections 6 and 11)."""
@@ -38,7 +47,7 @@ class Certifying:
     _log: HistoryLog
     _order: EpisodeOrder
     _certified: CertifiedSoFar
-    _first_state: Any
+    _first: FirstStates
     _certifying: int  # number of episodes that were played to certify a policy
     _narrowed: int  # number of answers among fewer actions than the problem allows
     _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
@@ -81,7 +90,7 @@ class Certifying:
         """
         if any(self._log.alarms):
             return self._algorithm.alarm_words(f"misspecification alarm in episode {self._log.alarms.index(True) + 1}")
-        return self._certified.contradiction
+        return self._certified.contradiction or (None if self._first.is_estimated else self._first.doubt)
 
     @property
     def assumptions(self) -> str:
@@ -89,23 +98,33 @@ class Certifying:
         words = self._algorithm.assumptions
         if words and self._time_outs:
             words = f"{words}; {TIME_OUT_ASSUMPTION}"
+        if words and self._first.is_estimated and self._algorithm.certifies:
+            words = f"{words}; {START_ASSUMPTION}"
+        elif words and self._first.n_counted:
+            words = f"{words}; {_DECLARED_ASSUMPTION}"
         return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
 
-    def certificate(self) -> Certificate:
+    def certificate(self, *, start: Any = None) -> Certificate:
         """Return how far from optimal the policy being played can still be.
 
         The policy is that of the only open episode, or else the one that `predict` follows. The bounds are at the
         tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
         V* is the least one that was certified so far.
+
+        Args:
+            start: A state, as it is observed, in which the episode begins. Its bounds are computed from the model alone
+                and are not remembered. By default bounds are about the declared start; if none is declared, about the
+                distribution of first states, which all first states so far estimate (docs/proofs.md, section 6.1).
+                `Certificate.start` says which.
         """
         played = self._order.open[0]._plan if self._order.n_open == 1 else self._advised_plan()
-        return self._certificate_of(played)
+        return self._certificate_of(played) if start is None else self._named_certificate(played, start)
 
     def regret_certificate(self) -> RegretCertificate:
         """Return an upper bound on the regret of all episodes so far, from what they earned.
 
         It is N times the certified upper bound on V*(s0), less the returns, plus what chance along the played steps may
-        have added to them. It holds with probability 1 − 2δ for all N at once.
+        have added to them. It holds with probability 1 − 2δ for all N at once. s0 is the start of `certificate`.
 
         >>> import matrixrl
         >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
@@ -122,10 +141,12 @@ class Certifying:
         n, earned = len(returns), float(returns.sum())
         rest = n * task.tail * task.reward_range[0]  # steps that are cut off from endless episodes earn at least this
         upper = min(n * shown.upper - earned - rest + deviation, n * task.total_weight * task.unit)
-        self._certified.contradict(upper=upper, lower=0.0)
-        words: Literal[True] | str = self._certified.doubts() or self._certificate_words(shown.guarantee is not True)
+        doubt = self._first.doubt or self._certified.doubts()
+        if doubt is None:
+            self._certified.contradict(upper=upper, lower=0.0)
+        words: Literal[True] | str = doubt or self._certificate_words(shown.guarantee is not True)
         words = shown.guarantee if shown.guarantee is not True else words
-        return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words)
+        return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words, shown.start)
 
     def _safest(self) -> tuple[CertifiedPolicy, Certificate]:
         """Return the policy with the largest certified lower bound so far, and its certificate."""
@@ -136,15 +157,27 @@ class Certifying:
         return best, self._least(replace(current, lower=best.lower))
 
     def _certificate_of(self, plan: Any) -> Certificate:
-        first = self._first_states()
-        bounds = self._algorithm.certify(plan, first)
-        found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])))
+        start, of_start = self._first.start()
+        bounds = self._algorithm.certify(plan, start)
+        found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])), of_start)
         if self.problem.kind == "finite":
             policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
-            self._certified.note(None if first is None else int(first[0]), found.upper, policy)
+            self._certified.note(found.upper, policy)
             if found.optimal_lower is not None:
                 self._certified.contradict(upper=found.upper, lower=found.optimal_lower)
             return self._least(found)
+        return found
+
+    def _named_certificate(self, plan: Any, state: Any) -> Certificate:
+        """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
+        start, of_start = self._first.named(state)
+        bounds = self._algorithm.certify(plan, start)
+        words = self._certificate_words(bool(bounds.empty[0]), named=True)
+        found = bounds.certificate(0, self._algorithm.delta, words, of_start)
+        low, high = found.optimal_interval
+        if low > high:
+            apart = low > high + 1e-9 * (1.0 + abs(low) + abs(high))
+            found = replace(found, upper=low, guarantee=CONTRADICTION if apart and words is True else words)
         return found
 
     def _least(self, found: Certificate) -> Certificate:
@@ -156,10 +189,16 @@ class Certifying:
         wide = replace(found, upper=max(found.upper, found.lower))
         return replace(wide, guarantee=contradiction) if found.guarantee is True else wide
 
-    def _certificate_words(self, alarmed: bool) -> Literal[True] | str:
-        """Return True if a certificate is proven, else the reason why it is not."""
+    def _certificate_words(self, alarmed: bool, *, named: bool = False) -> Literal[True] | str:
+        """Return True if a certificate is proven, else the reason why it is not.
+
+        Args:
+            alarmed: Whether the misspecification alarm was raised.
+            named: Whether it is about a state that a user names, for which first states do not matter.
+        """
         words = self._algorithm.certificate_claim(alarmed or any(self._log.alarms))
-        return self._selection or self._certified.contradiction or words if words is True else words
+        doubt = self._first.doubt if self._first.is_estimated and not named else None
+        return self._selection or self._certified.contradiction or doubt or words if words is True else words
 
     def _check_certifies(self, call: str) -> None:
         if not self._algorithm.certifies or self.problem.kind != "finite":
@@ -172,8 +211,3 @@ class Certifying:
         if self._advice is None:
             self._advice = self._algorithm.advice()
         return self._advice
-
-    def _first_states(self) -> Any:
-        """Return where episodes start: None where the problem says, else the first state that was seen last."""
-        starts_known = self.problem.mdp is not None and self.problem.kind == "finite"
-        return None if starts_known or self._first_state is None else np.asarray(self._first_state)[None]

@@ -51,7 +51,7 @@ _ENTRIES: dict[str, Any] = {
     "seed": int,
     "compiled": (bool, type(None)),
     "keep_log": bool,
-    "first_state": (int, float, list, type(None)),
+    "start_doubt": (str, type(None)),
     "selection": (str, type(None)),
     "certifying": int,
     "narrowed": int,
@@ -78,7 +78,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent to one file."""
     algorithm, env = agent.algorithm, agent.problem.env
     problem_header, problem_arrays = save_problem(agent.problem)
-    first, recipe = agent._first_state, _recipe(algorithm)
+    recipe = _recipe(algorithm)
     plans, tables, chosen = plan_tables(agent)
     header = {
         "library": version("matrixrl"),
@@ -91,7 +91,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "seed": agent.seed,
         "compiled": algorithm.compiled,
         "keep_log": agent.keep_log,
-        "first_state": None if first is None else np.asarray(first).tolist(),
+        "start_doubt": agent._first.doubt,
         "selection": agent._selection,
         "certifying": agent._certifying,
         "narrowed": agent._narrowed,
@@ -107,6 +107,7 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
     arrays |= _prefixed("history_", history_arrays(agent._log))
     arrays |= _prefixed("certified_", agent._certified.arrays())
+    arrays |= _prefixed("first_", agent._first.arrays())
     arrays |= _prefixed("seen_", log_arrays(agent))
     if env is not None and agent._env_is_seeded:
         arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
@@ -285,8 +286,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     if learned_from is not None and int(learned_from[0]) != played + agent.n_logged_steps:
         raise InvalidInput(f"{int(learned_from[0])} steps were learned from, but {played} were played")
     restore_log(agent, _taken(arrays, "seen_"))
-    first = header["first_state"]
-    agent._first_state = None if first is None else agent.problem.inner_state("first_state", first)
+    agent._first.restore(header["start_doubt"], _taken(arrays, "first_"), sum(counts))
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     most = agent.n_episodes
     agent._certifying = integer("certifying", header["certifying"], low=0, high=most, remedy="It is damaged.")

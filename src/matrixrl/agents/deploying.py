@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from matrixrl.agents.certified import CertifiedPolicy
 from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.heeding import check_policy
 from matrixrl.errors import ProtocolError
@@ -22,7 +23,7 @@ class Deploying(Certifying):
         table = self._own_table(self._advised_plan())
         return self._numbering("policy").policy(table, f"{self._origin()}: the plan that predict follows")
 
-    def greedy(self) -> Policy:
+    def greedy(self, *, start: Any = None) -> Policy:
         """Return the policy that is best in the estimated model, without any bonus, with its certificate.
 
         `recommend` returns the policy about which most is proven, so it avoids pairs that were tried too rarely for a
@@ -33,6 +34,9 @@ class Deploying(Certifying):
 
         The estimate of a pair that was never tried depends on the algorithm: with likelihood sets it is the smallest
         value of the next stage, with other sets the ridge estimate, and for baselines with counts a uniform next state.
+
+        Args:
+            start: A state that the certificate is about, as in `certificate`.
 
         Raises:
             ProtocolError: States are not numbered (use `predict`), or the algorithm has no model.
@@ -48,15 +52,20 @@ class Deploying(Certifying):
         plan = self._algorithm.estimated_plan()
         table = self._own_table(plan)
         words = f"{self._origin()}: best in the estimated model, without a bonus"
-        if not self._algorithm.certifies:
+        if not self._algorithm.certifies and start is None:
             return numbering.policy(table, words)
-        return numbering.policy(table, words, certificate=self._certificate_of(plan), basis="model")
+        found = self._certificate_of(plan) if start is None else self._named_certificate(plan, start)
+        return numbering.policy(table, words, certificate=found, basis="model")
 
-    def recommend(self) -> Policy:
+    def recommend(self, *, start: Any = None) -> Policy:
         """Return the policy with the largest certified lower bound so far, with its certificate.
 
         The lower bound comes from the confidence set, for the policy that is greedy in it, or from the returns of a
         policy that was frozen earlier, whichever is larger; `basis` says which.
+
+        Args:
+            start: A state, as it is observed, that the certificate is about, as in `certificate`; the policy is then
+                that of the confidence set as it is now.
 
         >>> import matrixrl
         >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
@@ -66,25 +75,32 @@ class Deploying(Certifying):
         True
         """
         self._check_certifies("recommend")
-        best, certificate = self._safest()
+        if start is None:
+            best, certificate = self._safest()
+        else:
+            plan = self._algorithm.safest_plan()
+            certificate = self._named_certificate(plan, start)
+            best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
         words = f"{self._origin()}: largest certified lower bound, from the {best.basis}"
         own = self.problem.own_number(best.table)
         return self._numbering("recommend").policy(own, words, certificate=certificate, basis=best.basis)
 
-    def compare(self, policy: Any, incumbent: Any) -> Comparison:
+    def compare(self, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
         """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
 
         It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
         certificates hold, all comparisons of the agent hold together, so any number of policies may be compared, also
         those that the agent has learned. Where both policies take the same action, what is unknown about it cancels
-        (docs/proofs.md, section 12). Values are those of the start of the problem, or of the first state that was seen
-        last if that start is not known.
+        (docs/proofs.md, section 12). Values are those of the declared start, or of the distribution of first states if
+        none is declared; `Comparison.start` says which.
 
         Args:
             policy: A `Policy`; an array of whole numbers (S,) or (H, S), the actions counted from 0; an array of
                 probabilities (S, A) or (H, S, A); or a function of observation and stage that returns an action, in the
                 environment's numbers.
             incumbent: The policy to compare it with, likewise.
+            start: A state, as it is observed, in which the episode begins, in place of that start; what was certified
+                so far is then not used.
 
         Raises:
             ProtocolError: The algorithm has no certificates, or not for given policies.
@@ -101,27 +117,30 @@ class Deploying(Certifying):
         tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
         for name, table in zip(("policy", "incumbent"), tables, strict=True):
             check_policy(self._algorithm, name, table)
-        first, stages = self._first_states(), self.problem.stages
+        first, of_start = self._first.start() if start is None else self._first.named(start)
+        stages = self.problem.stages
         if stages is not None:
             tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
-        state = None if first is None else int(first[0])
         first_bounds, second_bounds = (
-            self._cut(state, table, (float(low), float(high)))
+            self._cut(table, (float(low), float(high)), is_named=start is not None)
             for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)
         )
         lower = max(float(found.lower[2, 0]), first_bounds[0] - second_bounds[1])
         upper = min(float(found.upper[2, 0]), first_bounds[1] - second_bounds[0])
-        self._certified.contradict(upper=upper, lower=lower)
-        words = self._certificate_words(bool(found.empty[0]))
+        if start is None:
+            self._certified.contradict(upper=upper, lower=lower)
+        words = self._certificate_words(bool(found.empty[0]), named=start is not None)
         lower, upper = min(lower, upper), max(lower, upper)
-        return Comparison(lower, upper, first_bounds, second_bounds, self._algorithm.delta, words)
+        return Comparison(lower, upper, first_bounds, second_bounds, self._algorithm.delta, words, of_start)
 
     def _cut(
-        self, first_state: int | None, table: IntArray | FloatArray, interval: tuple[float, float]
+        self, table: IntArray | FloatArray, interval: tuple[float, float], *, is_named: bool
     ) -> tuple[float, float]:
         """Return an interval of a policy's value, cut to what was certified so far unless bounds contradict it."""
-        lower, upper = self._certified.tighten(first_state, table if table.ndim == 2 else None, interval)
+        if is_named:
+            return interval
+        lower, upper = self._certified.tighten(table if table.ndim == 2 else None, interval)
         self._certified.contradict(upper=upper, lower=lower)
         return (lower, upper) if lower <= upper else interval
 

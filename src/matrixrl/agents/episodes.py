@@ -74,6 +74,7 @@ class OpenEpisode:
         "_advised",
         "_agent",
         "_certificate",
+        "_is_drawn",
         "_life",
         "_next_states",
         "_off_plan",
@@ -99,6 +100,7 @@ class OpenEpisode:
         self._terminated = False
         self._timed_out = False
         self._off_plan = False
+        self._is_drawn = False  # whether the agent's own MDP drew the first state
         self._certificate: Certificate | None = None
         self._record: Episode | None = None
         self._advised: Advised | None = None
@@ -153,7 +155,7 @@ class OpenEpisode:
         """
         self._check_unfinished("act")
         problem = self._agent.problem
-        state = problem.state("obs", obs)
+        state = self._state(obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
         among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
         action = self._answer(state, among, asked)
@@ -171,7 +173,7 @@ class OpenEpisode:
         """
         self._check_unfinished("act")
         problem = self._agent.problem
-        state = problem.state("obs", obs)
+        state = self._state(obs)
         return problem.own_action(self._answer(state, masks.among(state, self.stage, info)))
 
     def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
@@ -184,7 +186,7 @@ class OpenEpisode:
         """
         self._check_unfinished("note_answer")
         problem = self._agent.problem
-        state, chosen = problem.state("obs", obs), problem.action("action", action)
+        state, chosen = self._state(obs), problem.action("action", action)
         check_allowed(self.algorithm, state, self.stage, chosen)
         among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
         if among is not None and not among[chosen]:
@@ -273,8 +275,8 @@ class OpenEpisode:
             self._agent._note_selection("an episode was abandoned after it was asked for an action")
         elif self.stage > 0:
             self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
-        elif self._advised is not None and self._agent.problem.has_random_start:
-            self._agent._note_selection("an episode was abandoned after its random first state was seen")
+        elif self._advised is not None and (self._agent.problem.has_random_start or self._agent._first.is_estimated):
+            self._agent._note_start_doubt("an episode was abandoned after its random first state was seen")
         self._agent._abandon(self)
 
     def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, step: int) -> _Step:
@@ -284,6 +286,8 @@ class OpenEpisode:
         if stage >= problem.task.horizon:
             fail("step", f"must be below the horizon, {problem.task.horizon}", stage, "Steps count from 0.")
         state = problem.state("obs", obs)
+        if stage == 0:
+            self._agent._first.check(state)
         chosen = problem.action("action", action)
         check_allowed(self.algorithm, state, stage, chosen)
         chosen = problem.inner_number(chosen, stage)
@@ -291,6 +295,13 @@ class OpenEpisode:
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
         return _Step(state, chosen, earned, problem.state_after_end(following) if ended else following, ended)
+
+    def _state(self, obs: Any) -> Any:
+        """Return an observation as the state of the step to come; refuse a first state that the problem excludes."""
+        state = self._agent.problem.state("obs", obs)
+        if not self._actions:
+            self._agent._first.check(state)
+        return state
 
     def _is_repeated(self, step: int, reported: _Step) -> bool:
         """Say whether a step was observed before; refuse one that contradicts it, or that comes too early."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.checks import integer
 from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import OutcomeCounts
@@ -16,9 +15,8 @@ from matrixrl.problems import Problem
 from matrixrl.problems.discounting import total_weight
 from matrixrl.records import IntArray, Steps
 
-__all__ = ["FrozenReturns", "checked_policy", "is_chain", "start_of"]
+__all__ = ["FrozenReturns", "checked_policy", "is_chain"]
 
-_RANDOM_START = -1  # the random start of a problem whose P is known, in place of a first state
 _LIVE = 3  # frozen policies that are still compared with what is played
 _MOST_UNCOUNTED = 4096  # returns that are collected before they are counted together
 
@@ -27,7 +25,7 @@ class FrozenReturns:
     """What episodes earned up to the first action that is not that of a frozen policy.
 
     The policy of episodes 1, 2, 4, … is frozen. It was made before the steps of its episode, so that episode counts
-    too. Where P is not known, an episode counts if it began in the first state of the first one.
+    too. Episodes count whose first state was drawn from the start that certificates are about.
 
     Args:
         problem: The problem.
@@ -36,7 +34,6 @@ class FrozenReturns:
 
     def __init__(self, problem: Problem, delta: float) -> None:
         self._problem, self._delta = problem, delta
-        self._origin: int | None = None
         self._frozen: dict[int, IntArray] = {}
         self._stacked: IntArray | None = None  # (j, H, S) the tables of the frozen policies
         self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
@@ -47,25 +44,24 @@ class FrozenReturns:
         """Whether returns are counted."""
         return self._delta > 0.0 and self._problem.reward_outside != "widen"
 
-    def observe(self, number: int, table: Callable[[], IntArray], steps: Steps, start: int, *, is_chain: bool) -> None:
+    def observe(self, number: int, table: Callable[[], IntArray], steps: Steps, *, counts: bool) -> None:
         """Count what an episode earned for every frozen policy.
 
         Args:
             number: Number of the episode, counted from 1.
             table: Function that returns the policy (H, S) that the episode was begun with; only some are needed.
             steps: (1, k) Its steps.
-            start: Where it started, as `start_of` returns it.
-            is_chain: Whether every step begins in the state in which the one before it ended.
+            counts: Whether its return counts: its first state was drawn from the start, and every step begins in the
+                state in which the one before it ended.
         """
         if not self.counts:
             return
-        self._origin = start if self._origin is None else self._origin
         if number.bit_count() == 1:
             self._frozen[number.bit_length() - 1] = table()
             self._stacked = None
             if len(self._frozen) > _LIVE:
                 del self._frozen[min(self._frozen)]
-        if start == self._origin and is_chain:
+        if counts:
             if self._stacked is None:
                 self._stacked = np.stack(list(self._frozen.values()))
             levels = [return_level(share) for share in self._followed(self._stacked, steps)]
@@ -96,24 +92,15 @@ class FrozenReturns:
             self._uncounted = []
         return self._levels
 
-    def best(self, start: int) -> tuple[float, IntArray] | None:
-        """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any.
-
-        Args:
-            start: Start that the bound is for, as `start_of` returns it.
-        """
+    def best(self) -> tuple[float, IntArray] | None:
+        """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any."""
         seen, task = self._counted().seen, self._problem.finite_task
-        if not self.counts or self._origin != start or not len(seen.ids):
+        if not self.counts or not len(seen.ids):
             return None
         bounds = dict(zip(seen.ids.tolist(), frozen_policy_bounds(seen, self._delta).tolist(), strict=True))
         number = max(self._frozen, key=lambda live: bounds.get(live, 0.0))
         lower = task.to_own_unit(np.array([bounds.get(number, 0.0) * task.steps_weight]))
         return float(lower[0]), self._frozen[number]
-
-    @property
-    def origin(self) -> int | None:
-        """Start of the episodes that count, as `start_of` returns it; None before the first episode."""
-        return self._origin
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the tables and counts, for saving."""
@@ -121,21 +108,19 @@ class FrozenReturns:
             return {}
         return {"frozen": np.stack(list(self._frozen.values())), **self._counted().arrays()}
 
-    def restore(self, origin: Any, arrays: Mapping[str, NDArray[Any]], n_episodes: int) -> None:
-        """Take back `origin` and what `arrays` returned after so many episodes.
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_episodes: int) -> None:
+        """Take back what `arrays` returned after so many episodes.
 
         Raises:
             InvalidInput: The returns cannot be those of the problem after so many episodes.
         """
-        expected = {"frozen", "codes", "times"} if origin is not None else set()
-        if set(arrays) != expected or (origin is not None and (n_episodes == 0 or not self.counts)):
-            raise InvalidInput(f"the returns of frozen policies must have the arrays {sorted(expected)}")
-        if origin is None:
+        if not arrays:
             if n_episodes > 0:
                 self._drop()  # they were dropped before
             return
-        last = self._problem.finite_task.n_states - 1
-        self._origin = integer("origin", origin, low=_RANDOM_START, high=last, remedy="It is damaged.")
+        expected = {"frozen", "codes", "times"}
+        if set(arrays) != expected or n_episodes == 0 or not self.counts:
+            raise InvalidInput(f"the returns of frozen policies must have the arrays {sorted(expected)}")
         numbers = range(max(n_episodes.bit_length() - _LIVE, 0), n_episodes.bit_length())
         tables = checked_policy(self._problem, arrays["frozen"], 3)
         if len(tables) != len(numbers):
@@ -146,26 +131,11 @@ class FrozenReturns:
         if (counted > np.maximum(since, 0.0)).any():
             raise InvalidInput("the returns of frozen policies must count the episodes since they were frozen")
         self._frozen, self._stacked = dict(zip(numbers, tables, strict=True)), None
-        if self._origin == _RANDOM_START and self._problem.mdp is None:  # loaded without its environment
-            self._drop()
 
     def _drop(self) -> None:
         """Count no returns from now on."""
-        self._delta, self._origin, self._frozen, self._stacked, self._uncounted = 0.0, None, {}, None, []
+        self._delta, self._frozen, self._stacked, self._uncounted = 0.0, {}, None, []
         self._levels = OutcomeCounts(1, MOST_FROZEN, N_LEVELS + 1)
-
-
-def start_of(problem: Problem, first_state: int | None) -> int:
-    """Return where an episode starts: its first state, or -1 if that was drawn from a random start that is known.
-
-    Args:
-        problem: The problem.
-        first_state: First state of the episode; None for the start of the problem.
-    """
-    possible = np.flatnonzero(problem.finite_task.start)
-    if problem.has_random_start and (first_state is None or first_state in possible):
-        return _RANDOM_START
-    return int(possible[0]) if first_state is None else first_state
 
 
 def is_chain(steps: Steps) -> bool:

@@ -200,9 +200,7 @@ class Logged(Opening):
             self._seen.add_logged(steps)
         if plan.selection is not None:
             self._note_selection(plan.selection)
-        whole = (steps.firsts == 0).nonzero()[0]
-        if self._first_state is None and len(whole):
-            self._first_state = steps.states[steps.offsets[whole[-1]]]
+        self._first.observe_logged(np.asarray(steps.states)[np.asarray(steps.offsets)[:-1][steps.firsts == 0]])
         self._advice = None
 
     def _statement(self) -> str:

@@ -211,18 +211,17 @@ class Opening(Certifying):
 
     def _learn_from(self, episode: OpenEpisode) -> Episode:
         plan = episode._plan
-        self._first_state = episode._states[0]
         regret: float | None = None
         is_due = is_measured(self.n_episodes, self.problem.regret_every)
         if self._evaluator is not None and is_due and not episode._off_plan:
             regret = float(self._evaluator.regret(self._algorithm.policy_table(plan))[0])
-        steps = episode.steps()
+        steps, declared = episode.steps(), self.problem.start_is_declared
         record = Episode(
             index=self.n_episodes,
             episode_return=float(self.problem.returns(np.array(episode._rewards))),
             length=episode.stage,
             regret=regret,
-            upper=float(self._algorithm.upper(plan, self._first_states())[0]),
+            upper=float(self._algorithm.upper(plan, None if declared else np.asarray(episode._states[0])[None])[0]),
             alarm=bool(plan.empty[0]),
             certificate=episode._certificate,
         )
@@ -236,7 +235,9 @@ class Opening(Certifying):
             if self._algorithm.certifies and self.problem.kind == "finite":
                 freezes = self._algorithm.freezes_policies
                 table = (lambda: self._algorithm.policy_table(plan)[0]) if freezes else None
-                self._certified.observe(self.n_episodes, table, steps)
+                is_drawn = episode._is_drawn or not self.problem.has_random_start
+                self._certified.observe(self.n_episodes, table, steps, is_drawn=is_drawn)
+                self._first.observe(episode._states[0], is_drawn=episode._is_drawn)
             self._certifying += self._algorithm.purpose == "certificate"
             episode._life, episode._record, episode._plan = "closed", record, None
             if before is not None and self.problem.task.reward_range != before:
@@ -283,6 +284,10 @@ class Opening(Certifying):
     def _note_doubt(self, words: str) -> None:
         """Withdraw the proof for good; the first reason is kept."""
         self._selection = self._selection or words
+
+    def _note_start_doubt(self, what: str) -> None:
+        """Withdraw what depends on how first states are drawn (docs/proofs.md, 6.1)."""
+        self._first.note_doubt(f"{what}: which first states are counted may depend on them")
 
     def _note_time_out(self) -> None:
         self._time_outs += 1

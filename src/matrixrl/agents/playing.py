@@ -12,6 +12,7 @@ import numpy as np
 from matrixrl.agents.heeding import MaskReader
 from matrixrl.checks import fail, flag, real_numbers, shown
 from matrixrl.errors import ProtocolError
+from matrixrl.problems import MDPEnv
 from matrixrl.problems.wrappers import current_mask
 from matrixrl.progress import EpisodeProgress
 from matrixrl.records import Episode
@@ -90,7 +91,6 @@ class _Mark:
     def __init__(self, agent: Agent, env: gym.Env[Any, Any]) -> None:
         self._agent, self._env = agent, env
         self._episode, self._seeded = agent.n_episodes, agent._env_is_seeded
-        self._first_state = agent._first_state
         self._planning = agent.algorithm.mark()
         self._stream = state_of(env.unwrapped.np_random) if self._seeded else None
 
@@ -100,7 +100,7 @@ class _Mark:
             return
         self._agent._drop_episodes(error)
         self._agent.algorithm.rewind(self._planning)
-        self._agent._env_is_seeded, self._agent._first_state = self._seeded, self._first_state
+        self._agent._env_is_seeded = self._seeded
         if self._stream is not None:
             restore(self._env.unwrapped.np_random, self._stream)
 
@@ -108,11 +108,19 @@ class _Mark:
 def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
     obs, info = first_observation(env, None if agent._env_is_seeded else stream_seed(agent.seed, "env"))
     agent._env_is_seeded = True
+    agent._first.check(agent.problem.state("obs", obs))  # before anything is begun
     episode = agent.begin_episode()
+    episode._is_drawn = draws_first_states(env)
     if certify:
-        agent._certify_from(episode, obs)
+        agent._certify(episode)
     play_through(episode, env, obs, info, agent.problem.task.horizon)
     return agent.end_episode()
+
+
+def draws_first_states(env: gym.Env[Any, Any]) -> bool:
+    """Say whether an environment is an `MDPEnv`, which draws first states from the start of its MDP."""
+    own = env.unwrapped
+    return isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
 
 
 def first_observation(env: gym.Env[Any, Any], seed: int | None) -> tuple[Any, Any]:

@@ -228,7 +228,10 @@ def _check_declared(problem: Problem, state: Any, stage: int, action: int) -> No
 
 def _add_steps(episode: OpenEpisode, parts: list[NDArray[Any]], problem: Problem) -> None:
     for state, action, reward, following in zip(*(part for part in parts), strict=True):
-        episode._states.append(problem.inner_state("state", state))
+        own_state = problem.inner_state("state", state)
+        if not episode._states:
+            episode._agent._first.check(own_state)
+        episode._states.append(own_state)
         stage, inner = episode.stage, index("action", action, size=problem.task.n_actions, remedy="It is damaged.")
         own = problem.own_number(inner)
         if problem.inner_number(own, stage) != inner:

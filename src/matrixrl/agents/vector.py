@@ -20,7 +20,7 @@ from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_pro
 from matrixrl.problems.continuous import control_codec
 from matrixrl.problems.declared_masks import restricted
 from matrixrl.problems.fingerprint import differences, fingerprint_parts
-from matrixrl.problems.gym_tables import known_mdp
+from matrixrl.problems.gym_tables import declares_start, known_mdp
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.wrappers import current_mask
 from matrixrl.progress import EpisodeProgress
@@ -93,9 +93,10 @@ class _VectorPlay:
                 left = 0
 
     def _begin(self, i: int) -> None:
+        self._agent._first.check(self._agent.problem.state("obs", self._obs[i]))  # before the episode is begun
         episode = self._agent.begin_episode()
         if self._certify:
-            self._agent._certify_from(episode, self._obs[i])
+            self._agent._certify(episode)
         self._slots[i] = episode
         self._unlearned.append(episode)
 
@@ -297,6 +298,7 @@ def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
         fits = task.stages is not None and (known.horizon, known.n_actions) == (task.horizon, task.n_own_actions)
         return restricted(known.staged(task.stages) if fits else known, allowed)
     if isinstance(task, Task):
-        return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, **task.timing)
+        start = task.start[: problem.n_observed] if task.start_is_declared and not declares_start(env) else None
+        return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, start=start, **task.timing)
     read = read_problem(env, horizon=task.horizon, reward_range=task.reward_range, measure_regret=True)
     return read.mdp

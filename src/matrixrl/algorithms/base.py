@@ -16,9 +16,10 @@ from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_
 from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals
+from matrixrl.core.start import START_SHARE, Start
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.problems import ContinuousTask, Problem
+from matrixrl.problems import ContinuousTask, Problem, Task
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Steps
 from matrixrl.seeding import Stream, Streams
@@ -285,6 +286,17 @@ class Algorithm(FromLogs, Configured):
         """The probability with which bounds may fail, where there are any."""
         return float(getattr(self.settings, "delta", 0.0))
 
+    @property
+    def start_delta(self) -> float:
+        """Part of δ for the distribution of first states where the problem does not declare it; else 0."""
+        task = self.problem.task
+        return START_SHARE * self.delta if isinstance(task, Task) and not task.start_is_declared else 0.0
+
+    @property
+    def model_delta(self) -> float:
+        """Part of δ for everything else: transitions, rewards, returns."""
+        return self.delta - self.start_delta
+
     def plan(self) -> Any:
         """Return the plan to play now."""
         plan = self.make_plan()
@@ -333,14 +345,14 @@ class Algorithm(FromLogs, Configured):
         """Whether the algorithm can bound V* and the value of its policy."""
         return False
 
-    def certify(self, plan: Any, first_states: NDArray[Any] | None = None) -> Bounds:
+    def certify(self, plan: Any, start: Start | None = None) -> Bounds:
         """Bound V*(s0) from above and the value of a plan's policy from below.
 
         Args:
             plan: Its policy is the one that is bounded from below.
-            first_states: (B, …) where episodes start; as the problem says by default.
+            start: Where episodes start; as the problem says by default.
         """
-        del plan, first_states
+        del plan, start
         raise ProtocolError(f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have")
 
     def safest_plan(self) -> Any:
@@ -352,16 +364,16 @@ class Algorithm(FromLogs, Configured):
         raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that predict follows")
 
     def bound_policies(
-        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None
     ) -> PolicyIntervals:
         """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
 
         Args:
             first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
             second: Likewise, of the other policy.
-            first_states: (B,) Where episodes start; as the problem says by default.
+            start: Where episodes start; as the problem says by default.
         """
-        del first, second, first_states
+        del first, second, start
         raise ProtocolError(
             f"{self.name} cannot bound given policies on this problem; matrix-rl and kernel-matrix-rl can, on numbered "
             "states and without sampled columns"

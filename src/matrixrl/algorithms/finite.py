@@ -14,13 +14,14 @@ from matrixrl.algorithms.reported_masks import REPORTED_MASKS, ReportedMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import random_actions, random_rankings
+from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Task
 from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
-__all__ = ["FiniteAlgorithm", "plan_from_arrays", "start_values"]
+__all__ = ["FiniteAlgorithm", "plan_from_arrays"]
 
 
 class FiniteAlgorithm(Algorithm):
@@ -204,7 +205,27 @@ class FiniteAlgorithm(Algorithm):
 
         Steps that are cut off from an endless episode are expected to earn the largest reward.
         """
-        return self.task.to_own_unit(start_values(plan.values, self.task, first_states) + self.task.tail)
+        if first_states is None:
+            unit = self.start_values(plan.values, None)
+        else:
+            unit = plan.values[self._replica, 0, np.asarray(first_states)]
+        return self.task.to_own_unit(unit + self.task.tail)
+
+    def start_values(self, values: FloatArray, start: Start | None, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the mean of first-stage values (B, H+1, S) over the first states: (B,).
+
+        Args:
+            values: Bounds on values of the same side as `sign`.
+            start: Where episodes start; None for the start of the task.
+            sign: 1 for upper bounds, -1 for lower bounds, which differ if the start is estimated.
+        """
+        if start is None:
+            averaged: FloatArray = values[:, 0] @ self.task.start
+            return averaged
+        possible = values[:, 0, : self.problem.n_observed]
+        ends = possible.max(axis=1) if sign > 0 else possible.min(axis=1)
+        each = zip(values[:, 0, start.states], ends.tolist(), strict=True)
+        return np.array([start.mean(at, end, sign=sign) for at, end in each])
 
     def policy_table(self, plan: Plan) -> IntArray:
         """Return the table: (B, H, S)."""
@@ -259,15 +280,6 @@ class FiniteAlgorithm(Algorithm):
     def draw_rankings(self) -> FloatArray:
         """Return one random ranking of the actions for each replica, which breaks ties: (B, A)."""
         return random_rankings(self.streams["ties"], self.task.n_actions)
-
-
-def start_values(values: FloatArray, task: Task, first_states: NDArray[Any] | None) -> FloatArray:
-    """Return first-stage values (B, H+1, S) at given states (B,), or averaged over the task's start: (B,)."""
-    if first_states is None:
-        averaged: FloatArray = values[:, 0] @ task.start
-        return averaged
-    at: FloatArray = values[np.arange(len(values)), 0, np.asarray(first_states)]
-    return at
 
 
 def plan_from_arrays(arrays: Mapping[str, NDArray[Any]], frame: Frame, *, n_replicas: int) -> Plan:

@@ -98,7 +98,7 @@ ENVIRONMENTS: dict[str, EnvEntry] = {
 """Our environments by short name."""
 
 _SWING_UP = "CartPoleSwingUp"
-_TIMING = ("stage_dependent", "discount", "accuracy")
+_TIMING = ("stage_dependent", "discount", "accuracy", "start")
 _GYM_SETTINGS = ("horizon", "reward_range", "allowed", *_TIMING)
 _CONTROL_SETTINGS = ("sparse", "noise", "horizon", "torques", "render_mode")
 
@@ -119,7 +119,7 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     For ``gym:`` environments `horizon` is the time limit and `reward_range` the declared range; an environment with a
     transition table becomes an `MDPEnv` with an absorbing end state, which is added as its last state. Its allowed
     actions are those of the environment's ``action_mask(state)``, or `allowed` ("all" for all of them);
-    `stage_dependent`, `discount` and `accuracy` are as in `matrixrl.Task`.
+    `stage_dependent`, `discount`, `accuracy` and `start` are as in `matrixrl.from_gymnasium`.
 
     Args:
         name: The name.

@@ -22,6 +22,7 @@ class Comparison:
         incumbent: Lower and upper bound on V^incumbent(s0).
         delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
         guarantee: True if the bounds are proven, else the reason why they are not.
+        start: Start s0 that the bounds are about, in words, as in `Certificate`.
 
     >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=True)
     <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
@@ -33,6 +34,7 @@ class Comparison:
     incumbent: tuple[float, float]
     delta: float
     guarantee: Literal[True] | str
+    start: str = ""
 
     @property
     def probably_better(self) -> bool:
@@ -45,7 +47,7 @@ class Comparison:
         return self.guarantee is True and self.upper < 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the bounds, delta, guarantee and the verdict by name."""
+        """Return the bounds, delta, guarantee, the verdict and the start by name."""
         return {
             "lower": self.lower,
             "upper": self.upper,
@@ -55,10 +57,12 @@ class Comparison:
             "guarantee": self.guarantee,
             "probably_better": self.probably_better,
             "probably_worse": self.probably_worse,
+            "start": self.start,
         }
 
     def __repr__(self) -> str:
         what = f"the policy earns {self._interval()} the incumbent in an episode"
+        what += f" (start: {printable(self.start)})" if self.start else ""
         if self.guarantee is not True:
             return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee)})>"
         verdict = "more data are needed to tell which one is better"
@@ -75,6 +79,7 @@ class Comparison:
         both = {"policy": self.policy, "incumbent": self.incumbent, "difference": (self.lower, self.upper)}
         rows: dict[str, object] = {f"value of the {k}": f"{low:.4g} to {high:.4g}" for k, (low, high) in both.items()}
         rows["difference"] = rows.pop("value of the difference")
+        rows["start"] = self.start or "not known"
         rows["holds with probability"] = 1.0 - self.delta
         rows["proven"] = "yes" if self.guarantee is True else f"no: {self.guarantee}"
         return html_table(repr(self)[1:-1], rows)

@@ -183,10 +183,12 @@ class Policy:
         if shown_bounds is None:
             return ""
         lower, gap = f"{shown_bounds.lower:.4g}", f"{shown_bounds.gap:.4g}"
+        start = f" (start: {printable(shown_bounds.start)})" if shown_bounds.start else ""
         if shown_bounds.guarantee is not True:
-            return f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee)})"
+            return f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee)}){start}"
         chance = f"{1.0 - shown_bounds.delta:g}"
-        return f"; with probability {chance} it earns at least {lower} in an episode, within {gap} of the best policy"
+        words = f"; with probability {chance} it earns at least {lower} in an episode, within {gap} of the best policy"
+        return words + start
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to a file that `load` reads: JSON for the suffix ``.json``, ``.npz`` for a smaller file.
@@ -319,16 +321,23 @@ def _certificate_entries(found: Certificate | None) -> dict[str, Any] | None:
     """Return a certificate as plain data."""
     if found is None:
         return None
-    names = ("lower", "upper", "optimal_lower", "delta", "guarantee")
-    return {name: getattr(found, name) for name in names}
+    names = ("lower", "upper", "optimal_lower", "delta", "guarantee", "start")
+    entries = {name: getattr(found, name) for name in names}
+    if not found.start:  # files of earlier versions do not name a start
+        del entries["start"]
+    return entries
 
 
 def _read_certificate(entries: Any) -> Certificate | None:
     """Return the certificate of a file, or refuse one that nobody wrote."""
     if entries is None:
         return None
-    if not isinstance(entries, dict) or set(entries) != {"lower", "upper", "optimal_lower", "delta", "guarantee"}:
+    needed = {"lower", "upper", "optimal_lower", "delta", "guarantee"}
+    if not isinstance(entries, dict) or set(entries) not in (needed, needed | {"start"}):
         raise InvalidInput("the certificate must have lower, upper, optimal_lower, delta and guarantee")
+    start = entries.get("start", "")
+    if not isinstance(start, str) or len(start) > _LONGEST or ("start" in entries and not start):
+        raise InvalidInput("the start of the certificate must be words")
     lower, upper = (number(name, entries[name], remedy="It is damaged.") for name in ("lower", "upper"))
     if lower > upper:
         raise InvalidInput("the lower bound of the certificate must not exceed the upper one")
@@ -339,7 +348,9 @@ def _read_certificate(entries: Any) -> Certificate | None:
     guarantee = entries["guarantee"]
     if guarantee is not True and not (isinstance(guarantee, str) and 0 < len(guarantee) <= _LONGEST):
         raise InvalidInput("the guarantee of the certificate must be true or words")
-    return Certificate(upper=upper, lower=lower, delta=delta, guarantee=guarantee, optimal_lower=optimal)
+    return Certificate(
+        upper=upper, lower=lower, delta=delta, guarantee=guarantee, optimal_lower=optimal, start=start
+    )
 
 
 def _unobserved(entries: dict[str, Any], table: IntArray) -> int:

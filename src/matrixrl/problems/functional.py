@@ -38,7 +38,7 @@ class FunctionalTask(Described):
         reward: Function of states that returns the expected rewards (k, A), in the environment's unit. It may be left
             out if the agent learns rewards (`known_reward=False`).
         reward_range: Lower and upper bound (low, high) of the rewards.
-        start: First state of every episode. If None, the first state of the latest episode is used.
+        start: First state of every episode. If None, a certificate needs a state: ``certificate(start=…)``.
         end_state: State that represents the end of an episode, or None if episodes never end early.
         env: Environment that `learn` plays in; not needed for ask and tell.
 
@@ -114,7 +114,7 @@ class FunctionalTask(Described):
         low, high = self.reward_range
         return {
             "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
-            "first state": "that of the latest episode" if self.start is None else self.start,
+            "first state": "not declared" if self.start is None else self.start,
             "environment": "none: ask and tell" if self.env is None else self.env,
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium as gym
@@ -9,7 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from scipy import sparse
 
-from matrixrl.checks import fail, integer, shaped, within
+from matrixrl.checks import distributions, fail, integer, shaped, shown, within
+from matrixrl.coding import Codec
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
 from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_way, restricted
@@ -18,8 +20,11 @@ from matrixrl.problems.finite import FiniteMDP, checked_range
 from matrixrl.problems.spaces import codec_of
 from matrixrl.problems.task import chosen_horizon, stages_of
 from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
+from matrixrl.records import FloatArray
 
-__all__ = ["from_gymnasium", "horizon_of", "known_mdp"]
+__all__ = ["declares_start", "from_gymnasium", "horizon_of", "known_mdp", "read_start"]
+
+_RESETS = 8  # seeded resets that must agree on the first state where an environment does not declare one
 
 
 def known_mdp(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> FiniteMDP | None:
@@ -55,6 +60,7 @@ def from_gymnasium(
     stage_dependent: Any = None,
     discount: float = 1.0,
     accuracy: float = 0.01,
+    start: Any = None,
 ) -> FiniteMDP:
     """Return the finite MDP of a toy-text environment (FrozenLake, Taxi, CliffWalking, …).
 
@@ -72,6 +78,10 @@ def from_gymnasium(
         stage_dependent: Whether agents do not share data between stages, as in `Task`.
         discount: Factor γ of each step, as in `Task`; below 1 and without a horizon, it chooses the horizon.
         accuracy: Accuracy of such a horizon, as in `Task`.
+        start: First state, or the distribution of first states, of an environment without an attribute
+            `initial_state_distrib`. If it is left out there, a copy of the environment is reset with eight seeds. The
+            state that all of them begin in is the first state for exact values and regret; certificates of agents do
+            not rely on it (``task.start_is_declared`` is False). If they differ, `start` must be given.
 
     Raises:
         InvalidInput: The environment has no transition table, its spaces are not discrete, a wrapper may change the
@@ -94,7 +104,7 @@ def from_gymnasium(
     own_mdp = known_mdp(env)
     if own_mdp is not None:
         given: dict[str, Any] = {"horizon": horizon, "reward_range": reward_range, "features": features}
-        given |= {"stage_dependent": stage_dependent, "discount": None if discount == 1.0 else discount}
+        given |= {"stage_dependent": stage_dependent, "discount": None if discount == 1.0 else discount, "start": start}
         for name, value in given.items():
             if value is not None:
                 fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
@@ -147,9 +157,7 @@ def from_gymnasium(
         probabilities.append(1.0)
     shape = ((n + 1) * n_actions, n + 1)
     matrix = sparse.csr_array(sparse.coo_array((probabilities, (rows, cols)), shape=shape))
-    start = np.zeros(n + 1)
-    first = getattr(env.unwrapped, "initial_state_distrib", np.eye(n)[0])
-    start[:n] = shaped("env.unwrapped.initial_state_distrib", first, (n,), remedy="Give one probability per state.")
+    first, is_declared = _start_of(env, start, codec_of("observation", observations))
     steps = None if horizon is None and checked_discount(discount) < 1.0 else horizon_of(env, horizon)
     stages = stages_of(stage_dependent, reward, chosen_horizon(steps, checked_discount(discount), accuracy))
     codecs = codec_of("observation", observations), codec_of("action", actions)
@@ -161,7 +169,7 @@ def from_gymnasium(
         reward=reward,
         horizon=steps,
         reward_range=_smallest_range(earned) if reward_range is None else reward_range,
-        start=start,
+        start=np.append(first, 0.0),
         end_state=end,
         features=features,
         allowed=mask,
@@ -170,7 +178,49 @@ def from_gymnasium(
         accuracy=accuracy,
     )
     mdp.task.end_is_added = True
+    mdp.task.start_is_declared = is_declared
     return mdp
+
+
+def declares_start(env: gym.Env[Any, Any]) -> bool:
+    """Say whether an environment with a transition table declares its distribution of first states."""
+    return getattr(env.unwrapped, "initial_state_distrib", None) is not None
+
+
+def read_start(start: Any, states: Codec) -> FloatArray:
+    """Return the distribution of first states (S,) of a state, as it is observed, or of S probabilities."""
+    n = states.size
+    if isinstance(start, (list, tuple, np.ndarray)) and np.shape(start) == (n,) and n > 1:
+        given = shaped("start", start, (n,), remedy="Give a state or one probability for each state.")
+        return distributions("start", given)
+    remedy = "Give a state of observation_space, or one probability for each state."
+    return np.eye(n)[int(states.encode("start", start, remedy))]
+
+
+def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatArray, bool]:
+    """Return the distribution of first states (S,) of an environment, and whether it or the user declares it."""
+    if declares_start(env):
+        if given is not None:
+            rule = "cannot be changed on an environment that declares initial_state_distrib"
+            fail("start", rule, shown(given), "Leave it out.")
+        own = env.unwrapped.initial_state_distrib  # type: ignore[attr-defined]
+        remedy = "Give one probability per state."
+        return shaped("env.unwrapped.initial_state_distrib", own, (states.size,), remedy=remedy), True
+    if given is not None:
+        return read_start(given, states), True
+    name, remedy = type(env.unwrapped).__name__, "Give start=…, a state or one probability for each state."
+    try:
+        twin = copy.deepcopy(env.unwrapped)  # resets of the environment itself would move its random stream
+        firsts = [twin.reset(seed=seed)[0] for seed in range(_RESETS)]
+    except Exception as error:
+        rule = f"must be given for {name}, which declares no first states and could not be copied and reset to see them"
+        raise InvalidInput(f"start {rule}; got {type(error).__name__} ({error}). {remedy}") from error
+    found = sorted({int(states.encode("the observation of env.reset", first, "Correct reset.")) for first in firsts})
+    if len(found) > 1:
+        shown_states = ", ".join(shown(states.decode(state)) for state in found)
+        rule = f"must be given for {name}, which declares no first states and whose resets begin in different ones"
+        fail("start", rule, shown_states, remedy)
+    return np.eye(states.size)[found[0]], False
 
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:

@@ -136,11 +136,28 @@ class Problem:
         fail("problem", rule, received, remedy)
 
     @property
+    def start_is_declared(self) -> bool:
+        """Whether the first state, or the distribution of first states, is declared."""
+        if isinstance(self.task, Task):
+            return self.task.start_is_declared
+        return isinstance(self.task, FunctionalTask) and self.task.start is not None
+
+    @property
+    def start_words(self) -> str:
+        """The declared start in words, or the state in which resets of the environment begin."""
+        if self.has_random_start:
+            return "the declared start distribution"
+        if isinstance(self.task, FunctionalTask):
+            return f"state {np.asarray(self.task.start).tolist()}, the declared start"
+        state = self.shown_state(np.flatnonzero(self.finite_task.start)[0])
+        return f"state {state}, {'the declared start' if self.start_is_declared else 'in which resets begin'}"
+
+    @property
     def has_random_start(self) -> bool:
-        """Whether first states are drawn from a law that is known, with more than one possible state."""
-        if self.mdp is None or self.kind != "finite":
+        """Whether a distribution of first states with more than one possible state is declared."""
+        if not isinstance(self.task, Task) or not self.task.start_is_declared:
             return False
-        return int(np.count_nonzero(self.finite_task.start)) > 1
+        return int(np.count_nonzero(self.task.start)) > 1
 
     @property
     def dimensions(self) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from matrixrl.problems.discounting import checked_discount
 from matrixrl.problems.env import MDPEnv
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
-from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
+from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp, read_start
 from matrixrl.problems.masks import filled_rewards
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem
 from matrixrl.problems.spaces import codec_of
@@ -54,6 +54,7 @@ def read_problem(
     stage_dependent: Any = None,
     discount: float | None = None,
     accuracy: float | None = None,
+    start: Any = None,
     name: str | None = None,
 ) -> Problem:
     """Return the problem behind a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
@@ -79,13 +80,14 @@ def read_problem(
         discount: Factor γ of each step for an environment without a transition table, as in `Task`; without a horizon
             it chooses one.
         accuracy: Accuracy of a horizon that the discount chooses, as in `Task`.
+        start: First state, or the distribution of first states, of an environment that does not declare it.
         name: Name in results; derived from the problem by default.
     """
     choice("reward_outside", reward_outside, REWARD_OUTSIDE)
     flag("psi_pinv", psi_pinv)
     known_reward = optional_flag("known_reward", known_reward)
     regret_every = spacing("measure_regret", measure_regret)
-    overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range}
+    overrides = {"reward": reward, "horizon": horizon, "reward_range": reward_range, "start": start}
     maps = {"phi": phi, "psi": psi}
     discounts = {"discount": discount, "accuracy": accuracy}
     of_time = {**discounts, "stage_dependent": stage_dependent}
@@ -116,11 +118,12 @@ def read_problem(
         if isinstance(given.observation_space, spaces.Box):
             remedy = "Pass kernel=… or transformer=… to KernelMatrixRL, or build a FunctionalTask."
             _refuse_overrides({"reward": reward, **maps}, "an environment with vectors as observations", remedy)
+            _refuse_start(start)
             _refuse_timing(of_time, "an environment with vectors as observations")
             _refuse_mask(allowed, "an environment with vectors as observations")
             read = _read_vectors(given, horizon, reward_range, regret_every, name)
             return replace(read, reward_outside=reward_outside, ignores_masks=ignores_masks)
-        env, mdp, shared = given, known_mdp(given), (horizon, reward_range, known_reward)
+        env, mdp, shared = given, known_mdp(given), (horizon, reward_range, known_reward, start)
         changed_by = why_table_is_unknown(given) if _has_table(given) else None
         if changed_by is not None:
             task = _task_without_table(given, reward, *shared, allowed, changed_by, of_time, has_phi=phi is not None)
@@ -132,10 +135,11 @@ def read_problem(
             _refuse_overrides(discounts, what, "Build a FiniteMDP with that value.")
             remedy = "Make it with matrixrl.make(name, horizon=…), or pass its name and env_settings={'horizon': …}."
             _refuse_overrides({"horizon": horizon}, what, remedy)
-            _refuse_overrides({"reward": reward, "reward_range": reward_range}, what, "Leave it out.")
+            _refuse_overrides({"reward": reward, "reward_range": reward_range, "start": start}, what, "Leave it out.")
         elif _has_table(given):
             given_time = _given_time(of_time, horizon)
-            mdp = from_gymnasium(given, horizon=horizon, reward_range=reward_range, allowed=allowed, **given_time)
+            given_time |= {"horizon": horizon, "start": start}
+            mdp = from_gymnasium(given, reward_range=reward_range, allowed=allowed, **given_time)
             task = mdp.task
             _compare_rewards(reward, task)
         else:
@@ -294,6 +298,13 @@ def _refuse_overrides(overrides: Mapping[str, object], what: str, remedy: str = 
             fail(name, f"cannot be changed on {what}, which has its own", shown(value), remedy)
 
 
+def _refuse_start(start: object) -> None:
+    """Refuse a start where states are not numbered."""
+    if start is not None:
+        rule = "must be left out for an environment with vectors as observations"
+        fail("start", rule, shown(start), "Nothing is proven there that would need it.")
+
+
 def _refuse_timing(of_time: Mapping[str, object], what: str) -> None:
     """Refuse classes of stages and discounts where states are not numbered."""
     for name, value in of_time.items():
@@ -331,6 +342,7 @@ def _task_without_table(
     horizon: int | None,
     reward_range: tuple[float, float] | None,
     known_reward: bool | None,
+    start: Any,
     allowed: Any,
     changed_by: str | None,
     of_time: Mapping[str, Any],
@@ -373,6 +385,7 @@ def _task_without_table(
         n_actions=width,
         horizon=steps,
         reward_range=declared_range(env, reward_range) or (0.0, 1.0),
+        start=None if start is None else read_start(start, states),
         may_terminate=True,
         allowed=None if mask is None else mask[:-1],
         stage_dependent=False if stages is None else stages,

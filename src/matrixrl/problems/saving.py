@@ -24,7 +24,7 @@ from matrixrl.problems.fingerprint import (
 )
 from matrixrl.problems.finite import FiniteMDP, Task
 from matrixrl.problems.functional import FunctionalTask
-from matrixrl.problems.gym_tables import known_mdp
+from matrixrl.problems.gym_tables import declares_start, known_mdp
 from matrixrl.problems.problem import REWARD_OUTSIDE, Problem, checked_points
 from matrixrl.problems.reading import read_problem
 from matrixrl.problems.saved_features import (
@@ -89,7 +89,7 @@ def save_problem(problem: Problem) -> tuple[dict[str, Any], Arrays]:
         return header, arrays
     assert problem.features is not None
     header |= {"end_state": task.end_state, "end_is_added": task.end_is_added, "knows_reward": task.knows_reward}
-    header |= {"discount": task.discount, "is_endless": task.is_endless}
+    header |= {"discount": task.discount, "is_endless": task.is_endless, "start_is_declared": task.start_is_declared}
     header["stages"] = None if task.stages is None else [int(c) for c in task.stages.classes]
     arrays |= {"reward": task.reward, "start": task.start}
     if task.allowed is not None:
@@ -144,6 +144,7 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
         entries.add("is_declared")
     if kind == "finite":
         entries |= {"end_state", "end_is_added", "knows_reward", "discount", "is_endless", "stages"}
+        entries.add("start_is_declared")
         entries |= {"phi", "psi", "left_out"}
         wanted |= {"reward", "start", *feature_arrays(header)}
         optional = {"mdp_fingerprint", "points", "allowed"}
@@ -277,6 +278,7 @@ class SavedProblem:
 
     def _finite_world(self, given: Any) -> Problem:
         assert self.task is not None
+        assert self.states is not None
         if isinstance(given, (FunctionalTask, Task)):
             _need("env", "an environment or a FiniteMDP", type(given).__name__)
         allowed: Any = "all" if self.ignores_masks or not self._fits(given) else self.task.allowed
@@ -287,6 +289,8 @@ class SavedProblem:
             asked = None if own.stages is not None or own.horizon != self.horizon else stages
             return read_problem(given, allowed=allowed, stage_dependent=asked)
         timing = {**self.task.timing, "stage_dependent": stages}
+        if self.task.start_is_declared and self._fits(given) and not declares_start(given):
+            timing["start"] = self.task.start[: self.states.size]
         return read_problem(given, reward_range=self.task.reward_range, allowed=allowed, **timing)
 
     def _fits(self, given: Any) -> bool:
@@ -346,6 +350,7 @@ def _task(header: dict[str, Any], arrays: Arrays) -> Task:
     if not np.array_equal(task.reward, reward):
         raise InvalidInput("rewards that are not known must be placeholders")
     task.end_is_added = flag("end_is_added", header["end_is_added"])
+    task.start_is_declared = flag("start_is_declared", header["start_is_declared"])
     if task.end_is_added and task.end_words is None:
         raise InvalidInput("an end state that was added must be the last state")
     return task

@@ -52,7 +52,8 @@ class Task(Described):
         n_actions: Number of actions A; needed if `reward` is None.
         reward_range: Lower and upper bound (low, high) of the rewards. The algorithms use the unit reward
             (r - low) / (high - low) in [0, 1].
-        start: First state of an episode, or the distribution (S,) of first states; stored as a distribution.
+        start: First state of an episode, or the distribution (S,) of first states; stored as a distribution. If it is
+            left out, the distribution of first states is not known, and certificates estimate it from the episodes.
         end_state: Absorbing state that represents the end of an episode, or None if there is none among the S states.
         may_terminate: Whether episodes may end early although none of the S states represents the end. An end state
             with the number S is then added; it is never observed, and features may leave it out.
@@ -72,6 +73,7 @@ class Task(Described):
     Attributes:
         reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
         knows_reward: Whether rewards were given.
+        start_is_declared: Whether a start was given; if not, `start` is a placeholder.
         end_is_added: Whether the end state is one that the library added.
         allowed: (S, A) Allowed actions; None if every action is allowed in every state.
         stages: Classes of stages, or None if all stages share their laws. Tables then have one column for each inner
@@ -98,7 +100,7 @@ class Task(Described):
         n_states: int | None = None,
         n_actions: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        start: ArrayLike = 0,
+        start: ArrayLike | None = None,
         end_state: int | None = None,
         may_terminate: bool = False,
         features: Features | None = None,
@@ -129,7 +131,8 @@ class Task(Described):
             self.allowed = None if table.all() else table
         self.reward = self._checked_rewards(reward)
         _check_counts(self.reward.shape, n_states, n_actions)
-        self.start = _checked_start(start, self.n_states)
+        self.start_is_declared = start is not None
+        self.start = _checked_start(0 if start is None else start, self.n_states)
         self.end_state = None
         self.end_is_added = flag("may_terminate", may_terminate)
         if self.end_is_added:
@@ -256,7 +259,7 @@ class Task(Described):
             n_states=self.n_states,
             n_actions=self.n_actions,
             reward_range=self.reward_range,
-            start=self.start,
+            start=self.start if self.start_is_declared else None,
             end_state=self.end_state,
             features=self.features,
             allowed=allowed,
@@ -284,7 +287,7 @@ class Task(Described):
             n_states=self.n_states,
             n_actions=stages.n_inner,
             reward_range=self.reward_range,
-            start=self.start,
+            start=self.start if self.start_is_declared else None,
             end_state=self.end_state,
             features=Features(spread_phi(self.features.phi, stages), self.features.psi),
             allowed=allowed,

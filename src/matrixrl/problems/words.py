@@ -23,6 +23,7 @@ class TaskToDescribe(Protocol):
     knows_reward: bool
     reward_range: tuple[float, float]
     start: FloatArray
+    start_is_declared: bool
     end_state: int | None
     stages: Stages | None
     allowed: BoolArray | None
@@ -66,9 +67,11 @@ def task_facts(task: TaskToDescribe) -> dict[str, object]:
     """
     low, high = task.reward_range
     starts = np.flatnonzero(task.start)
+    first: object = int(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random"
+    first = first if task.start_is_declared else "not declared"
     facts: dict[str, object] = {
         "rewards": f"{low:g} to {high:g}" + ("" if task.knows_reward else ", to be learned"),
-        "first state": int(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random",
+        "first state": first,
     }
     if task.end_state is not None:
         facts["end state"] = task.end_state

@@ -211,6 +211,7 @@ class RunResult(Described):
             delta=min(delta, 1.0),
             guarantee=reasons[0] if reasons else True,
             optimal_lower=float(np.mean(known)) if len(known) == len(self.certificate) else None,
+            start=self.certificate[0].start,
         )
 
     def alarm_list(self) -> list[dict[str, int]]:

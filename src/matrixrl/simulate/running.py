@@ -132,6 +132,7 @@ def run_seeds(
     stage_dependent: Any = None,
     discount: float | None = None,
     accuracy: float | None = None,
+    start: Any = None,
     trust_code: bool = False,
     progress: bool = False,
     blas_threads: int | None = 1,
@@ -163,6 +164,7 @@ def run_seeds(
         stage_dependent: Whether laws and rewards differ between stages, as in `Agent`.
         discount: Factor γ of each step, as in `Agent`.
         accuracy: Accuracy of a horizon that the discount chooses, as in `Agent`.
+        start: First state, or distribution of first states, of an environment that does not declare it, as in `Agent`.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
         progress: Show progress on standard error: a bar, or lines if it is not a terminal.
         blas_threads: Threads of the linear algebra; None leaves them unchanged.
@@ -192,6 +194,7 @@ def run_seeds(
         stage_dependent=stage_dependent,
         discount=discount,
         accuracy=accuracy,
+        start=start,
         certify=certify,
         compiled=compiled,
     )

@@ -99,8 +99,8 @@ class Simulation:
         measure_regret: Whether to measure exact regret where P is known. A number k measures the episodes 1, k + 1,
             2k + 1, … and leaves the others out (NaN); False measures none, and V* is not computed.
         trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside, allowed, stage_dependent, discount
-            and accuracy, as in `matrixrl.problems.read_problem`.
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside, allowed, stage_dependent, discount,
+            accuracy and start, as in `matrixrl.problems.read_problem`.
     """
 
     def __init__(
@@ -154,6 +154,9 @@ class Simulation:
         if certify and not self.algorithm.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")
+        if certify and not plays_in_batches(self.problem) and not self.problem.start_is_declared:
+            rule = "must be left out for an environment whose first states are not declared and not simulated"
+            fail("certify", rule, True, "Give start=…, a state or one probability for each state.")
         self.certify = certify
         self.window = range(self.total) if window is None else window
         mdp = self.problem.mdp
@@ -348,10 +351,10 @@ class Simulation:
         algorithm, n = self.algorithm, len(self.seeds)
         plan = algorithm.plan()
         steps = self.world.play(algorithm, plan)
-        first = None if self.is_batched else steps.states[:, 0]
+        first = None if self.is_batched or self.problem.start_is_declared else steps.states[:, 0]
         certified = np.full((n, 1, 2), np.nan)
         if self.certify:
-            bounds = algorithm.certify(plan, first)
+            bounds = algorithm.certify(plan)
             certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
         regret = np.full((n, 1), np.nan)
         if is_measured(self.done, self.regret_every):
@@ -467,7 +470,7 @@ class Simulation:
             alarmed = bool(bounds.empty[b]) or bool(self.alarmed[b])
             words = algorithm.certificate_claim(alarmed)
             words = CONTRADICTION if words is True and crossed[b] else words
-            found.append(bounds.certificate(b, algorithm.delta, words))
+            found.append(bounds.certificate(b, algorithm.delta, words, self.problem.start_words))
         return found
 
 

@@ -158,7 +158,7 @@ class UCMatrixRL(FiniteMatrixRL):
             ridge = None if self._reported is None else self.ridge  # that of the data
             horizon, end = self.task.horizon, self.task.end_state
             self._confidence = self.settings.confidence(
-                self.features, horizon, part=self.part, ridge=ridge, end_state=end
+                self.features, horizon, delta=self.model_delta, part=self.part, ridge=ridge, end_state=end
             )
         return self._confidence
 

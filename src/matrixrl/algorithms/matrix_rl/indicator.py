@@ -75,7 +75,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
             self.groups,
             horizon=self.task.horizon,
             end_state=self.task.end_state,
-            delta=chosen.delta,
+            delta=self.model_delta,
             exploration=chosen.exploration,
             known_reward=bool(chosen.known_reward),
             targeted=LIKELIHOOD_SETS[str(chosen.set)].targeted,
@@ -130,7 +130,7 @@ class IndicatorMatrixRL(FiniteMatrixRL):
     @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies."""
-        return self.confidence.parts.returns * self.delta
+        return self.confidence.parts.returns * self.model_delta
 
     @property
     def n_rows(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.finite import plan_from_arrays, start_values
+from matrixrl.algorithms.finite import plan_from_arrays
 from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR
 from matrixrl.checks import choice
@@ -28,6 +28,7 @@ from matrixrl.core import (
 )
 from matrixrl.core.backup import ScoredPlan
 from matrixrl.core.greedy import lowest_first, random_rankings
+from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.problem import Kind
 from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan
@@ -216,7 +217,7 @@ class FiniteMatrixRL(RewardWatch):
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
         self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=q)
 
-    def certify(self, plan: Plan, first_states: NDArray[Any] | None = None) -> Bounds:
+    def certify(self, plan: Plan, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).
 
         The bounds hold for any data, however they were collected, so a tuned agent has a proven certificate too. A set
@@ -226,16 +227,17 @@ class FiniteMatrixRL(RewardWatch):
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
         if belief.is_two_sided:
             best, low = optimal_plan(belief, self.frame, rankings)
-            optimal_lower = self.task.to_own_unit(start_values(low, self.task, first_states))
+            optimal_lower = self.task.to_own_unit(self.start_values(low, start, sign=-1.0))
         else:
             best = self._optimistic_plan(belief, rankings)
         low_values = pessimistic_values(belief, plan.policy, self.frame, compiled=self.compiles())
-        lower = start_values(low_values, self.task, first_states)
+        lower = self.start_values(low_values, start, sign=-1.0)
         alarms = best.empty + self.contradictions()
-        return Bounds(self.upper(best, first_states), self.task.to_own_unit(lower), alarms, optimal_lower)
+        upper = self.start_values(best.values, start) + self.task.tail
+        return Bounds(self.task.to_own_unit(upper), self.task.to_own_unit(lower), alarms, optimal_lower)
 
     def bound_policies(
-        self, first: NDArray[Any], second: NDArray[Any], first_states: NDArray[Any] | None = None
+        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None
     ) -> PolicyIntervals:
         """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
         belief, frame = self.beliefs("proven")[0], self.frame
@@ -244,8 +246,9 @@ class FiniteMatrixRL(RewardWatch):
         ceiling[np.isneginf(ceiling)] = float(frame.horizon)  # of actions that no policy takes
         sides, tail = [], self.task.tail  # what steps that are cut off from endless episodes may earn
         cut_off = np.array([[0.0, 0.0, -tail], [tail, tail, tail]])[:, :, None]
-        for values, more in zip(policy_bounds(belief, first, second, frame, ceiling=ceiling), cut_off, strict=True):
-            unit = np.stack([start_values(one, self.task, first_states) for one in values]) + more
+        both = policy_bounds(belief, first, second, frame, ceiling=ceiling)
+        for values, more, sign in zip(both, cut_off, (-1.0, 1.0), strict=True):
+            unit = np.stack([self.start_values(one, start, sign=sign) for one in values]) + more
             sides.append(np.concatenate([self.task.to_own_unit(unit[:2]), self.task.unit * unit[2:]]))
         return PolicyIntervals(sides[0], sides[1], best.empty + self.contradictions())
 

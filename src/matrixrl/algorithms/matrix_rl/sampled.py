@@ -19,12 +19,13 @@ from matrixrl.algorithms.matrix_rl.sampled_plan import (
     sampled_psi,
 )
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.algorithms.matrix_rl.state_oracle import Start, make_oracle
+from matrixrl.algorithms.matrix_rl.state_oracle import make_oracle
 from matrixrl.algorithms.possible import check_regression, impossible, largest_norm_sq
 from matrixrl.checks import fail
 from matrixrl.core import Confidence
 from matrixrl.core.columns import Columns
 from matrixrl.core.greedy import lowest_first
+from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi, allowed_part
 from matrixrl.linalg import DesignMatrix
@@ -73,7 +74,9 @@ class SampledMatrixRL(MatrixRLLearner):
         phi = TablePhi(self.oracle.phi_at(columns.states).transpose(1, 0, 2), left_out=left_out)
         end = None if self.oracle.end is None else 0  # the end state is the first column
         part = allowed_part(phi, self.oracle.allowed_at(columns.states))
-        confidence = self.settings.confidence(Features(phi, psi), self.oracle.horizon, part=part, end_state=end)
+        confidence = self.settings.confidence(
+            Features(phi, psi), self.oracle.horizon, delta=self.model_delta, part=part, end_state=end
+        )
         feature_block = np.zeros(phi.d, dtype=np.int64)
         for k, members in enumerate(confidence.blocks.members):
             feature_block[members] = k
@@ -220,27 +223,31 @@ class SampledMatrixRL(MatrixRLLearner):
 
     def upper(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode to be worth, in the environment's unit: (B,)."""
-        starts = self._starts(first_states)
-        return self._own_unit([one.value(*start) for one, start in zip(plan.plans, starts, strict=True)])
+        if first_states is None:
+            start = self._declared_start()
+            return self._own_unit([float(one.values_at(start.states) @ start.weights) for one in plan.plans])
+        each = zip(plan.plans, np.asarray(first_states), strict=True)
+        return self._own_unit([float(one.values_at(state[None])[0]) for one, state in each])
 
-    def certify(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> Bounds:
+    def certify(self, plan: SampledPlans, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy, on the last columns."""
+        chosen, most = self._declared_start() if start is None else start, float(self.oracle.horizon)
+        states = chosen.states
         upper, lower, empty = [], [], []
-        for b, (played, start) in enumerate(zip(plan.plans, self._starts(first_states), strict=True)):
+        for b, played in enumerate(plan.plans):
             best = SampledPlan(self._constants[b], self._data(b), level="proven")
-            upper.append(best.value(*start))
-            lower.append(best.lower(played, *start))
+            # Values at states in which no episode began are not computed: they lie in [0, H].
+            upper.append(chosen.mean(best.values_at(states), most, sign=1.0) if len(states) else most)
+            lower.append(chosen.mean(best.lower_at(played, states), 0.0, sign=-1.0) if len(states) else 0.0)
             empty.append(best.empty)
         return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty))
 
-    def _starts(self, first_states: NDArray[Any] | None) -> list[Start]:
-        """Return, for each replica, where episodes start: states and their probabilities."""
-        if first_states is not None:
-            return [(state[None], np.ones(1)) for state in np.asarray(first_states)]
+    def _declared_start(self) -> Start:
+        """Return where the problem says that episodes start."""
         if self.oracle.start is None:
             rule = "must be known to bound the value of an episode"
-            fail("start", rule, None, "Give the task a start, or play one.")
-        return [self.oracle.start] * self.n_replicas
+            fail("start", rule, None, "Give the task a start, or name a state: certificate(start=…).")
+        return Start("", *self.oracle.start)
 
     def _own_unit(self, values: list[float]) -> FloatArray:
         low, high = self.oracle.reward_range

@@ -148,15 +148,13 @@ class SampledPlan:
         """Return the actions at a stage in some states: (k, …) → (k,)."""
         return self._greedy(self.q(stage, states))
 
-    def value(self, states: NDArray[Any], probabilities: FloatArray) -> float:
-        """Return the optimistic value of a distribution of first states, in unit reward."""
-        best = self.q(0, states).max(axis=0)
-        if not self._confidence.set.is_normalised:
-            best = np.clip(best, 0.0, float(self._frame.horizon))
-        return float(best @ probabilities)
+    def values_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return the optimistic values of first states, in unit reward: (k, …) → (k,)."""
+        best: FloatArray = self.q(0, states).max(axis=0)
+        return best if self._confidence.set.is_normalised else np.clip(best, 0.0, float(self._frame.horizon))
 
-    def lower(self, played: SampledPlan, states: NDArray[Any], probabilities: FloatArray) -> float:
-        """Return a lower bound on the value of the policy of another plan, in unit reward (docs/proofs.md, 6)."""
+    def lower_at(self, played: SampledPlan, states: NDArray[Any]) -> FloatArray:
+        """Return lower bounds on the values of another plan's policy at first states (docs/proofs.md, 6): (k,)."""
         horizon, columns = self._frame.horizon, self.data.columns
         if played.data.columns is columns:
             policy = played._column_policy
@@ -166,8 +164,7 @@ class SampledPlan:
         values = pessimistic_values(self._at_columns, policy, self._frame)
         low = self._belief(states).q(values[:, 1] if horizon > 1 else None, sign=-1.0)[0]
         chosen = played.actions(0, states)
-        kept = np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
-        return float(kept @ probabilities)
+        return np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
 
     def table(self) -> IntArray:
         """Return the policy of every state of a finite problem: (H, S)."""

@@ -223,6 +223,7 @@ class MatrixRLSettings(Settings):
         features: Features,
         horizon: int,
         *,
+        delta: float | None = None,
         part: AllowedPart | None = None,
         ridge: float | None = None,
         end_state: int | None = None,
@@ -232,6 +233,7 @@ class MatrixRLSettings(Settings):
         Args:
             features: Features φ and ψ.
             horizon: Number of steps H of an episode.
+            delta: Probability with which any of the bounds may fail; that of the settings by default.
             part: φ of the allowed pairs; φ of all pairs by default.
             ridge: λ, if it is not to follow from the settings and the features.
             end_state: State whose law is known, or None.
@@ -243,7 +245,7 @@ class MatrixRLSettings(Settings):
             self.make_radius(),
             ridge=self.ridge_for(part.phi.max_norm_sq) if ridge is None else ridge,
             exploration=self.exploration,
-            delta=self.delta,
+            delta=self.delta if delta is None else delta,
             known_reward=self.known_reward is not False,
             horizon=horizon,
             c_core=self.c_core,

@@ -16,7 +16,7 @@ from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["FiniteOracle", "FunctionOracle", "StateOracle", "make_oracle"]
 
-Start = tuple[NDArray[Any], FloatArray]
+Shares = tuple[NDArray[Any], FloatArray]
 """States (k, …) and their probabilities (k,)."""
 
 
@@ -31,7 +31,7 @@ class StateOracle(Protocol):
     draw: Callable[[np.random.Generator], Columns]
 
     @property
-    def start(self) -> Start | None:
+    def start(self) -> Shares | None:
         """First states and their probabilities, if they are known."""
         ...
 
@@ -76,7 +76,7 @@ class FiniteOracle:
         self._start = first, task.start[first]
 
     @property
-    def start(self) -> Start:
+    def start(self) -> Shares:
         """First states and their probabilities."""
         return self._start
 
@@ -118,7 +118,7 @@ class FunctionOracle:
         self.draw: Callable[[np.random.Generator], Columns] = lambda rng: Columns(*task.draw(rng, m))
 
     @property
-    def start(self) -> Start | None:
+    def start(self) -> Shares | None:
         """First state with probability 1, if the task gives one."""
         return None if self.task.start is None else (self.task.start[None], np.ones(1))
 

@@ -183,7 +183,8 @@ function drawPlan() {
   at("upper").textContent = figure(shown.upper);
   at("gap").textContent = figure(shown.gap);
   at("learned").textContent = `from ${plural(plan.episodes, "episode")}`;
-  at("chance").textContent = proven ? `proven, with probability ${percent(1 - shown.delta)}` : "estimated, not proven";
+  const chance = proven ? `proven, with probability ${percent(1 - shown.delta)}` : "estimated, not proven";
+  at("chance").textContent = shown.start ? `${chance}; start: ${shown.start}` : chance;
   at("stage").max = String(plan.horizon);
   at("stage-label").hidden = plan.horizon === 1;
   at("differences-panel").hidden = plan.incumbent === null;
@@ -208,7 +209,7 @@ function promotionWords() {
     : "";
   const sure = found.guarantee === true ? `With probability ${percent(1 - found.delta)}, the` : "Not proven: the";
   const words = `${sure} recommended policy earns between ${figure(found.lower)} and ${figure(found.upper)} more in an ` +
-    `episode than the incumbent.${whose}`;
+    `episode than the incumbent${found.start ? ` (start: ${found.start})` : ""}.${whose}`;
   if (now.mode !== "shadow") return words;
   if (!plan.promote) return `${words} The mode changes only on request.`;
   if (now.alarm) return `${words} It does not take over, because an alarm was raised.`;

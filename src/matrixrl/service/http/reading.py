@@ -126,6 +126,7 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
 def _of_plan(body: dict[str, Any]) -> dict[str, Any]:
     shown = body["certificate"]
     bounds = {name: shown[name] for name in ("lower", "upper", "gap", "guarantee")}
+    bounds["start"] = shown.get("start", "")  # plans of earlier versions do not name it
     return {"plan": body["plan"], "episodes": body["episodes"], **bounds, "comparison": body["comparison"]}
 
 

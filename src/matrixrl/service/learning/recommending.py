@@ -21,8 +21,8 @@ class Recommendation(NamedTuple):
     Attributes:
         table: (H, S) Actions, counted from 0.
         certificate: Bounds on its value and on the best one.
-        compared: Bounds on the difference to the incumbent: ``lower``, ``upper``, ``delta``, ``basis``, ``guarantee``;
-            None without an incumbent.
+        compared: Bounds on the difference to the incumbent: ``lower``, ``upper``, ``delta``, ``basis``, ``guarantee``
+            and ``start``, the start that they are about; None without an incumbent.
     """
 
     table: IntArray
@@ -73,7 +73,8 @@ class Recommender:
         if problem.incumbent is not None:
             found = agent.compare(policy, problem.incumbent)
             bounds = {"lower": found.lower, "upper": found.upper}
-            return {"basis": "model", **bounds, "delta": found.delta, "guarantee": found.guarantee}
+            claim = {"delta": found.delta, "guarantee": found.guarantee, "start": found.start}
+            return {"basis": "model", **bounds, **claim}
         if problem.file.incumbent != LOGGED:
             return None
         shown = policy.certificate
@@ -85,6 +86,7 @@ class Recommender:
             "upper": shown.upper - float(problem.value_range()[0]),
             "delta": shown.delta + problem.incumbent_delta,
             "guarantee": shown.guarantee,
+            "start": shown.start,
             "incumbent_upper": bound,
             "incumbent_episodes": self.returns.n_episodes,
             "assumptions": "the incumbent was one policy, the same in all shadow episodes",

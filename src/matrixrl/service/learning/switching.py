@@ -37,4 +37,5 @@ def switch(
     chance = 1.0 - compared["delta"]
     if_so = f", if {compared['assumptions']}" if "assumptions" in compared else ""
     words = f"with probability {chance:g} the recommended policy earns at least {compared['lower']:.4g} more"
-    return {"from": mode, "to": "live", "reason": f"{words} in an episode than the incumbent{if_so}", "proof": compared}
+    reason = f"{words} in an episode than the incumbent{if_so} (start: {compared['start']})"
+    return {"from": mode, "to": "live", "reason": reason, "proof": compared}

@@ -114,7 +114,7 @@ class ServedProblem:
             n_states=sizes[0],
             n_actions=sizes[1],
             reward_range=(file.reward_range[0], file.reward_range[1]),
-            start=0 if self.start is None else self.start,
+            start=self.start,
             may_terminate=file.may_terminate or file.time_out is not None,
             features=None if file.groups is None else self._grouped(),
             allowed=None if file.allowed is None else self._allowed(),

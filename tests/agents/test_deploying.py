@@ -19,6 +19,7 @@ from matrixrl import (
     evaluate,
 )
 from matrixrl.agents.certified import CertifiedPolicy
+from matrixrl.core.start import Start
 from matrixrl.problems import low_rank, tabular
 from tolerances import ALGEBRA
 from worlds import Hidden
@@ -263,15 +264,11 @@ class TestCompare:
         assert agent.compare(incumbent, chosen).upper == -shown.lower
         assert shown.lower >= chosen.certificate.lower - shown.incumbent[1]
 
-    def test_bounds_of_another_first_state_are_not_used(self):
+    def test_what_was_certified_is_not_used_for_a_state_that_is_named(self):
         mdp = tabular(n_states=3, n_actions=2, horizon=3, seed=0).mdp
         agent = MatrixRL(Task(mdp.task.reward, 3), seed=0)
         rng = np.random.default_rng(0)
-        for first in [0] * 30 + [1]:
-            if first == 1:
-                chosen = agent.recommend()
-                agent._certified.note(0, 1e-3 + chosen.certificate.lower, None)
-                assert agent.compare(chosen, [0, 0, 0]).policy[1] == pytest.approx(1e-3 + chosen.certificate.lower)
+        for first in [0] * 30:
             episode, state = agent.begin_episode(), first
             while not episode.is_finished:
                 action = episode.act(state)
@@ -279,9 +276,13 @@ class TestCompare:
                 episode.observe(state, action, float(mdp.task.reward[state, action]), following)
                 state = following
             episode.end()
-        shown = agent.compare(chosen, [0, 0, 0])
-        found = agent.algorithm.bound_policies(chosen.table[None], np.zeros((1, 3, 3), dtype=int), np.array([1]))
+        chosen = agent.recommend()
+        agent._certified.note(1e-3 + chosen.certificate.lower, None)
+        assert agent.compare(chosen, [0, 0, 0]).policy[1] == pytest.approx(1e-3 + chosen.certificate.lower)
+        shown = agent.compare(chosen, [0, 0, 0], start=1)
+        found = agent.algorithm.bound_policies(chosen.table[None], np.zeros((1, 3, 3), dtype=int), Start.at(1))
         assert shown.policy == (float(found.lower[0, 0]), float(found.upper[0, 0]))
+        assert shown.start == "state 1"
         assert shown.guarantee is True
 
     def test_the_truth_on_a_river(self):
@@ -317,7 +318,7 @@ class TestCompare:
 
     def test_bounds_that_contradict_each_other_prove_nothing(self):
         agent = river(100)
-        agent._certified.note(None, 0.01, CertifiedPolicy(7.9, np.ones((8, 3), dtype=np.uint8), "model"))
+        agent._certified.note(0.01, CertifiedPolicy(7.9, np.ones((8, 3), dtype=np.uint8), "model"))
         shown = agent.compare([1, 1, 1], [0, 0, 0])
         assert "contradict" in shown.guarantee
         assert shown.lower <= shown.upper
@@ -333,7 +334,7 @@ class TestCompare:
         assert before.lower > 0.1
         assert before.guarantee is True
         low = before.policy[0]
-        agent._certified.note(None, low + 0.05, CertifiedPolicy(low + 0.01, other, "returns"))
+        agent._certified.note(low + 0.05, CertifiedPolicy(low + 0.01, other, "returns"))
         shown = agent.compare(right, other)
         assert shown.policy == (low, low + 0.05)
         assert shown.incumbent == (low + 0.01, low + 0.05)

@@ -252,24 +252,28 @@ def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():
     played = plans[-1].values
     for _ in range(3):
         later = agent.begin_episode()
-        tell(later, [(3, 3), (3, 2), (2, 3)])
+        tell(later, [(0, 3), (3, 2), (2, 3)])
         later.end()
     assert np.abs(plans[-1].values - played).max() > 0.1
     early.end()
     np.testing.assert_array_equal(agent.algorithm.state()["played"], played)
 
 
-def test_a_broken_certified_episode_does_not_move_the_first_state(tmp_path):
-    """Where the start is not declared a certificate is that of the first state seen last."""
+def test_a_broken_certified_episode_leaves_no_certificate_behind(tmp_path):
+    """Where no start is declared and states are not numbered, a certificate is about a state that is named."""
     agent = MatrixRL(line(start=None, env=Anywhere()), columns=50, seed=0)
     agent.learn(2, certify=True)
     agent.save(tmp_path / "a")
-    before = agent.certificate()
+    with pytest.raises(ProtocolError, match="needs a start"):
+        agent.certificate()
+    before = agent.certificate(start=[0.25])
+    assert before.start == "state [0.25]"
     RaiseOnce(agent.problem.env, "step", 3, RuntimeError)
     with pytest.raises(RuntimeError):
         agent.learn(1, certify=True)
-    assert agent.certificate() == before
-    assert MatrixRL.load(tmp_path / "a", line(start=None, env=Anywhere())).certificate() == before
+    after = agent.certificate(start=[0.25])
+    assert (after.lower, after.upper) == (before.lower, before.upper)
+    assert MatrixRL.load(tmp_path / "a", line(start=None, env=Anywhere())).certificate(start=[0.25]) == before
 
 
 class Anywhere(Line):
@@ -283,7 +287,9 @@ class Anywhere(Line):
 
 def test_interleaved_posterior_samples_are_independent_draws():
     """Two episodes that are begun together have the plans of two draws, as when one follows the other."""
-    one, other = (PSRLAgent(make("river-swim", n_states=4, horizon=6), seed=3) for _ in range(2))
+    law = np.full((4, 2, 4), 0.25)
+    anywhere = FiniteMDP(law, np.full((4, 2), 0.5), 6, start=np.full(4, 0.25))
+    one, other = (PSRLAgent(anywhere, seed=3) for _ in range(2))
     together = [one.begin_episode() for _ in range(2)]
     tables = [[e.act(s) for s in range(4)] for e in together]
     apart = []

@@ -72,9 +72,9 @@ def test_returns_are_those_of_each_episode(most, discount, monkeypatch):
     monkeypatch.setattr(frozen_returns, "_MOST_UNCOUNTED", most)
     seen, returns = list(episodes(300)), FrozenReturns(problem(discount), 0.05)
     for number, (policy, steps, start, chain) in enumerate(seen, start=1):
-        returns.observe(number, lambda policy=policy: policy, steps, start, is_chain=chain)
+        returns.observe(number, lambda policy=policy: policy, steps, counts=chain and start == seen[0][2])
         if number % 50 == 0:
-            returns.best(seen[0][2])
+            returns.best()
     arrays, found = returns.arrays(), {}
     for code, times in zip(arrays["codes"].tolist(), arrays["times"].tolist(), strict=True):
         found.setdefault(code // (N_LEVELS + 1), {})[code % (N_LEVELS + 1)] = int(times)

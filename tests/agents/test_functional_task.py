@@ -8,7 +8,7 @@ from scipy import stats
 
 from agents.helpers import assert_same_arrays, interrupted_at
 from continuum import Line, Shifted, aims, hats, line
-from matrixrl import FiniteMDP, FunctionalTask, InvalidInput, MatrixRL, make, run_seeds
+from matrixrl import FiniteMDP, FunctionalTask, InvalidInput, MatrixRL, Task, make, run_seeds
 from matrixrl.problems import low_rank
 from matrixrl.simulate import inspect_problem
 from tolerances import ALGEBRA
@@ -203,7 +203,8 @@ def test_blocks_of_unequal_radius_are_told_apart():
     world = low_rank(n_states=20, n_actions=2, d=3, horizon=3, seed=2)
     blocked = np.zeros((20, 2, 6))
     blocked[:, 0, :3], blocked[:, 1, 3:] = world.features.phi.table[:, 0], world.features.phi.table[:, 1]
-    full, lazy = (MatrixRL(world.mdp, phi=blocked, seed=0, columns=c) for c in (None, 20))
+    anywhere = Task(world.mdp.task.reward, 3, features=world.features)
+    full, lazy = (MatrixRL(anywhere, phi=blocked, seed=0, columns=c) for c in (None, 20))
     rng = np.random.default_rng(0)
     steps = [(rng.integers(0, 20, 3), int(n % 100 == 0), rng.integers(0, 20, 3)) for n in range(400)]
     for agent in (full, lazy):
@@ -250,8 +251,11 @@ def test_columns_too_few_for_psi_are_drawn_again():
 
 
 def test_certificates_before_the_first_step_know_where_the_episode_starts():
-    history = MatrixRL(line(start=None), columns=50, seed=0).learn(2, certify=True)
+    shown = []
+    agent = MatrixRL(line(start=None), columns=50, seed=0)
+    history = agent.learn(2, certify=True, callback=lambda episode: shown.append(episode.certificate.start))
     assert np.isfinite(history.certified).all()
+    assert shown == ["state [0.0]"] * 2
 
 
 def test_an_alarm_of_sampled_columns_says_that_sampling_may_have_caused_it():

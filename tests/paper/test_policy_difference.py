@@ -11,6 +11,7 @@ from scipy.stats import binom
 from matrixrl import FiniteMDP, MatrixRL
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import optimistic_plan, pessimistic_values, policy_bounds
+from matrixrl.core.start import Start
 from matrixrl.problems import Problem, tabular
 from tolerances import ALGEBRA, EXACT
 from worlds import model_radii, random_steps
@@ -231,7 +232,7 @@ def test_what_an_algorithm_returns_holds_for_the_models_of_its_set(name):
     edge = edge_laws(algorithm, rng, 6)
     for _ in range(5):
         pair = policies(rng)
-        found, at_first = algorithm.bound_policies(*pair), algorithm.bound_policies(*pair, np.array([2]))
+        found, at_first = algorithm.bound_policies(*pair), algorithm.bound_policies(*pair, Start.at(2))
         for _ in range(40):
             chosen = rng.integers(0, edge.shape[-1], (H, A, S))
             laws = np.take_along_axis(edge[None], chosen[..., None, None], axis=-1)[..., 0]

@@ -379,6 +379,12 @@ class Agent(Logged, Deploying):
             objects=objects,
         )
 
-    def _certify(self, episode: OpenEpisode) -> None:
-        """Certify an episode before its first step."""
-        episode._certificate = self._certificate_of(episode._plan)
+    def _certify(self, episode: OpenEpisode, obs: Any) -> None:
+        """Certify an episode before its first step.
+
+        Where no start is declared and states are not numbered, the certificate is about the episode's own first state.
+        """
+        estimated_or_declared = self._first.is_estimated or self.problem.start_is_declared
+        plan = episode._plan
+        found = self._certificate_of(plan) if estimated_or_declared else self._named_certificate(plan, obs)
+        episode._certificate = found

@@ -112,7 +112,7 @@ def _play_one(agent: Agent, env: gym.Env[Any, Any], certify: bool) -> Episode:
     episode = agent.begin_episode()
     episode._is_drawn = draws_first_states(env)
     if certify:
-        agent._certify(episode)
+        agent._certify(episode, obs)
     play_through(episode, env, obs, info, agent.problem.task.horizon)
     return agent.end_episode()
 

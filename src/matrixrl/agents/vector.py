@@ -96,7 +96,7 @@ class _VectorPlay:
         self._agent._first.check(self._agent.problem.state("obs", self._obs[i]))  # before the episode is begun
         episode = self._agent.begin_episode()
         if self._certify:
-            self._agent._certify(episode)
+            self._agent._certify(episode, self._obs[i])
         self._slots[i] = episode
         self._unlearned.append(episode)
 

@@ -13,6 +13,7 @@ from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
 from matrixrl.algorithms.registry import split_features
 from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
 from matrixrl.compiling import playing_time
+from matrixrl.core.start import Start
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
@@ -154,7 +155,8 @@ class Simulation:
         if certify and not self.algorithm.certifies:
             rule = f"must be left out for {self.algorithm.name}, which has no certificates"
             fail("certify", rule, True, "Certify matrix-rl.")
-        if certify and not plays_in_batches(self.problem) and not self.problem.start_is_declared:
+        is_estimated = self.problem.kind == "finite" and not self.problem.start_is_declared
+        if certify and is_estimated and not plays_in_batches(self.problem):
             rule = "must be left out for an environment whose first states are not declared and not simulated"
             fail("certify", rule, True, "Give start=…, a state or one probability for each state.")
         self.certify = certify
@@ -354,7 +356,8 @@ class Simulation:
         first = None if self.is_batched or self.problem.start_is_declared else steps.states[:, 0]
         certified = np.full((n, 1, 2), np.nan)
         if self.certify:
-            bounds = algorithm.certify(plan)
+            # Without a declared start, functions of states are certified at the first state of each episode.
+            bounds = algorithm.certify(plan, None if first is None else Start.at(first[0]))
             certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
         regret = np.full((n, 1), np.nan)
         if is_measured(self.done, self.regret_every):

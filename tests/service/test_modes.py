@@ -295,3 +295,44 @@ def test_an_alarm_that_was_raised_keeps_the_service_from_promoting_itself(tmp_pa
         bandit_rounds(service, np.random.default_rng(0), 400, action=behaviour)
         assert service.desk.newest.report["comparison"]["lower"] > 0.0
         assert service.desk.book.mode == "shadow"
+
+
+def test_a_difference_is_about_all_first_states_and_never_that_of_one(tmp_path):
+    """Two first states, equally likely: ordering earns 1 more than the incumbent in state 0, and nothing in state 1."""
+    problem = shop(
+        states=2,
+        start=None,
+        horizon=1,
+        time_out=None,
+        incumbent=["wait", "wait"],
+        mode="shadow",
+        rewards=[[0, 1], [1, 0]],
+    )
+    rng = np.random.default_rng(0)
+    with Service(problem, tmp_path, learning=False) as service:
+        desk = service.desk
+        for k in range(240):
+            name, state = desk.open("local").answer.episode, int(rng.integers(2))
+            desk.ask("local", name, state=state)
+            desk.tell("local", name, reward=float(state), next_state=state)
+            if k % 7 == 0:
+                service.learn_now()
+                report = desk.newest.report
+                shown, compared = report["certificate"], report["comparison"]
+                assert compared["guarantee"] is True
+                assert compared["lower"] <= 0.5 <= compared["upper"]
+                assert shown["lower"] <= 1.0 <= shown["upper"]
+                assert shown["start"] == compared["start"]
+        assert "the distribution of first states, estimated from" in compared["start"]
+        assert "drawn from one distribution" in report["assumptions"]
+    assert replay(tmp_path).difference is None
+
+
+def test_the_reason_of_a_promotion_names_the_start(tmp_path):
+    problem = shop(**BANDIT, incumbent=["wait"], mode="shadow", promote=True)
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(0), 400, action=lambda rng: ACTIONS[rng.integers(2)])
+        turn = modes_of(service)[0]
+    assert turn["to"] == "live"
+    assert turn["proof"]["start"] == "state 0, the declared start"
+    assert "start: state 0, the declared start" in turn["reason"]

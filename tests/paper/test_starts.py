@@ -1,4 +1,4 @@
-"""Certificates are about one stated start: declared, estimated from all first states, or named (docs/proofs.md, 6.1)."""
+"""Certificates are about one stated start: declared, estimated from first states, or named (docs/proofs.md, 6.1)."""
 
 from __future__ import annotations
 

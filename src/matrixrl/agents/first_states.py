@@ -13,7 +13,7 @@ from matrixrl.checks import fail, shown
 from matrixrl.core.start import START_SHARE, Start, estimated_start, log_start_ratio
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.printable import printable
-from matrixrl.problems import FunctionalTask, Problem
+from matrixrl.problems import Problem
 from matrixrl.records import IntArray
 
 __all__ = ["FirstStates"]

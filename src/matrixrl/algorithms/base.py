@@ -363,9 +363,7 @@ class Algorithm(FromLogs, Configured):
         """Return the plan that is greedy in the estimated model, without any bonus; ties to the lowest action."""
         raise ProtocolError(f"{self.name} has no estimated model; agent.policy is the policy that predict follows")
 
-    def bound_policies(
-        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None
-    ) -> PolicyIntervals:
+    def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:
         """Bound V(s0) of two given policies, and the difference of the first and the second, from both sides.
 
         Args:

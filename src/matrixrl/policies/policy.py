@@ -348,9 +348,7 @@ def _read_certificate(entries: Any) -> Certificate | None:
     guarantee = entries["guarantee"]
     if guarantee is not True and not (isinstance(guarantee, str) and 0 < len(guarantee) <= _LONGEST):
         raise InvalidInput("the guarantee of the certificate must be true or words")
-    return Certificate(
-        upper=upper, lower=lower, delta=delta, guarantee=guarantee, optimal_lower=optimal, start=start
-    )
+    return Certificate(upper=upper, lower=lower, delta=delta, guarantee=guarantee, optimal_lower=optimal, start=start)
 
 
 def _unobserved(entries: dict[str, Any], table: IntArray) -> int:

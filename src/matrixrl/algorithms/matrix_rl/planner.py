@@ -236,9 +236,7 @@ class FiniteMatrixRL(RewardWatch):
         upper = self.start_values(best.values, start) + self.task.tail
         return Bounds(self.task.to_own_unit(upper), self.task.to_own_unit(lower), alarms, optimal_lower)
 
-    def bound_policies(
-        self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None
-    ) -> PolicyIntervals:
+    def bound_policies(self, first: NDArray[Any], second: NDArray[Any], start: Start | None = None) -> PolicyIntervals:
         """Bound V(s0) of two given policies and their difference at the tightest proven radius (docs/proofs.md, 12)."""
         belief, frame = self.beliefs("proven")[0], self.frame
         ceiling = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))

@@ -172,7 +172,7 @@ def test_frozen_serves_the_recommended_policy_and_learns_nothing(tmp_path):
 )
 def test_when_the_mode_changes(mode, alarm, lower, guarantee, to):
     problem = ServedProblem(shop(mode="shadow", incumbent="logged", promote=True))
-    compared = {"lower": lower, "guarantee": guarantee, "delta": 0.05}
+    compared = {"lower": lower, "guarantee": guarantee, "delta": 0.05, "start": "state 0"}
     found = switch(mode, alarm, compared, problem)
     assert (None if found is None else found["to"]) == to
 

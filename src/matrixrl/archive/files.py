@@ -33,7 +33,7 @@ __all__ = [
     "write_atomically",
 ]
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 """Format of saved agents and simulations; other kinds of archives may have versions of their own."""
 _HEADER = "header"
 _HEADER_LIMIT = 1 << 20

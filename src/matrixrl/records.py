@@ -265,7 +265,8 @@ class RegretBound:
     Attributes:
         total: R(N) + Γ, or the largest possible regret if that is less, in the environment's unit; None if nothing is
             proven.
-        a_priori: R(N), which is known before any data, likewise.
+        a_priori: R(N), which is known before any data, in the environment's unit; it may exceed the largest possible
+            regret. None if nothing is proven.
         gaps: Γ, by how much what was played fell short of the optimistic values of the agent's plans, in the
             environment's unit; 0 if all actions were the agent's own.
         n_episodes: Number of episodes N.

@@ -154,9 +154,8 @@ class Certifying:
         task = self.problem.task
         assert task.reward_range is not None
         unit = task.reward_range[1] - task.reward_range[0]
-        most = n * self.problem.total_weight * unit
-        first = min(unit * before, most)
-        return RegretBound(min(first + self._gaps, most), first, self._gaps, n, delta, True)
+        total = min(unit * before + self._gaps, n * self.problem.total_weight * unit)
+        return RegretBound(total, unit * before, self._gaps, n, delta, True)
 
     def _safest(self) -> tuple[CertifiedPolicy, Certificate]:
         """Return the policy with the largest certified lower bound so far, and its certificate."""

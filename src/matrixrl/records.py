@@ -305,10 +305,10 @@ class RegretBound:
 
     def _repr_html_(self) -> str:
         """Return the bound as a table, as notebooks show it."""
-        known = self.total is not None and self.a_priori is not None
+        total, before = ("no bound" if one is None else in_digits(one) for one in (self.total, self.a_priori))
         rows: dict[str, object] = {
-            "regret": f"at most {in_digits(self.total or 0.0)} in {self.n_episodes:,} episodes" if known else "no bound",
-            "known before any data": in_digits(self.a_priori or 0.0) if known else "no bound",
+            f"regret of {self.n_episodes:,} episodes is at most": total,
+            "known before any data": before,
             "gaps of what was played": in_digits(self.gaps),
             "regret is": self.about,
             **_claim(self.delta, self.guarantee),

@@ -48,7 +48,9 @@ def worst_surplus(horizon, beta, growth, exploration, n_episodes):
             return 0.0
         due = visits > planned and visits >= (1.0 + growth) * planned
         planned = visits if due else planned
-        each = horizon if planned == 0 else min(horizon, 0.5 * horizon * (1 + exploration) * math.sqrt(2 * beta / planned))
+        each = (
+            horizon if planned == 0 else min(horizon, 0.5 * horizon * (1 + exploration) * math.sqrt(2 * beta / planned))
+        )
         return max(k * each + most(left - 1, visits + k, planned) for k in range(horizon + 1))
 
     return most(n_episodes, 0, 0)

@@ -61,7 +61,7 @@ def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
     """In shadow episodes the incumbent always waits; live ones follow the recommended policy with explore = false."""
     problem = shop(**BANDIT, mode=mode, incumbent=["wait"], explore=False)
     with Service(problem, tmp_path, learning=False) as service:
-        bandit_rounds(service, np.random.default_rng(0), 300, every=1, action=lambda rng: "wait")
+        bandit_rounds(service, np.random.default_rng(0), 300, every=1, action=lambda _: "wait")
         plans = [event.body for event in service.log.read() if event.kind == "planned"]
         charged = [plan["bound"]["gaps"] for plan in plans]
         assert charged == sorted(charged)

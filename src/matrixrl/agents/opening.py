@@ -247,7 +247,7 @@ class Opening(Certifying):
         return record
 
     def _gaps_of(self, episode: OpenEpisode, plan: Any, steps: Steps) -> float | None:
-        """Return the gaps of what an episode played, by its own plan (docs/proofs.md, 7.1); None if they are not known."""
+        """Return the gaps of what an episode played, by its own plan (docs/proofs.md, 7.1); None if not known."""
         if not episode._off_plan and not episode._is_certifying and episode.is_finished:
             return 0.0  # the agent's own actions fall short by no more than ties
         gaps = self._algorithm.gaps(plan, steps, every=episode._is_certifying)

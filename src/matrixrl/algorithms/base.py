@@ -215,7 +215,7 @@ class Algorithm(FromLogs, Configured):
         return None
 
     def gaps(self, plan: Any, steps: Steps, *, every: bool = False) -> FloatArray | None:
-        """Return by how much the played steps fell short of a plan's optimistic values: (B,), in the environment's unit.
+        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,).
 
         It is asked for before the steps are learned from. None if the proof is about the algorithm's own actions only.
 

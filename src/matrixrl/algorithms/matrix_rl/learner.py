@@ -180,7 +180,7 @@ class MatrixRLLearner(Algorithm):
 
     @property
     def proof(self) -> Literal[True] | str:
-        """True if `charged_bound` and the gaps of what is played bound the regret (docs/proofs.md, 7.1), else why not."""
+        """True if `charged_bound` and the gaps of what is played bound regret (docs/proofs.md, 7.1), else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         claim = self.given.words() or self.confidence.guarantee

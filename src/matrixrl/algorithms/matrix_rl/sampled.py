@@ -130,7 +130,7 @@ class SampledMatrixRL(MatrixRLLearner):
         return super().proof if self.is_exact else self._estimated
 
     def gaps(self, plan: SampledPlans, steps: Steps, *, every: bool = False) -> FloatArray:
-        """Return by how much the played steps fell short of a plan's optimistic values: (B,), in the environment's unit."""
+        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,)."""
         del every  # Q of the plan itself is at hand
         found = []
         for b, one in enumerate(plan.plans):

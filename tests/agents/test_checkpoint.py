@@ -181,7 +181,7 @@ def test_foreign_files(tmp_path):
 
 
 def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path):
-    assert header_of(saved.read_bytes())["version"] == 8
+    assert header_of(saved.read_bytes())["version"] == 9
     with_header(saved, tmp_path / "new", version=99)
     with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")

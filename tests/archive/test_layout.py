@@ -33,7 +33,7 @@ def data():
 
 def test_what_is_packed_is_unpacked(data):
     header, arrays = unpack(KIND, data, "it")
-    assert header == {"format": KIND, "version": 8, "library": "0"}
+    assert header == {"format": KIND, "version": 9, "library": "0"}
     np.testing.assert_array_equal(arrays["a"], np.arange(6.0).reshape(2, 3))
     assert arrays["b"] == 3
     assert arrays["b"].shape == ()
@@ -112,9 +112,9 @@ def test_the_byte_order_of_another_machine_is_refused(order, data):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b'{"format": "test", "version": 8, "a": 1, "a": 2}', "occurs twice"),
-        (b'{"format": "test", "version": 8, "a": NaN}', "not a number"),
-        (b'{"format": "test", "version": 8, "a": ' + b"[" * 40 + b"]" * 40 + b"}", "levels"),
+        (b'{"format": "test", "version": 9, "a": 1, "a": 2}', "occurs twice"),
+        (b'{"format": "test", "version": 9, "a": NaN}', "not a number"),
+        (b'{"format": "test", "version": 9, "a": ' + b"[" * 40 + b"]" * 40 + b"}", "levels"),
         (b"[" * 100_000, "damaged header"),
         (b'{"format": "test", "version": ' + b"1" * 5000 + b"}", "damaged header"),
         (b"\xff", "damaged header"),

@@ -8,6 +8,7 @@ import pytest
 from matrixrl import FiniteMDP, MatrixRL
 from matrixrl.agents import Agent
 from matrixrl.algorithms.baselines import UCBVI
+from matrixrl.features import OneHotPsi
 from matrixrl.problems import evaluate, low_rank, optimal_q
 from small_worlds import masked_mdp, random_mask
 from tolerances import ALGEBRA
@@ -180,7 +181,7 @@ def test_all_columns_have_the_gaps_of_all_states():
 def test_the_sandwich_charges_no_more_than_the_gaps_of_its_plans(kind):
     """Lower bounds on V* are not kept with a plan; with 0 in their place Q is larger, and so valid (10.3)."""
     world = low_rank(n_states=6, n_actions=3, d=3, d_psi=6, horizon=3, seed=0)
-    agent = MatrixRL(world.mdp, phi=world.features.phi, set=kind, seed=0)
+    agent = MatrixRL(world.mdp, phi=world.features.phi, psi=OneHotPsi(6), set=kind, seed=0)
     assert agent.guarantee is True
     rng, most = np.random.default_rng(3), 0.0
     for _ in range(60):

@@ -186,7 +186,7 @@ def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path
     with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
     with_header(saved, tmp_path / "old", version=2)
-    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 8 that this"):
+    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 9 that this"):
         MatrixRL.load(tmp_path / "old")
 
 
@@ -194,7 +194,7 @@ def test_a_file_of_format_3_says_which_version_wrote_it(tmp_path):
     """As `numpy.savez` wrote it, without a digest."""
     header = {"format": "matrixrl-agent", "version": 3, "library": "0.7.0"}
     np.savez(tmp_path / "old.npz", header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), a=np.zeros(3))
-    words = "format 3, written by matrixrl '0.7.0', older than the 8 .* load it with the version that wrote it"
+    words = "format 3, written by matrixrl '0.7.0', older than the 9 .* load it with the version that wrote it"
     with pytest.raises(CheckpointError, match=words):
         MatrixRL.load(tmp_path / "old.npz")
 

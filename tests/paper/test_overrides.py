@@ -220,8 +220,8 @@ def test_the_end_that_a_user_decides_gives_up_all_that_was_expected():
 
 
 def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
-    mdp, agent = started("masks", explore_for="certificate")
-    other = None
+    mdp, agent = started("masks")
+    agent.algorithm.explore_for("certificate")  # as `learn(explore_for=…)` says for its episodes
     rng = np.random.default_rng(10)
     for _ in range(4):
         play(agent, mdp, rng, any_allowed(rng))[0].end()
@@ -231,6 +231,7 @@ def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
     assert late.end() is None  # it waits, and is charged when it is learned from
     assert agent.bound().gaps == before > 0.0
     agent.save(tmp_path / "agent")
+    agent.algorithm.explore_for("regret")
     other = MatrixRL.load(tmp_path / "agent", mdp)
     assert other.bound() == agent.bound()
     state = int(np.argmax(mdp.task.start))

@@ -59,8 +59,8 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
     Returns:
         One entry for each episode (n,): number, planned_after, plan, length, advised (action that was asked for last,
         or -1), planned (action of the plan there, or -1), asked_at (time of that question, or NaN), terminated,
-        off_plan, waiting, certifying. The states of the questions and, if any was about some actions only, which ones (q, A), all
-        False for a question about all; and the steps of all episodes one after the other.
+        off_plan, waiting, certifying. The states of the questions and, if any was about some actions only, which ones
+        (q, A), all False for a question about all; and the steps of all episodes one after the other.
     """
     episodes = list(_episodes(agent))
     if not episodes:

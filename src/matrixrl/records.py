@@ -22,6 +22,7 @@ __all__ = [
     "HistoryLog",
     "IntArray",
     "Plan",
+    "RegretBound",
     "RegretCertificate",
     "Steps",
 ]
@@ -268,6 +269,76 @@ class RegretCertificate:
             **_claim(self.delta, self.guarantee),
         }
         return html_table("RegretCertificate", rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RegretBound:
+    """What the regret of the episodes so far is proven not to exceed (docs/proofs.md, sections 7, 7.1 and 9.5).
+
+    Attributes:
+        total: R(N) + Γ, or the largest possible regret if that is less, in the environment's unit; None if nothing is
+            proven.
+        a_priori: R(N), which is known before any data, in the environment's unit; it may exceed the largest possible
+            regret. None if nothing is proven.
+        gaps: Γ, by how much what was played fell short of the optimistic values of the agent's plans, in the
+            environment's unit; 0 if all actions were the agent's own.
+        n_episodes: Number of episodes N.
+        delta: Probability with which the bound may fail: δ for the radii, and δ for chance along the played steps.
+        guarantee: True if the bound is proven, else the reason why it is not.
+    """
+
+    total: float | None
+    a_priori: float | None
+    gaps: float
+    n_episodes: int
+    delta: float
+    guarantee: Literal[True] | str
+
+    @property
+    def probability(self) -> float:
+        """Probability with which the bound holds, at a number N that is not chosen by what the episodes show."""
+        return 1.0 - self.delta
+
+    @property
+    def about(self) -> str:
+        """Definition of the regret that is bounded, in words."""
+        return (
+            "the sum over the episodes of V*(s0) − E(return | what came before), where s0 is the first state of the "
+            "episode, or the declared start if first states are drawn from it; steps that were not played count with "
+            "the smallest reward"
+        )
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return f"no regret bound is proven ({self.guarantee})"
+        return (
+            f"with probability {self.probability:g} the regret of {self.n_episodes:,} episodes is at most "
+            f"{in_digits(self.total)}: {in_digits(self.a_priori or 0.0)} and gaps of {in_digits(self.gaps)}"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the bound as a table, as notebooks show it."""
+        total, before = ("no bound" if one is None else in_digits(one) for one in (self.total, self.a_priori))
+        rows: dict[str, object] = {
+            f"regret of {self.n_episodes:,} episodes is at most": total,
+            "known before any data": before,
+            "gaps of what was played": in_digits(self.gaps),
+            "regret is": self.about,
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table("RegretBound", rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all entries by name."""
+        return {
+            "total": self.total,
+            "a_priori": self.a_priori,
+            "gaps": self.gaps,
+            "n_episodes": self.n_episodes,
+            "delta": self.delta,
+            "guarantee": self.guarantee,
+            "about": self.about,
+        }
 
 
 def _claim(delta: float, guarantee: Literal[True] | str) -> dict[str, object]:

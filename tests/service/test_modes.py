@@ -56,6 +56,22 @@ def test_shadow_answers_for_the_incumbent_and_logs_what_it_would_do(tmp_path):
     assert replay(tmp_path).difference is None
 
 
+@pytest.mark.parametrize("mode", ["shadow", "live"])
+def test_episodes_that_do_not_follow_the_plan_are_charged(tmp_path, mode):
+    """In shadow episodes the incumbent always waits; live ones follow the recommended policy with explore = false."""
+    problem = shop(**BANDIT, mode=mode, incumbent=["wait"], explore=False)
+    with Service(problem, tmp_path, learning=False) as service:
+        bandit_rounds(service, np.random.default_rng(0), 300, every=1, action=lambda _: "wait")
+        plans = [event.body for event in service.log.read() if event.kind == "planned"]
+        charged = [plan["bound"]["gaps"] for plan in plans]
+        assert charged == sorted(charged)
+        assert charged[-1] > 1.0
+        assert all(plan["guarantee"] is True for plan in plans)
+        regret = 300 * 0.7 if mode == "shadow" else 0.0
+        assert regret <= plans[-1]["bound"]["total"]
+    assert replay(tmp_path).difference is None
+
+
 def test_shadow_without_a_known_incumbent_has_no_action_of_its_own(tmp_path):
     with Service(shop(mode="shadow", incumbent="logged"), tmp_path, learning=False) as service:
         name = service.desk.open("local").answer.episode

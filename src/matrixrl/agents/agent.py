@@ -37,7 +37,7 @@ from matrixrl.checks import (
 from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import ProtocolError
 from matrixrl.features import Phi, Psi
-from matrixrl.html_tables import html_table
+from matrixrl.html_tables import html_table, in_digits
 from matrixrl.logs import SeenLog
 from matrixrl.problems import RegretEvaluator
 from matrixrl.records import Episode, FloatArray, History, HistoryLog
@@ -189,10 +189,10 @@ class Agent(Logged, Deploying):
         self._env_is_seeded = False
         self._first = FirstStates(problem, algorithm.delta)
         self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
-        self._certifying = 0
-        """Number of episodes that were played to certify a policy."""
-        self._narrowed = 0
-        """Number of answers among fewer actions than the problem allows."""
+        self._gaps = 0.0
+        """Σ of the gaps of what was played, in the environment's unit (docs/proofs.md, 7.1)."""
+        self._overridden = 0
+        """Number of episodes with other actions than those advised whose gaps are not known."""
         self._selection: str | None = None
         self._advice: Any = None  # for `predict`; dropped when data come in
         self._seen = SeenLog(problem) if keep_log else None
@@ -214,6 +214,9 @@ class Agent(Logged, Deploying):
         rows |= {"algorithm": self._algorithm, "seed": self.seed}
         guarantee = self.guarantee
         rows["regret bound is proven"] = "yes" if guarantee is True else f"no: {guarantee}"
+        total = self.bound().total
+        if total is not None:
+            rows["regret so far"] = f"at most {in_digits(total)}"
         return html_table(self.name, rows)
 
     @property

@@ -14,7 +14,7 @@ from matrixrl.algorithms import Algorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
-from matrixrl.records import Certificate, HistoryLog, RegretCertificate
+from matrixrl.records import Certificate, HistoryLog, RegretBound, RegretCertificate
 
 __all__ = ["LOG_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
 
@@ -48,8 +48,8 @@ class Certifying:
     _order: EpisodeOrder
     _certified: CertifiedSoFar
     _first: FirstStates
-    _certifying: int  # number of episodes that were played to certify a policy
-    _narrowed: int  # number of answers among fewer actions than the problem allows
+    _gaps: float  # sum of the gaps of what was played, in the environment's unit
+    _overridden: int  # number of episodes with other actions than those advised whose gaps are not known
     _delay: int  # largest number of episodes that were learned from between the begin of an episode and its own turn
     _time_outs: int
     _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
@@ -67,15 +67,19 @@ class Certifying:
 
     @property
     def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not."""
+        """True if the regret bound is proven for this agent so far, under its `assumptions`; else why not.
+
+        The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
+        """
         if any(self._log.alarms):
             return str(self.alarm)
-        words = self._algorithm.claim
-        if words is True and self._narrowed:
-            answers = f"{self._narrowed} answer{'s were' if self._narrowed > 1 else ' was'} chosen among fewer actions"
-            return f"{answers} than declared: the regret bound is about policies that may choose from all of them"
-        if words is True and self._certifying:
-            return f"{self._certifying} episodes were played to certify a policy, not to earn"
+        # Gaps of episodes that somebody else played with the algorithm are not known.
+        algorithm, charged = self._algorithm, len(self._log.returns) == self.n_episodes
+        words = algorithm.charged_claim if charged else algorithm.claim
+        if words is True and self._overridden:
+            episodes = f"{self._overridden} episode{'s' * (self._overridden > 1)}"
+            others = f"{episodes} had other actions than those advised, or ended early"
+            return f"{others}: the proof of {self.name} is about its own actions"
         if words is True and self._delay and not self._algorithm.overlap_is_proven:
             return f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
         if words is True and self._algorithm.logged_episodes:
@@ -147,6 +151,32 @@ class Certifying:
         words: Literal[True] | str = doubt or self._certificate_words(shown.guarantee is not True)
         words = shown.guarantee if shown.guarantee is not True else words
         return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), words, shown.start)
+
+    def bound(self) -> RegretBound:
+        """Return what the regret of the episodes so far is proven not to exceed, before what they earned is looked at.
+
+        It is R(N), which is known before any data, and the gaps Γ of what was played: by how much the optimistic value
+        of an action was below that of the best one, wherever another action than the agent's own was played
+        (docs/proofs.md, 7.1). It is about a number N of episodes that is not chosen by what they show.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+        >>> history = agent.learn(n_episodes=20)
+        >>> bound = agent.bound()
+        >>> bound.gaps, bool(history.cumulative_regret[-1] <= bound.total)
+        (0.0, True)
+        """
+        algorithm, n, words = self._algorithm, self.n_episodes, self.guarantee
+        before = algorithm.charged_bound(n, delay=self._delay) if words is True else None
+        delta = min(2.0 * algorithm.delta, 1.0)
+        if before is None:
+            reason = f"{self.name} has no bound as a number for these settings" if words is True else words
+            return RegretBound(None, None, self._gaps, n, delta, reason)
+        task = self.problem.task
+        assert task.reward_range is not None
+        unit = task.reward_range[1] - task.reward_range[0]
+        total = min(unit * before + self._gaps, n * self.problem.total_weight * unit)
+        return RegretBound(total, unit * before, self._gaps, n, delta, True)
 
     def _safest(self) -> tuple[CertifiedPolicy, Certificate]:
         """Return the policy with the largest certified lower bound so far, and its certificate."""

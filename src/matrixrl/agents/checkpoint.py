@@ -19,7 +19,7 @@ from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatr
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
 from matrixrl.archive import comparing, read_archive, refusing, write_archive
-from matrixrl.checks import choice, fail, integer, shown
+from matrixrl.checks import choice, fail, integer, number, shown
 from matrixrl.envs import make
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Phi, Psi
@@ -53,8 +53,8 @@ _ENTRIES: dict[str, Any] = {
     "keep_log": bool,
     "start_doubt": (str, type(None)),
     "selection": (str, type(None)),
-    "certifying": int,
-    "narrowed": int,
+    "gaps": float,
+    "overridden": int,
     "certified": dict,
     "refutation": (str, type(None)),
     "problem": dict,
@@ -93,8 +93,8 @@ def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
         "keep_log": agent.keep_log,
         "start_doubt": agent._first.doubt,
         "selection": agent._selection,
-        "certifying": agent._certifying,
-        "narrowed": agent._narrowed,
+        "gaps": agent._gaps,
+        "overridden": agent._overridden,
         "certified": agent._certified.header(),
         "refutation": algorithm.refutation(),
         "problem": problem_header,
@@ -289,8 +289,8 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._first.restore(header["start_doubt"], _taken(arrays, "first_"), sum(counts))
     agent._selection = None if header["selection"] is None else printable(header["selection"])
     most = agent.n_episodes
-    agent._certifying = integer("certifying", header["certifying"], low=0, high=most, remedy="It is damaged.")
-    agent._narrowed = integer("narrowed", header["narrowed"], low=0, remedy="It is damaged.")
+    agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
+    agent._overridden = integer("overridden", header["overridden"], low=0, high=most, remedy="It is damaged.")
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))

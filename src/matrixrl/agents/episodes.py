@@ -74,6 +74,7 @@ class OpenEpisode:
         "_advised",
         "_agent",
         "_certificate",
+        "_is_certifying",
         "_is_drawn",
         "_life",
         "_next_states",
@@ -102,6 +103,7 @@ class OpenEpisode:
         self._off_plan = False
         self._is_drawn = False  # whether the agent's own MDP drew the first state
         self._certificate: Certificate | None = None
+        self._is_certifying = agent.algorithm.purpose == "certificate"  # its plan need not be greedy
         self._record: Episode | None = None
         self._advised: Advised | None = None
         self._life: Literal["open", "waiting", "closed"] = "open"
@@ -148,8 +150,8 @@ class OpenEpisode:
             obs: Observation.
             allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
                 numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed again from the
-                data at hand if the plan does not keep it. The regret bound is then withdrawn, as it is about policies
-                that may choose from all actions; certificates hold for any data and stay.
+                data at hand if the plan does not keep it. What it is expected to lose against the best action is added
+                to the regret bound (`Agent.bound`); certificates hold for any data.
             now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never
                 times out by that rule. If a question is asked again, its first time counts.
         """
@@ -158,10 +160,7 @@ class OpenEpisode:
         state = self._state(obs)
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
         among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
-        action = self._answer(state, among, asked)
-        if among is not None:
-            self._agent._note_narrowed()
-        return problem.own_action(action)
+        return problem.own_action(self._answer(state, among, asked))
 
     def act_in_environment(self, obs: Any, info: Any, masks: MaskReader) -> Any:
         """Return the action to play now in an environment that may report what is allowed.
@@ -193,8 +192,6 @@ class OpenEpisode:
             fail("action", "must be one of those that were allowed", action, "Give the action that was answered.")
         asked = None if among is None else tuple(action_list(among))
         self._advised = self._planned(state, explore=False)._replace(action=chosen, among=asked)
-        if among is not None:
-            self._agent._note_narrowed()
 
     def observe(
         self,
@@ -206,7 +203,7 @@ class OpenEpisode:
         *,
         step: int | None = None,
     ) -> None:
-        """Add one step; the action need not be the one that was advised.
+        """Add one step; the action need not be the one that was advised: its gap is added to `Agent.bound`.
 
         Args:
             obs: Observation before the step.
@@ -255,7 +252,9 @@ class OpenEpisode:
             As `end`.
         """
         self._check_unfinished("time_out")
-        self._append(self._timed_out_step(reward))
+        step, asked = self._timed_out_step(reward), self._question
+        self._off_plan |= asked is not None and asked.action != asked.planned
+        self._append(step)
         self._timed_out = True
         self._agent._note_time_out()
         return self._agent._close(self)

@@ -17,7 +17,7 @@ from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import SeenLog
 from matrixrl.measuring import is_measured
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Episode
+from matrixrl.records import Episode, Steps
 
 __all__ = ["Opening", "PlannedAhead"]
 
@@ -225,10 +225,12 @@ class Opening(Certifying):
             alarm=bool(plan.empty[0]),
             certificate=episode._certificate,
         )
-        before = self.problem.task.reward_range
+        before, gaps = self.problem.task.reward_range, self._gaps_of(episode, plan, steps)
         with uninterrupted():
             self._delay = max(self._delay, self.n_episodes - episode._planned_after)
             self._algorithm.update(steps, plan)
+            self._gaps += gaps or 0.0
+            self._overridden += gaps is None
             self._log.append(record)
             if self._seen is not None:
                 self._seen.add_played(steps)
@@ -238,13 +240,19 @@ class Opening(Certifying):
                 is_drawn = episode._is_drawn or not self.problem.has_random_start
                 self._certified.observe(self.n_episodes, table, steps, is_drawn=is_drawn)
                 self._first.observe(episode._states[0], is_drawn=episode._is_drawn)
-            self._certifying += self._algorithm.purpose == "certificate"
             episode._life, episode._record, episode._plan = "closed", record, None
             if before is not None and self.problem.task.reward_range != before:
                 self._certified.forget()
                 self._rescale_plans(before)
             self._advice = None
         return record
+
+    def _gaps_of(self, episode: OpenEpisode, plan: Any, steps: Steps) -> float | None:
+        """Return the gaps of what an episode played, by its own plan (docs/proofs.md, 7.1); None if not known."""
+        if not episode._off_plan and not episode._is_certifying and episode.is_finished:
+            return 0.0  # the agent's own actions fall short by no more than ties
+        gaps = self._algorithm.gaps(plan, steps, every=episode._is_certifying)
+        return None if gaps is None else float(gaps[0])
 
     def _rescale_plans(self, before: tuple[float, float]) -> None:
         """Convert the plans of all other episodes to the present range of rewards, each plan once."""
@@ -272,10 +280,6 @@ class Opening(Certifying):
         for episode in left:
             self._order.remove(episode)
             episode._life, episode._plan = "closed", None
-
-    def _note_narrowed(self) -> None:
-        """Take note of an answer among fewer actions than the problem allows."""
-        self._narrowed += 1
 
     def _note_selection(self, what: str) -> None:
         """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""

@@ -22,7 +22,7 @@ __all__ = ["episode_arrays", "plan_tables", "restore_episodes", "restore_plans"]
 Arrays = dict[str, NDArray[Any]]
 _STEPS = ("states", "actions", "rewards", "next_states")
 _WHOLE = ("number", "planned_after", "plan", "length", "advised", "planned")
-_FLAGS = ("terminated", "off_plan", "waiting")
+_FLAGS = ("terminated", "off_plan", "waiting", "certifying")
 _NO_ADVICE = -1
 
 
@@ -59,8 +59,8 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
     Returns:
         One entry for each episode (n,): number, planned_after, plan, length, advised (action that was asked for last,
         or -1), planned (action of the plan there, or -1), asked_at (time of that question, or NaN), terminated,
-        off_plan, waiting. The states of the questions and, if any was about some actions only, which ones (q, A), all
-        False for a question about all; and the steps of all episodes one after the other.
+        off_plan, waiting, certifying. The states of the questions and, if any was about some actions only, which ones
+        (q, A), all False for a question about all; and the steps of all episodes one after the other.
     """
     episodes = list(_episodes(agent))
     if not episodes:
@@ -80,6 +80,7 @@ def episode_arrays(agent: Agent, plans: Sequence[int]) -> Arrays:
         "terminated": np.array([e._terminated for e in episodes]),
         "off_plan": np.array([e._off_plan for e in episodes]),
         "waiting": np.array([e.is_waiting for e in episodes]),
+        "certifying": np.array([e._is_certifying for e in episodes]),
     }
     if any(one is not None for one in asked):
         questions = [one for one in asked if one is not None]
@@ -138,6 +139,7 @@ def restore_episodes(agent: Agent, own: Arrays, plans: Sequence[Any], n_begun: i
     for row, end in zip(rows, ends.tolist(), strict=True):
         episode = OpenEpisode(agent, plans[row["plan"]], row["number"], row["planned_after"])
         episode._terminated, episode._off_plan = row["terminated"], row["off_plan"]
+        episode._is_certifying = row["certifying"]
         if steps is not None and row["length"]:
             _add_steps(episode, [part[end - row["length"] : end] for part in steps], agent.problem)
         elif row["terminated"] or row["off_plan"] or row["waiting"]:

@@ -200,6 +200,34 @@ class Algorithm(FromLogs, Configured):
         """`guarantee`, or why data or the environment withdrew it."""
         return self.reward_words or self.guarantee
 
+    @property
+    def charged_claim(self) -> Literal[True] | str:
+        """`claim` about the regret bound to which the gaps of what is played are added; else why it does not hold."""
+        return self.claim
+
+    def charged_bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
+        """Return R(N), to which the gaps of what is played are added, in unit rewards; None if none is proven.
+
+        Args:
+            n_episodes: Number of episodes N.
+            delay: Largest number of earlier episodes that a plan did not know of; 0 if no episodes overlap.
+        """
+        del n_episodes, delay
+        return None
+
+    def gaps(self, plan: Any, steps: Steps, *, every: bool = False) -> FloatArray | None:
+        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,).
+
+        It is asked for before the steps are learned from. None if the proof is about the algorithm's own actions only.
+
+        Args:
+            plan: The plan that the episode was begun with.
+            steps: Steps of one episode in each replica.
+            every: Whether actions of the plan may fall short too.
+        """
+        del plan, steps, every
+        return None
+
     def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
         """`certificate_guarantee`, or why data or the environment withdrew it."""
         return self.reward_words or self.certificate_guarantee(alarmed)

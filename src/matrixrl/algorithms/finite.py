@@ -139,7 +139,10 @@ class FiniteAlgorithm(Algorithm):
     @property
     def claim(self) -> Literal[True] | str:
         """`guarantee`, or why data or masks that the environment reported withdrew it."""
-        words = super().claim
+        return self.with_masks(super().claim)
+
+    def with_masks(self, words: Literal[True] | str) -> Literal[True] | str:
+        """Return a claim about regret, or why masks that the environment reported withdrew it."""
         return words if words is not True or self._reported is None else self._reported.regret_words()
 
     def certificate_claim(self, alarmed: bool) -> Literal[True] | str:

@@ -91,6 +91,7 @@ def explicit_bound(
     switch_growth: float = 0.0,
     path_delta: float | None = None,
     logdet: float | None = None,
+    delay: int = 0,
 ) -> float:
     r"""Return the regret bound of the proof of Theorem 2 with explicit constants (docs/proofs.md, section 7).
 
@@ -111,19 +112,27 @@ def explicit_bound(
         switch_growth: Growth κ of det A_n up to which a plan is kept.
         path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
         logdet: ln det A after N episodes; by default its upper bound d ln(1 + NHC_φ).
+        delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
     """
     steps = n_episodes * horizon
     potential = constants.largest_logdet(steps) if logdet is None else logdet
     factor = 2.0 * constants.c_psi * horizon if surplus is None else surplus
     largest = max(factor * radius + 2.0 * reward_radius, float(horizon))
     played = largest * math.sqrt((1.0 + switch_growth) * 2.0 * horizon * steps * potential)
+    if delay:
+        played = math.sqrt(2.0) * played + (delay + 1.0) * horizon * potential / math.log(2.0)
     ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
     chance = delta * steps if path_delta is None else horizon * math.sqrt(steps * math.log(1.0 / path_delta) / 2.0)
     return min(played + ties + chance, float(steps))
 
 
 def a_priori_bound(
-    confidence: Confidence, *, n_episodes: int, switch_growth: float = 0.0, path_delta: float | None = None
+    confidence: Confidence,
+    *,
+    n_episodes: int,
+    switch_growth: float = 0.0,
+    path_delta: float | None = None,
+    delay: int = 0,
 ) -> float | None:
     """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
 
@@ -134,6 +143,7 @@ def a_priori_bound(
         n_episodes: Number of episodes N.
         switch_growth: Growth κ of det A_n up to which a plan is kept.
         path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
+        delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
     """
     surplus = confidence.set.surplus
     radius, reward_radius = confidence.largest_radii(n_episodes)
@@ -149,6 +159,7 @@ def a_priori_bound(
         reward_radius=reward_radius,
         switch_growth=switch_growth,
         path_delta=path_delta,
+        delay=delay,
     )
 
 

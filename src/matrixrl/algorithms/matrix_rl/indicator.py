@@ -245,21 +245,19 @@ class IndicatorMatrixRL(FiniteMatrixRL):
         replicas, pair = np.divmod(pairs.ids, self.groups.size)
         places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
         ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
-        alarm = ratio > self.confidence.log_events(1.0, shares=self.clock.shares)
+        alarm = ratio > self.confidence.log_events(self.confidence.alarm_part, shares=self.clock.shares)
         np.add.at(found, seen.ids // self.n_rows, alarm)
         return found
 
-    def regret_bound(self, n_episodes: int) -> float | None:
-        """Return a number that the regret of N episodes exceeds with probability at most 2δ (docs/proofs.md, 9.5)."""
-        if self.guarantee is not True or self.settings.doubling == "restart":
-            return None
-        bound = likelihood_regret_bound(
+    def _bound_before_data(self, n_episodes: int, delay: int) -> float | None:
+        """Return the bound of docs/proofs.md, section 9.5, for played and logged episodes together."""
+        return likelihood_regret_bound(
             self.confidence,
-            n_episodes=n_episodes + self.logged_episodes,
+            n_episodes=n_episodes,
             switch_growth=self.settings.switch_growth,
             path_delta=self.delta,
+            delay=delay,
         )
-        return bound + n_episodes * self.task.tail
 
     def learn(self, steps: Steps) -> None:
         """Count the steps."""

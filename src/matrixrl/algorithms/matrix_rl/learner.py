@@ -173,10 +173,16 @@ class MatrixRLLearner(Algorithm):
     @property
     def guarantee(self) -> Literal[True] | str:
         """True if the regret bound is proven for these settings, else why not."""
+        words = self.proof
+        if words is True and self.settings.explore_for == "certificate":
+            return "explore_for='certificate': episodes are played to certify a policy, not to earn"
+        return words
+
+    @property
+    def proof(self) -> Literal[True] | str:
+        """True if `charged_bound` and the gaps of what is played bound regret (docs/proofs.md, 7.1), else why not."""
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
-        if self.settings.explore_for == "certificate":
-            return "explore_for='certificate': episodes are played to certify a policy, not to earn"
         claim = self.given.words() or self.confidence.guarantee
         return self.refutation() or True if claim is True else claim
 
@@ -191,7 +197,8 @@ class MatrixRLLearner(Algorithm):
         return (
             f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
             f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
-            "left out for what was observed in it"
+            "left out for what was observed in it; no action, and no decision to end an episode, depends on what was "
+            "observed in episodes begun later"
         )
 
     def refutation(self) -> str | None:
@@ -232,16 +239,33 @@ class MatrixRLLearner(Algorithm):
         (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
         With logs it is the bound for N and the logged episodes together (section 14).
         """
-        if self.guarantee is not True or self.settings.doubling == "restart":
+        return self.charged_bound(n_episodes) if self.guarantee is True else None
+
+    def charged_bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
+        """Return R(N): the regret of N episodes is at most R(N) and the gaps of what was played (docs/proofs.md, 7.1).
+
+        It may fail with probability 2δ, as `regret_bound`, which it is where the agent's own actions are played one
+        episode after the other.
+
+        Args:
+            n_episodes: Number of episodes N.
+            delay: Largest number of earlier episodes that a plan did not know of; 0 if no episodes overlap.
+        """
+        if self.proof is not True or self.settings.doubling == "restart":
             return None
-        bound = a_priori_bound(
-            self.confidence,
-            n_episodes=n_episodes + self.logged_episodes,
-            switch_growth=self.settings.switch_growth,
-            path_delta=self.delta,
-        )
+        bound = self._bound_before_data(n_episodes + self.logged_episodes, delay)
         tail = self.problem.task.tail if isinstance(self.problem.task, Task) else 0.0
         return None if bound is None else bound + n_episodes * tail
+
+    def _bound_before_data(self, n_episodes: int, delay: int) -> float | None:
+        """Return the bound of docs/proofs.md, section 7, for played and logged episodes together."""
+        return a_priori_bound(
+            self.confidence,
+            n_episodes=n_episodes,
+            switch_growth=self.settings.switch_growth,
+            path_delta=self.delta,
+            delay=delay,
+        )
 
     @property
     def is_own(self) -> bool:

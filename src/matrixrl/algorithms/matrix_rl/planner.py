@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from matrixrl.core.greedy import lowest_first, random_rankings
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.problems.problem import Kind
-from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, Bounds, FloatArray, IntArray, Plan, Steps
 from matrixrl.tolerances import TIE
 
 __all__ = ["FiniteMatrixRL"]
@@ -216,6 +216,41 @@ class FiniteMatrixRL(RewardWatch):
         """Fill in the optimistic Q (B, H, A, S) of the data at hand."""
         rankings = lowest_first(self.task.n_actions, self.n_replicas)
         self._optimistic_plan(self.beliefs("agent")[0], rankings, q_out=q)
+
+    @property
+    def charged_claim(self) -> Literal[True] | str:
+        """`claim` about the regret bound to which the gaps of what is played are added; else why it does not hold."""
+        return self.with_masks(self.reward_words or self.proof)
+
+    def gaps(self, plan: Plan, steps: Steps, *, every: bool = False) -> FloatArray:
+        r"""Return Σ γ^h (V_h(s_h) − Q_h(s_h, a_h)) of the played steps: (B,), in the environment's unit.
+
+        V is that of the plan, and Q the bound of the pair from V of the next stage and the data at hand, which is that
+        of the plan if no data came in since (docs/proofs.md, 7.1). An action of the plan has no gap, except that of a
+        plan that is not greedy. What is left after an episode that was ended early is a gap of all that was expected.
+        """
+        frame, values, rows = self.frame, plan.values, self._replica
+        states, actions, stages = steps.states, steps.actions, steps.actions.shape[1]
+        planned = plan.policy[rows[:, None], np.arange(stages), states]
+        charged = steps.taken & (every | (planned != actions))
+        pairs = np.zeros((self.n_replicas, frame.n_actions, frame.n_states), dtype=np.bool_)
+        replica, stage = np.nonzero(charged)
+        pairs[replica, actions[replica, stage], states[replica, stage]] = True
+        belief = self.beliefs("agent")[0].restricted(pairs) if len(replica) else None
+        total = np.zeros(self.n_replicas)
+        for h in np.unique(stage).tolist():
+            assert belief is not None
+            following = None if h == frame.horizon - 1 else frame.discount * values[:, h + 1]
+            # A set that is two-sided has this bound for any lower bounds on V*, also 0 (docs/proofs.md, 10.3).
+            lower = None if following is None else np.zeros_like(following)
+            q = belief.optimal_q(lower, following).upper if belief.is_two_sided else belief.q(following)
+            most = values[rows, h, states[:, h]]
+            short = most - np.clip(q[rows, actions[:, h], states[:, h]], 0.0, most)
+            total += np.where(charged[:, h], frame.discount**h * short, 0.0)
+        lengths = steps.taken.sum(axis=1)
+        early = (lengths < frame.horizon) & ~steps.ended.any(axis=1)
+        left = values[rows, lengths, steps.next_states[rows, lengths - 1]]
+        return self.task.unit * (total + np.where(early, frame.discount**lengths * left, 0.0))
 
     def certify(self, plan: Plan, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy at the tightest proven radius (docs/proofs.md, 6).

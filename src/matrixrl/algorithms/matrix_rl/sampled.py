@@ -128,9 +128,22 @@ class SampledMatrixRL(MatrixRLLearner):
         return all(columns.is_all for columns in self._columns)
 
     @property
-    def guarantee(self) -> Literal[True] | str:
+    def proof(self) -> Literal[True] | str:
         """True if the regret bound is proven for these settings, else why not."""
-        return super().guarantee if self.is_exact else self._estimated
+        return super().proof if self.is_exact else self._estimated
+
+    def gaps(self, plan: SampledPlans, steps: Steps, *, every: bool = False) -> FloatArray:
+        """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,)."""
+        del every  # Q of the plan itself is at hand
+        found = []
+        for b, one in enumerate(plan.plans):
+            length = int(steps.taken[b].sum())
+            total = sum(one.gap(h, steps.states[b, h : h + 1], int(steps.actions[b, h])) for h in range(length))
+            if length < self.oracle.horizon and not steps.ended[b].any():
+                total += one.best(length, steps.next_states[b, length - 1 : length])
+            found.append(total)
+        low, high = self.oracle.reward_range
+        return (high - low) * np.array(found)
 
     def certificate_guarantee(self, alarmed: bool) -> Literal[True] | str:
         """True if a certificate holds with probability 1 − δ, else why not."""

@@ -150,8 +150,24 @@ class SampledPlan:
 
     def values_at(self, states: NDArray[Any]) -> FloatArray:
         """Return the optimistic values of first states, in unit reward: (k, …) → (k,)."""
-        best: FloatArray = self.q(0, states).max(axis=0)
-        return best if self._confidence.set.is_normalised else np.clip(best, 0.0, float(self._frame.horizon))
+        return self._best(self.q(0, states))
+
+    def best(self, stage: int, state: NDArray[Any]) -> float:
+        """Return the optimistic value of one state (1, …) at a stage, in unit reward."""
+        return float(self._best(self.q(stage, state))[0])
+
+    def gap(self, stage: int, state: NDArray[Any], action: int) -> float:
+        """Return by how much Q of an action is below the value of one state (1, …), in unit reward."""
+        q = self.q(stage, state)
+        best = float(self._best(q)[0])
+        return best - min(max(float(q[action, 0]), 0.0), best)
+
+    def _best(self, q: FloatArray) -> FloatArray:
+        """Return the optimistic values of some states from their Q (A, k): (k,)."""
+        best: FloatArray = q.max(axis=0)
+        if not self._confidence.set.is_normalised:
+            best = np.clip(best, 0.0, float(self._frame.horizon))
+        return best
 
     def lower_at(self, played: SampledPlan, states: NDArray[Any]) -> FloatArray:
         """Return lower bounds on the values of another plan's policy at first states (docs/proofs.md, 6): (k,)."""

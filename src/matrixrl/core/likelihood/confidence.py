@@ -136,7 +136,7 @@ class LikelihoodConfidence:
         return not self.known_reward and self.groups.max() + 1 < self.groups.size
 
     def rewards_misfit(self, phi: Phi, counts: FloatArray, sums: FloatArray, clock: Clock) -> BoolArray:
-        """Return whether rewards refute that pairs of a group share them (B,); false with probability at most δ.
+        """Return whether rewards refute that pairs of a group share them (B,); false with probability at most δ/2.
 
         Args:
             phi: Features φ of all pairs.
@@ -144,7 +144,12 @@ class LikelihoodConfidence:
             sums: (B, P) Sum of the unit rewards of each pair.
             clock: Number of the episode and of the run.
         """
-        return rewards_misfit(phi, counts, sums, delta=self.delta / clock.shares)
+        return rewards_misfit(phi, counts, sums, delta=self.delta / (2.0 * clock.shares))
+
+    @property
+    def alarm_part(self) -> float:
+        """Part of δ of the alarm on laws; that on rewards, where they are watched, has the other half."""
+        return 0.5 if self.watches_rewards else 1.0
 
     @property
     def parts(self) -> Parts:

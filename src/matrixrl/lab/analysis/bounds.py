@@ -21,7 +21,7 @@ class RegretBounds:
         episode: (m,) Numbers of episodes N.
         theorem_2: (m,) Formula of Theorem 2 with c = 1, whose constant c is not proven.
         explicit: (m,) Bound that the regret of N episodes exceeds with probability at most 2δ; None if nothing is
-            proven.
+            proven. Agents of the lab play their own plans, so that the gaps of docs/proofs.md, 7.1, are 0.
         largest: (m,) NH, the largest regret that is possible.
         informative_from: Smallest N at which the explicit bound is below NH; None if nothing is proven.
     """

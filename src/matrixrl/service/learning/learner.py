@@ -149,12 +149,14 @@ class Learner:
         return self.agent.algorithm.alarm_words(f"misspecification alarm after episode {self.agent.n_episodes}")
 
     def _report(self, recommended: Recommendation, alarm: str | None) -> dict[str, Any]:
+        bound = self.agent.bound()
         return {
             "learned": self.book.seq,
             "episodes": self.agent.n_episodes,
             "certificate": recommended.certificate,
             "comparison": recommended.compared,
             "guarantee": self.agent.guarantee,
+            "bound": {"total": bound.total, "gaps": bound.gaps, "delta": bound.delta},
             "assumptions": "; ".join(words for words in (self.agent.assumptions, self.problem.assumptions) if words),
             "alarm": alarm,
         }

@@ -221,7 +221,8 @@ class SampledMatrixRL(MatrixRLLearner):
     def upper(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> FloatArray:
         """Return what the plans expect an episode to be worth, in the environment's unit: (B,)."""
         starts = self._starts(first_states)
-        return self._own_unit([one.value(*start) for one, start in zip(plan.plans, starts, strict=True)])
+        values = [one.value(*start) for one, start in zip(plan.plans, starts, strict=True)]
+        return self._own_unit(values, tail=self.oracle.tail)
 
     def certify(self, plan: SampledPlans, first_states: NDArray[Any] | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy, on the last columns."""
@@ -231,7 +232,7 @@ class SampledMatrixRL(MatrixRLLearner):
             upper.append(best.value(*start))
             lower.append(best.lower(played, *start))
             empty.append(best.empty)
-        return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty))
+        return Bounds(self._own_unit(upper, tail=self.oracle.tail), self._own_unit(lower), np.array(empty))
 
     def _starts(self, first_states: NDArray[Any] | None) -> list[Start]:
         """Return, for each replica, where episodes start: states and their probabilities."""
@@ -242,9 +243,10 @@ class SampledMatrixRL(MatrixRLLearner):
             fail("start", rule, None, "Give the task a start, or play one.")
         return [self.oracle.start] * self.n_replicas
 
-    def _own_unit(self, values: list[float]) -> FloatArray:
+    def _own_unit(self, values: list[float], *, tail: float = 0.0) -> FloatArray:
+        """Convert values in unit reward, with what steps that are cut off may earn, to the environment's unit: (B,)."""
         low, high = self.oracle.reward_range
-        own: FloatArray = np.array(values) * (high - low) + self.oracle.horizon * low
+        own: FloatArray = (np.array(values) + tail) * (high - low) + self.problem.total_weight * low
         return own
 
     def planning_memory(self) -> tuple[Any, ...]:

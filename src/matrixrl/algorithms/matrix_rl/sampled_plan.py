@@ -133,6 +133,7 @@ class SampledPlan:
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
             allowed=oracle.allowed_at(data.columns.states),
+            discount=oracle.discount,
         )
         self._at_columns = self._belief(data.columns.states)
         plan = optimistic_plan(self._at_columns, self._frame, data.rankings)
@@ -152,7 +153,7 @@ class SampledPlan:
         """Return the optimistic value of a distribution of first states, in unit reward."""
         best = self.q(0, states).max(axis=0)
         if not self._confidence.set.is_normalised:
-            best = np.clip(best, 0.0, float(self._frame.horizon))
+            best = np.clip(best, 0.0, self._frame.ceilings()[0])
         return float(best @ probabilities)
 
     def lower(self, played: SampledPlan, states: NDArray[Any], probabilities: FloatArray) -> float:
@@ -164,9 +165,10 @@ class SampledPlan:
             there = played._belief(columns.states)
             policy = np.stack([played._greedy(played._q(there, h)) for h in range(horizon)])[None]
         values = pessimistic_values(self._at_columns, policy, self._frame)
-        low = self._belief(states).q(values[:, 1] if horizon > 1 else None, sign=-1.0)[0]
+        following = self._frame.discount * values[:, 1] if horizon > 1 else None
+        low = self._belief(states).q(following, sign=-1.0)[0]
         chosen = played.actions(0, states)
-        kept = np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
+        kept = np.clip(low[chosen, np.arange(len(chosen))], 0.0, self._frame.ceilings()[0])
         return float(kept @ probabilities)
 
     def table(self) -> IntArray:
@@ -183,7 +185,8 @@ class SampledPlan:
         return policy
 
     def _q(self, there: Belief, stage: int) -> FloatArray:
-        q: FloatArray = there.q(None if stage == self._frame.horizon - 1 else self.values[None, stage + 1])[0]
+        last = stage == self._frame.horizon - 1
+        q: FloatArray = there.q(None if last else self._frame.discount * self.values[None, stage + 1])[0]
         if there.allowed is not None:
             q[~there.allowed] = -np.inf
         return q

@@ -21,10 +21,17 @@ Start = tuple[NDArray[Any], FloatArray]
 
 
 class StateOracle(Protocol):
-    """Answers questions about k states at a time."""
+    """Answers questions about k states at a time.
+
+    Attributes:
+        discount: Factor γ of the values of the next stage.
+        tail: Weight of the steps that are cut off from an endless episode.
+    """
 
     n_actions: int
     horizon: int
+    discount: float
+    tail: float
     reward_range: tuple[float, float]
     d: int
     d_psi: int
@@ -70,6 +77,7 @@ class FiniteOracle:
             fail("columns", "need features φ that generalise", "one-hot pairs", "Give phi, or leave columns out.")
         self.task, self.features = task, features
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.discount, self.tail = task.discount, task.tail
         self.d, self.d_psi = features.phi.d, features.psi.d_psi
         self.draw = column_sampler(column_weights, m, task.n_states, features.psi.norms_sq)
         first = np.flatnonzero(task.start)
@@ -114,6 +122,7 @@ class FunctionOracle:
     def __init__(self, task: FunctionalTask, m: int) -> None:
         self.task = task
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.discount, self.tail = 1.0, 0.0
         self.d, self.d_psi = task.d, task.d_psi
         self.draw: Callable[[np.random.Generator], Columns] = lambda rng: Columns(*task.draw(rng, m))
 

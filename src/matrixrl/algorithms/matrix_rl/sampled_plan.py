@@ -133,6 +133,7 @@ class SampledPlan:
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
             allowed=oracle.allowed_at(data.columns.states),
+            stages=oracle.stages,
             discount=oracle.discount,
         )
         self._at_columns = self._belief(data.columns.states)
@@ -187,8 +188,7 @@ class SampledPlan:
     def _q(self, there: Belief, stage: int) -> FloatArray:
         last = stage == self._frame.horizon - 1
         q: FloatArray = there.q(None if last else self._frame.discount * self.values[None, stage + 1])[0]
-        if there.allowed is not None:
-            q[~there.allowed] = -np.inf
+        replace(self._frame, allowed=there.allowed).exclude(q[None], stage)
         return q
 
     def _greedy(self, q: FloatArray) -> IntArray:

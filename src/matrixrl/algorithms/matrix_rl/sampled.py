@@ -27,7 +27,7 @@ from matrixrl.core.columns import Columns
 from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi, allowed_part
-from matrixrl.linalg import DesignMatrix
+from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
@@ -118,6 +118,16 @@ class SampledMatrixRL(MatrixRLLearner):
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return np.array([design.logdet[0] for design in self.designs])
+
+    def rounding_words(self, *, regret: bool = False) -> str | None:
+        """Return, in words, that rounding errors may matter; None if they are small."""
+        del regret
+        steps = np.array([float(self.episode * self.oracle.horizon)])
+        errors = []
+        for design in self.designs:
+            sum_sq = np.maximum(np.trace(design.matrix, axis1=1, axis2=2) - design.d * design.ridge, 0.0)
+            errors.append(summation_error(steps, sum_sq, np.sqrt(steps * sum_sq), design.ridge, design.d))
+        return lost_digits(float(np.max(errors)))
 
     @property
     def is_exact(self) -> bool:

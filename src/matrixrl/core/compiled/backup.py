@@ -127,7 +127,7 @@ def fill_plan(
             the length of the longest list.
         bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or zeros if
             the set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,)
-            as in `split_all`; whether bounds are clipped to the range of V, else V as `core.backup.Frame.ceilings` says.
+            as in `split_all`; whether bounds are clipped to the range of V, else V at `core.backup.Frame.ceilings`.
         reward: (B, P) the largest unit rewards that are believed.
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) what breaks ties.

@@ -40,7 +40,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "dbcec04ae6f5450a"
+LOOPS_DIGEST = "0c8b196938d597da"
 """Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
 others; a test compares it."""
 
@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
         centre: (m,) centre of each member of the set, as in `core.compiled.backup.split_all`.
         norm: (m,) its norm.
         constant: (m,) its constant scale.
-        is_normalised: Whether bounds are clipped to the range of V, else V as `core.backup.Frame.ceilings` says.
+        is_normalised: Whether bounds are clipped to the range of V, else V at `core.backup.Frame.ceilings`.
         by_visits: (m, T) half-widths by visits.
         learns_reward: Whether rewards are estimated.
         reward_by_visits: (T,) half-widths of rewards by visits.

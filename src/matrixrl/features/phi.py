@@ -157,7 +157,7 @@ class Phi(Described, ABC):
         if dropped <= 0:
             return None
         return (
-            f"phi is nearly dependent: {dropped} of its {kept + dropped} directions are as small as rounding errors and "
-            "were left out of the bound on M*, and P may need them. Give all features one scale, and drop those that "
-            "are combinations of others"
+            f"phi is nearly dependent: {dropped} of its {kept + dropped} directions are as small as rounding errors "
+            "and were left out of the bound on M*, and P may need them. Give all features one scale, and drop those "
+            "that are combinations of others"
         )

@@ -209,9 +209,7 @@ class DensePairs(_DesignRows):
     @property
     def inverse(self) -> FloatArray:
         """A_n⁻¹, shape (B, d, d); `solve` loses fewer digits."""
-        if not self.is_factorised:
-            return self.design.inverse
-        return self.factor.solve(np.tile(np.eye(self.design.d), (len(self.visits), 1, 1)))
+        return self.factor.inverse if self.is_factorised else self.design.inverse
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -61,6 +63,11 @@ class VisitFactor:
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         halves = self.half_solve(rhs)
         return np.stack([_solve(r, one) for r, one in zip(self.upper, halves, strict=True)])
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """A_n⁻¹, shape (B, d, d); `solve` loses fewer digits."""
+        return self.solve(np.broadcast_to(np.eye(self.upper.shape[1]), self.upper.shape))
 
     def width_sq(self) -> FloatArray:
         """Return φᵀA⁻¹φ of all pairs, shape (B, P)."""

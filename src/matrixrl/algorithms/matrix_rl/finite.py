@@ -176,9 +176,11 @@ class UCMatrixRL(FiniteMatrixRL):
         """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them."""
         error = self.design.rounding
         if regret and self.design.moment_error is not None:  # which is added to the radii
-            constants, wider = self.confidence.regularity, float(self.design.moment_error.max())
-            noise = constants.noise_scale * math.sqrt(2.0 * math.log(1.0 / self.delta))
-            error = max(error, wider * self.features.psi.error_scale / noise) if noise > 0.0 else math.inf
+            noise, scale = self.confidence.regularity.noise_scale, self.features.psi.error_scale
+            share = max(scale / noise, 2.0) if noise > 0.0 else math.inf  # the noise of rewards is ½
+            error = max(
+                error, float(self.design.moment_error.max()) * share / math.sqrt(2.0 * math.log(1.0 / self.delta))
+            )
         return lost_digits(error)
 
     def widths(self) -> FloatArray:

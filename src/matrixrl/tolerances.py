@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EMPTY_SET", "GIVEN_REWARD", "GRAM_RANK", "PROBABILITY", "TIE"]
+__all__ = ["EMPTY_SET", "GIVEN_REWARD", "GRAM_RANK", "PROBABILITY", "ROUNDING", "TIE"]
 
 PROBABILITY: Final = 1e-8
 """Largest error of the sum of a row of P, and largest negative probability. Rounding of long sums is smaller."""
+
+ROUNDING: Final = 1e-3
+"""Largest bound on the relative rounding error of a half-width that does not count as one. Beyond it A_n is factorised
+from visits, or every guarantee is withdrawn (docs/proofs.md, section 18). The bound adds up all errors as if they had
+one sign; they are one to three orders of magnitude smaller."""
 
 TIE: Final = 1e-9
 """Actions whose values differ by less than this times the horizon count as equal. Rounding in a matrix product is

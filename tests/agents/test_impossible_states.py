@@ -109,6 +109,8 @@ IMPOSSIBLE = [
     (*DENSE, {}, "learned_cross_moment", fill(3.0)),
     (*DENSE, LEARNED, "learned_reward_moment", fill(8.0)),
     (*DENSE, {}, "learned_refresh", fill(-1.0)),
+    (*DENSE, {}, "learned_design_visits", fill(-1.0)),
+    (*DENSE, {}, "learned_design_visits", fill(7.0)),
     (*DENSE, {"columns": 10}, "learned_design", lambda array: -array),
     (*DENSE, {"columns": 10}, "learned_cross_moment", fill(9.0)),
     (*DENSE, {"columns": 10}, "plan_0_rankings", fill(0.0)),

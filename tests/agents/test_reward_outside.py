@@ -68,8 +68,8 @@ def play(agent, rng, episodes, rewards):
         episode.end()
 
 
-def task(reward_range):
-    return Task(np.zeros((N_STATES, N_ACTIONS)), HORIZON, reward_range=reward_range)
+def task(reward_range, **timing):
+    return Task(np.zeros((N_STATES, N_ACTIONS)), HORIZON, reward_range=reward_range, **timing)
 
 
 def drawn(rng, episodes=12):
@@ -142,15 +142,16 @@ def test_widening_says_that_bounds_start_anew():
     assert agent.guarantee == agent.certificate().guarantee == words
 
 
-def test_widening_keeps_the_plans_of_open_episodes_in_the_environments_unit():
-    agent = MatrixRL(task((0.0, 1.0)), known_reward=False, reward_outside="widen", seed=0)
+@pytest.mark.parametrize("discount", [1.0, 0.6])
+def test_widening_keeps_the_plans_of_open_episodes_in_the_environments_unit(discount):
+    agent = MatrixRL(task((0.0, 1.0), discount=discount), known_reward=False, reward_outside="widen", seed=0)
     play(agent, np.random.default_rng(4), 3, np.random.default_rng(0).random((3, HORIZON)))
-    other = agent.begin_episode()
+    surprising, other = agent.begin_episode(), agent.begin_episode()  # learned from in this order
     before = agent.algorithm.upper(other._plan, np.array([2]))
-    surprising = agent.begin_episode()
     surprising.observe(0, 0, 2.0, 1)
     surprising.observe(1, 0, -1.0, 1)
     surprising.end()
+    assert agent.algorithm.task.reward_range == (-1.0, 2.0)
     assert agent.algorithm.upper(other._plan, np.array([2])) == pytest.approx(before, rel=1e-12)
     other.observe(2, 0, 0.5, 1)
     assert other.end().upper == pytest.approx(float(before[0]), rel=1e-12)

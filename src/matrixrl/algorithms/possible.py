@@ -97,6 +97,7 @@ def design_shapes(phi: Phi, rows: int) -> Shapes:
     square = (rows, phi.d, phi.d)
     return {
         "design": square,
+        "design_visits": (rows, n_pairs),
         "design_inverse": square,
         "logdet": (rows,),
         "width_sq": (rows, n_pairs),

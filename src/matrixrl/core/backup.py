@@ -67,6 +67,13 @@ class Frame:
         """Return `left` of every stage: (H,)."""
         return np.array([self.left(h) for h in range(self.horizon)])
 
+    def ceilings(self) -> FloatArray:
+        """Return the largest value that Π of YW19 (4) leaves at every stage: (H,).
+
+        It is H at all stages without a discount, as in the paper, and `left` of each stage with one.
+        """
+        return np.full(self.horizon, float(self.horizon)) if self.discount == 1.0 else self.lefts()
+
     @property
     def choices(self) -> IntArray:
         """First action of each stage, and the one after its last: (H, 2)."""
@@ -229,7 +236,7 @@ def optimistic_plan(
         lambda h, values: belief.q(None if h == last else values),
         frame,
         rankings,
-        high=None if belief.is_normalised else np.full(frame.horizon, float(frame.horizon)),
+        high=None if belief.is_normalised else frame.ceilings(),
         preference=preference,
         q_out=q_out,
         empty=belief.empty,
@@ -290,7 +297,7 @@ def optimal_plan(
         np.maximum(contradicted, bounds.contradicted, out=contradicted)
         return np.concatenate([bounds.upper, bounds.lower])
 
-    high = None if belief.is_normalised else np.full(frame.horizon, float(frame.horizon))
+    high = None if belief.is_normalised else frame.ceilings()
     both = backward_induction(q_of, frame, 2 * n, high=high, visit=lambda h, q: choice(h, q[:n]))
     return Plan(choice.policy, both[:n].copy(), belief.empty + contradicted), both[n:]
 
@@ -320,7 +327,7 @@ def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame, *, c
         return np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)
 
     chosen = replace(frame, allowed=None, stages=None)  # the policy has chosen
-    return backward_induction(q_of, chosen, len(policy), high=np.full(frame.horizon, float(frame.horizon)))
+    return backward_induction(q_of, chosen, len(policy), high=frame.ceilings())
 
 
 def pessimistic_plan(
@@ -352,7 +359,7 @@ def pessimistic_plan(
         lambda h, values: belief.q(None if h == last else values, sign=-1.0),
         frame,
         rankings,
-        high=np.full(frame.horizon, float(frame.horizon)),
+        high=frame.ceilings(),
         preference=preference,
         q_out=q_out,
         empty=belief.empty,

@@ -67,6 +67,20 @@ class Radii(NamedTuple):
     alarm: FloatArray
     rewards: FloatArray | None
 
+    def widened(self, error: FloatArray | None, psi: Psi) -> Radii:
+        """Return the radii with what rounding errors of moments add to them (docs/proofs.md, section 18).
+
+        Args:
+            error: (B,) Largest error of a moment Σ φy with ‖y‖ <= 1, as `PairDesign.moment_error`; None if negligible.
+            psi: Features ψ, of whose K_ψ⁻¹ψ the error of the model is a multiple.
+        """
+        if error is None:
+            return self
+        more = error[:, None]
+        models = more * psi.error_scale
+        rewards = None if self.rewards is None else self.rewards + more
+        return Radii(self.models + models, self.alarm + models, rewards)
+
 
 @dataclass(frozen=True)
 class Confidence:
@@ -139,7 +153,7 @@ class Confidence:
             regularity=constants,
             reward_regularity=reward_regularity(part.phi, ridge),
             blocks=part.blocks().knowing(end_state, features.phi.n_states),
-            left_out=features.phi.left_out or features.psi.left_out,
+            left_out=features.phi.left_out or part.phi.too_small or features.psi.left_out,
         )
         return unbound.rebound(features.psi)
 
@@ -273,7 +287,7 @@ class Confidence:
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
             allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
-        radii = self.radii(design, clock, level=level, blocks=blocks)
+        radii = self.radii(design, clock, level=level, blocks=blocks).widened(design.moment_error, features.psi)
         most = least = reward
         if radii.rewards is not None:
             most, least = reward_bounds(features.phi, design, reward_moment, radii.rewards)
@@ -327,7 +341,8 @@ class Confidence:
         if not isinstance(self.set, Sandwich):
             return ball
         width = np.sqrt(np.maximum(design.width_sq, 0.0))
-        own, alarm = (radius * width for radius in self.value_radii(design, clock, level=level))
+        more = 0.0 if design.moment_error is None else design.moment_error[:, None]
+        own, alarm = ((radius + more) * width for radius in self.value_radii(design, clock, level=level))
         return SandwichBelief(ball, self.set.uses_ball, own, alarm)
 
     @property

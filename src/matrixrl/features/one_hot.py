@@ -76,6 +76,10 @@ class OneHotPhi(Phi):
         index = np.arange(self.d)
         return Blocks(index, list(index[:, None]), np.ones(self.d), one_pair_each=True)
 
+    @property
+    def too_small(self) -> None:  # type: ignore[override]
+        """None: all directions have the same size."""
+
     def smallest_design_eigenvalue(self) -> float:
         """Return 1/d, which uniform weights reach; no weights reach more."""
         return 1.0 / self.d

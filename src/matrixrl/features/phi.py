@@ -15,7 +15,7 @@ from matrixrl.checks import shaped
 from matrixrl.features.blocks import Blocks, design_eigenvalue, find_blocks
 from matrixrl.features.psi import Psi
 from matrixrl.html_tables import Described
-from matrixrl.linalg import DensePairs, LearningDesign
+from matrixrl.linalg import DensePairs, LearningDesign, exact_rank, span_of
 from matrixrl.records import FloatArray, IntArray
 
 __all__ = ["Phi"]
@@ -143,3 +143,21 @@ class Phi(Described, ABC):
     def smallest_design_eigenvalue(self) -> float:
         r"""Return \(\lambda_{\min}(\sum_p w_p \phi_p\phi_p^\top)\) for good weights w, on the span of φ."""
         return self._design_eigenvalue
+
+    @cached_property
+    def too_small(self) -> str | None:
+        """How many directions of φ the bound on M* leaves out although they are not zero, in words; None if none.
+
+        Linearly dependent features have fewer directions than features, and nothing is left out.
+        """
+        kept = span_of(self.flat).rank if self.flat.any() else 0
+        if kept == min(self.flat.shape):
+            return None
+        dropped = exact_rank(self.flat) - kept
+        if dropped <= 0:
+            return None
+        return (
+            f"phi is nearly dependent: {dropped} of its {kept + dropped} directions are as small as rounding errors "
+            "and were left out of the bound on M*, and P may need them. Give all features one scale, and drop those "
+            "that are combinations of others"
+        )

@@ -99,6 +99,13 @@ class Psi(Described, ABC):
         """C_ψ of Assumption 2, ‖Ψᵀv‖_∞ <= C_ψ‖v‖_∞, exact."""
         return self.constants.c_psi_max_norm
 
+    @cached_property
+    def error_scale(self) -> float:
+        """Largest ‖ψ(s)‖ times the norm of K_ψ⁻¹: what an error of size 1 in each Σ φψᵀ/‖ψ‖ does to M_n."""
+        inverse = self.constants.gram_inverse
+        longest = float(np.sqrt(self.norms_sq().max()))
+        return longest if inverse is None else longest * float(np.linalg.norm(inverse, 2))
+
     def project(self, values: FloatArray) -> FloatArray:
         """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return values @ self.table

@@ -8,7 +8,8 @@ from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesi
 from matrixrl.linalg.pivots import choose_pivots
 from matrixrl.linalg.products import squared_row_norms
 from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
-from matrixrl.linalg.span import Span, rounding_level, span_of, span_of_chunks
+from matrixrl.linalg.span import Span, exact_rank, rounding_level, span_of, span_of_chunks
+from matrixrl.linalg.visit_factor import VisitFactor, lost_digits, summation_error
 
 __all__ = [
     "DensePairs",
@@ -24,9 +25,13 @@ __all__ = [
     "RewardLevels",
     "SeenRows",
     "Span",
+    "VisitFactor",
     "choose_pivots",
+    "exact_rank",
+    "lost_digits",
     "rounding_level",
     "span_of",
     "span_of_chunks",
     "squared_row_norms",
+    "summation_error",
 ]

@@ -67,12 +67,27 @@ class DesignMatrix:
         return True, factor
 
     def refactor(self) -> FloatArray:
-        """Recompute inverse and log-determinant from A = LLᵀ; return L⁻ᵀ of shape (B, d, d)."""
-        lower = np.linalg.cholesky(self.matrix)
+        """Recompute inverse and log-determinant from A = LLᵀ; return L⁻ᵀ of shape (B, d, d).
+
+        If rounding errors have left A without a Cholesky factor, its eigenvalues are raised to λ, below which the exact
+        ones never are. Guarantees are withdrawn long before (`lost_digits`).
+        """
+        try:
+            lower = np.linalg.cholesky(self.matrix)
+        except np.linalg.LinAlgError:
+            return self._from_eigenvalues()
         root: FloatArray = np.linalg.inv(lower).transpose(0, 2, 1)
         self.inverse = root @ root.transpose(0, 2, 1)
         scaled = np.diagonal(lower, axis1=1, axis2=2) / np.sqrt(self.ridge)
         self.logdet = 2.0 * np.log(scaled).sum(axis=1)
+        return root
+
+    def _from_eigenvalues(self) -> FloatArray:
+        eigenvalues, vectors = np.linalg.eigh(self.matrix)
+        raised = np.maximum(eigenvalues, self.ridge)
+        root: FloatArray = vectors / np.sqrt(raised)[:, None, :]
+        self.inverse = root @ root.transpose(0, 2, 1)
+        self.logdet = np.log(raised / self.ridge).sum(axis=1)
         return root
 
     def solve(self, rhs: FloatArray) -> FloatArray:

@@ -9,7 +9,9 @@ import numpy as np
 from matrixrl.checks import integer
 from matrixrl.linalg.design import DesignMatrix
 from matrixrl.linalg.products import squared_row_norms
+from matrixrl.linalg.visit_factor import REFRESH, VisitFactor, summation_error
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.tolerances import ROUNDING
 
 __all__ = ["DensePairs", "DiagonalPairs", "LearningDesign", "PairDesign", "QueriedPairs"]
 
@@ -25,6 +27,11 @@ class PairDesign(Protocol):
     @property
     def logdet(self) -> FloatArray:
         """Log-determinant ln det(A_n / λ), shape (B,)."""
+        ...
+
+    @property
+    def moment_error(self) -> FloatArray | None:
+        """What rounding errors of Σ φy with ‖y‖ <= 1 add to the radius at most, shape (B,); None if negligible."""
         ...
 
     def solve(self, rhs: FloatArray) -> FloatArray:
@@ -50,6 +57,11 @@ class LearningDesign(PairDesign, Protocol):
     @property
     def drift(self) -> float:
         """Largest relative error of a squared width that a refresh has found so far."""
+        ...
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the relative error of half-widths by rounding, of all replicas."""
         ...
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
@@ -83,6 +95,8 @@ class _DesignRows:
     def root_max_norms(self) -> FloatArray:
         """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
         eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
+        ridge = self.design.ridge  # below which an eigenvalue is only by rounding
+        eigenvalues = np.where(eigenvalues > 0.5 * ridge, eigenvalues, ridge)
         root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
         return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
 
@@ -110,6 +124,8 @@ class QueriedPairs(_DesignRows):
     array([[25.]])
     """
 
+    moment_error = None
+
     def __init__(self, rows: FloatArray, design: DesignMatrix, root: FloatArray) -> None:
         self.rows = rows
         self.design = design
@@ -124,6 +140,10 @@ class DensePairs(_DesignRows):
     factorisation at regular intervals. Widths are brought up to date when they are read: with rare switching most
     episodes do not need them, and k >= d visited pairs replace all earlier updates.
 
+    Long features and many steps leave A_n with few digits of its small eigenvalues. Visits of pairs are therefore
+    counted as well, and once rounding errors of A_n may matter, everything follows from a factorisation of the visited
+    pairs (`VisitFactor`), which is slower.
+
     Args:
         rows: Features of all pairs, shape (P, d).
         n_replicas: Number of replicas B.
@@ -136,21 +156,85 @@ class DensePairs(_DesignRows):
     array([[0.33333333, 1.        , 1.        ]])
     """
 
-    def __init__(self, rows: FloatArray, n_replicas: int, *, ridge: float = 1.0, refresh_every: int = 256) -> None:
+    def __init__(self, rows: FloatArray, n_replicas: int, *, ridge: float = 1.0, refresh_every: int = REFRESH) -> None:
         self.rows = rows
         self.refresh_every = integer("refresh_every", refresh_every, low=1, remedy="Try 256.")
         self.design = DesignMatrix(rows.shape[1], n_replicas, ridge=ridge)
-        norms = np.einsum("pd,pd->p", rows, rows) / ridge
-        self._width_sq: FloatArray = np.tile(norms, (n_replicas, 1))
+        self.visits = np.zeros((n_replicas, len(rows)))
+        self._replica = np.arange(n_replicas)[:, None]
+        norms_sq = np.einsum("pd,pd->p", rows, rows)
+        self._sizes = np.stack([np.ones(len(rows)), norms_sq, np.sqrt(norms_sq)], axis=1)
+        self._summed = 0.0  # as `_summation_error` returns it
+        self._factor: VisitFactor | None = None
+        self._width_sq: FloatArray = np.tile(norms_sq / ridge, (n_replicas, 1))
         self._waiting: list[
             tuple[bool, FloatArray]
         ] = []  # updates of the widths: whether it is a downdate, and its factor
         self._drift = 0.0
         self._since_refresh = 0
 
+    def _summation_error(self) -> float:
+        """Return a bound on the relative rounding error of half-widths by sums in float64, of all replicas."""
+        steps, sum_sq, sums = (self.visits @ self._sizes).T
+        return float(summation_error(steps, sum_sq, sums, self.design.ridge, self.design.d + self.refresh_every).max())
+
+    @property
+    def is_factorised(self) -> bool:
+        """Whether A_n is factorised from visits, because its sum may have lost digits."""
+        return self._summed > ROUNDING
+
+    @property
+    def factor(self) -> VisitFactor:
+        """Factors of A_n from visits, computed when they are read."""
+        if self._factor is None:
+            self._factor = VisitFactor(self.rows, self.visits, self.design.ridge)
+            self._width_sq, self._waiting = self._factor.width_sq(), []
+        return self._factor
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the relative error of half-widths by rounding, of all replicas."""
+        return float(self.factor.error.max()) if self.is_factorised else self._summed
+
+    @property
+    def moment_error(self) -> FloatArray | None:
+        """What rounding errors of Σ φy with ‖y‖ <= 1 add to the radius at most, shape (B,); None if negligible."""
+        return self.factor.moment_error if self.is_factorised else None
+
+    @property
+    def logdet(self) -> FloatArray:
+        """Log-determinant ln det(A_n / λ), shape (B,)."""
+        return self.factor.logdet() if self.is_factorised else self.design.logdet
+
+    @property
+    def inverse(self) -> FloatArray:
+        """A_n⁻¹, shape (B, d, d); `solve` loses fewer digits."""
+        return self.factor.inverse if self.is_factorised else self.design.inverse
+
+    def solve(self, rhs: FloatArray) -> FloatArray:
+        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
+        return self.factor.solve(rhs) if self.is_factorised else super().solve(rhs)
+
+    def root_max_norms(self) -> FloatArray:
+        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
+        return self.factor.root_max_norms() if self.is_factorised else super().root_max_norms()
+
+    def inverse_norms_sq(self) -> FloatArray:
+        """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
+        return self.factor.inverse_norms_sq() if self.is_factorised else super().inverse_norms_sq()
+
+    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
+        """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
+        if not self.is_factorised:
+            return super().block_logdet(blocks)
+        return np.stack([self.factor.logdet(block) for block in blocks], axis=1)
+
     @property
     def width_sq(self) -> FloatArray:
         """Squared widths φᵀA⁻¹φ, shape (B, P)."""
+        if self.is_factorised:
+            _ = self.factor  # computes them
+            return self._width_sq
         for is_downdate, factor in self._waiting:
             change = squared_row_norms(self.rows, factor)
             self._width_sq = self._width_sq - change if is_downdate else change
@@ -164,6 +248,13 @@ class DensePairs(_DesignRows):
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
         """Add visited pairs (B, k) with weights (B, k)."""
+        np.add.at(self.visits, (self._replica, pairs), weights * weights)
+        self._summed = self._summation_error()
+        if self.is_factorised:
+            x = self.rows[pairs] * weights[:, :, None]
+            self.design.matrix += x.transpose(0, 2, 1) @ x
+            self._factor, self._waiting, self._since_refresh = None, [], 0
+            return
         is_downdate, factor = self.design.update(self.rows[pairs] * weights[:, :, None])
         if not is_downdate:
             self._waiting = [(False, factor)]
@@ -182,9 +273,10 @@ class DensePairs(_DesignRows):
         self._since_refresh = 0
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return A_n, A_n⁻¹, ln det, squared widths, and the state of the refresh."""
+        """Return A_n, visits, A_n⁻¹, ln det, squared widths, and the state of the refresh."""
         return {
             "design": self.design.matrix,
+            "design_visits": self.visits,
             "design_inverse": self.design.inverse,
             "logdet": self.design.logdet,
             "width_sq": self.width_sq,
@@ -193,19 +285,13 @@ class DensePairs(_DesignRows):
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Restore the arrays that `arrays` returned."""
-        matrix = arrays["design"]
-        fresh = DesignMatrix(self.design.d, len(matrix), ridge=self.design.ridge)
-        fresh.matrix = matrix
-        try:
-            exact = squared_row_norms(self.rows, fresh.refactor())
-        except np.linalg.LinAlgError as error:
-            raise ValueError("the design matrix is not positive definite") from error
-        fits = (
-            np.allclose(matrix, matrix.transpose(0, 2, 1))
-            and np.allclose(arrays["design_inverse"], fresh.inverse, rtol=1e-4, atol=1e-8 / self.design.ridge)
-            and np.allclose(arrays["logdet"], fresh.logdet, rtol=1e-6, atol=1e-6)
-            and np.allclose(arrays["width_sq"], exact, rtol=1e-4, atol=1e-8 / self.design.ridge)
-        )
+        matrix, visits = arrays["design"], arrays["design_visits"]
+        exact = self._checked(matrix, visits)
+        fits = np.allclose(arrays["width_sq"], exact.width_sq, rtol=1e-4, atol=1e-8 / self.design.ridge)
+        if fits and not exact.is_factorised:  # else neither is used
+            fits = np.allclose(
+                arrays["design_inverse"], exact.design.inverse, rtol=1e-4, atol=1e-8 / self.design.ridge
+            ) and np.allclose(arrays["logdet"], exact.design.logdet, rtol=1e-6, atol=1e-6)
         if not fits:
             raise ValueError("the design matrix, its inverse and the widths do not match")
         since, drift = (float(number) for number in arrays["refresh"])
@@ -214,8 +300,26 @@ class DensePairs(_DesignRows):
         self.design.matrix = matrix
         self.design.inverse = arrays["design_inverse"]
         self.design.logdet = arrays["logdet"]
+        self.visits, self._summed, self._factor = visits, exact._summed, None
         self._width_sq, self._waiting = arrays["width_sq"], []
         self._since_refresh, self._drift = int(since), drift
+
+    def _checked(self, matrix: FloatArray, visits: FloatArray) -> DensePairs:
+        """Return the design of a matrix and visits, or raise if they do not belong together."""
+        fresh = DensePairs(self.rows, len(matrix), ridge=self.design.ridge, refresh_every=self.refresh_every)
+        fresh.design.matrix, fresh.visits = matrix, visits
+        if (visits < 0.0).any():
+            raise ValueError("visits are negative")
+        sizes = self.design.ridge + visits @ self._sizes[:, 1]
+        for own, counts, size in zip(matrix, visits, sizes, strict=True):
+            seen = np.flatnonzero(counts)
+            rows = self.rows[seen] * np.sqrt(counts[seen])[:, None]
+            if not np.abs(own - self.design.ridge * np.eye(self.design.d) - rows.T @ rows).max() <= 1e-6 * size:
+                raise ValueError("the design matrix is not that of the visits")
+        fresh._summed = fresh._summation_error()
+        if not fresh.is_factorised:
+            fresh._width_sq = squared_row_norms(self.rows, fresh.design.refactor())
+        return fresh
 
 
 class DiagonalPairs:
@@ -233,6 +337,8 @@ class DiagonalPairs:
     """
 
     drift = 0.0
+    rounding = 0.0
+    moment_error = None
 
     def __init__(self, n_pairs: int, n_replicas: int, *, ridge: float = 1.0) -> None:
         self.ridge = ridge

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Span", "rounding_level", "span_of", "span_of_chunks"]
+__all__ = ["Span", "exact_rank", "rounding_level", "span_of", "span_of_chunks"]
 
 _CHUNK = 1 << 14  # number of rows that are factorised together
+_PRIME = (1 << 31) - 1  # products of two residues fit into 63 bits
 
 
 class Span(NamedTuple):
@@ -73,3 +74,48 @@ def span_of_chunks(chunks: Iterable[FloatArray]) -> Span:
     _, values, directions = np.linalg.svd(factor, full_matrices=False)
     kept = values > rounding_level((n_rows, factor.shape[1]), float(values[0]))
     return Span(directions[kept].T, values[kept])
+
+
+def exact_rank(rows: FloatArray) -> int:
+    """Return the rank of a matrix whose entries are taken as the exact numbers that float64 holds.
+
+    Elimination modulo a prime: the result is never above the rank, and below it with a probability of about 1e-9 per
+    direction. It tells linearly dependent columns from columns that differ by less than rounding.
+
+    Args:
+        rows: (P, d) Vectors.
+
+    >>> tiny = np.array([[1.0, 0.0], [1.0, 1e-20]])
+    >>> span_of(tiny).rank, exact_rank(tiny), exact_rank(np.ones((3, 2)))
+    (1, 2, 1)
+    """
+    basis = np.empty((0, rows.shape[1]), dtype=np.int64)
+    for first in range(0, len(rows), _CHUNK):
+        basis = _echelon(np.concatenate([basis, _residues(rows[first : first + _CHUNK])]))
+    return len(basis)
+
+
+def _residues(rows: FloatArray) -> IntArray:
+    """Return float64 numbers m·2^e modulo the prime, as they are exactly."""
+    mantissa, exponent = np.frexp(rows)
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    exponents, where = np.unique(exponent, return_inverse=True)
+    powers = np.array([pow(2, int(e) - 53, _PRIME) for e in exponents], dtype=np.int64)
+    found: IntArray = (whole % _PRIME) * powers[where].reshape(rows.shape) % _PRIME
+    return found
+
+
+def _echelon(matrix: IntArray) -> IntArray:
+    """Return the rows of the echelon form of a matrix modulo the prime that are not zero."""
+    rank = 0
+    for j in range(matrix.shape[1]):
+        candidates = np.flatnonzero(matrix[rank:, j])
+        if not len(candidates):
+            continue
+        pivot = rank + int(candidates[0])
+        matrix[[rank, pivot]] = matrix[[pivot, rank]]
+        matrix[rank] = matrix[rank] * pow(int(matrix[rank, j]), -1, _PRIME) % _PRIME
+        below = matrix[rank + 1 :]
+        below[:, j:] = (below[:, j:] - below[:, j : j + 1] * matrix[rank, j:]) % _PRIME
+        rank += 1
+    return matrix[:rank]

@@ -17,6 +17,7 @@ from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, Reward
 from matrixrl.algorithms.possible import Shapes, check_regression, design_shapes
 from matrixrl.checks import fail
 from matrixrl.features import kernel_features
+from matrixrl.linalg import lost_digits
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
 from matrixrl.settings import one_of, optional, real, setting
@@ -132,7 +133,7 @@ class LinUCB(LinearBandit):
             return f"tuned: the radius was scaled by {self.settings.scale:g}"
         if self.norm < self._implied_norm:
             return f"proven only if ‖θ*‖ <= norm, as given ({self.norm:g})"
-        return self.departs() or True
+        return self.departs() or lost_digits(self.regression.design.rounding) or True
 
     def radius(self) -> FloatArray:
         """Return the radius of the ellipsoid around θ̂: (B,)."""
@@ -142,7 +143,8 @@ class LinUCB(LinearBandit):
         full = oful_radius(
             self.regression.design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm
         )
-        scaled: FloatArray = chosen.scale * full
+        more = self.regression.design.moment_error  # docs/proofs.md, section 18
+        scaled: FloatArray = chosen.scale * full if more is None else chosen.scale * full + more
         return scaled
 
 

@@ -126,7 +126,7 @@ class LinearModel:
         if isinstance(self.design, DiagonalPairs):
             return moment * self._of(stage, self.design.width_sq)
         assert isinstance(self.design, DensePairs)
-        solved: FloatArray = (self._of(stage, self.design.design.inverse) @ moment[:, :, None])[:, :, 0]
+        solved: FloatArray = (self._of(stage, self.design.inverse) @ moment[:, :, None])[:, :, 0]
         return solved
 
     def widths(self, stage: int) -> FloatArray:
@@ -140,7 +140,10 @@ class LinearModel:
             return normals * np.sqrt(self.design.width_sq).reshape(self.n_replicas, self.n_groups, -1)
         assert isinstance(self.design, DensePairs)
         # A = LLᵀ, so L⁻ᵀz has covariance A⁻¹; from A itself, whose rounding does not build up.
-        upper = np.linalg.cholesky(self.design.design.matrix).transpose(0, 2, 1)
+        if self.design.is_factorised:
+            upper = self.design.factor.upper
+        else:
+            upper = np.linalg.cholesky(self.design.design.matrix).transpose(0, 2, 1)
         z = normals.reshape(len(upper), -1, self.phi.d).transpose(0, 2, 1)
         drawn: FloatArray = np.linalg.solve(upper, z).transpose(0, 2, 1).reshape(normals.shape)
         return drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Self
@@ -30,7 +31,7 @@ from matrixrl.checks import fail
 from matrixrl.core import Belief, Confidence, Level, ValueBounds, core_matrix
 from matrixrl.core.sets import Sandwich
 from matrixrl.features import OneHotPhi, OneHotPsi
-from matrixrl.linalg import DiagonalPairs
+from matrixrl.linalg import DiagonalPairs, lost_digits
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Steps
 
@@ -170,6 +171,17 @@ class UCMatrixRL(FiniteMatrixRL):
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return self.design.logdet
+
+    def rounding_words(self, *, regret: bool = False) -> str | None:
+        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them."""
+        error = self.design.rounding
+        if regret and self.design.moment_error is not None:  # which is added to the radii
+            noise, scale = self.confidence.regularity.noise_scale, self.features.psi.error_scale
+            share = max(scale / noise, 2.0) if noise > 0.0 else math.inf  # the noise of rewards is ½
+            error = max(
+                error, float(self.design.moment_error.max()) * share / math.sqrt(2.0 * math.log(1.0 / self.delta))
+            )
+        return lost_digits(error)
 
     def widths(self) -> FloatArray:
         """Return the width w of every pair: (B, A, S)."""

@@ -184,7 +184,16 @@ class MatrixRLLearner(Algorithm):
         if self.is_own:
             return f"{type(self).__name__} is a subclass of {self.name}, and the proof is not about its methods"
         claim = self.given.words() or self.confidence.guarantee
-        return self.refutation() or True if claim is True else claim
+        return self.refutation() or self.rounding_words(regret=True) or True if claim is True else claim
+
+    def rounding_words(self, *, regret: bool = False) -> str | None:
+        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them.
+
+        Args:
+            regret: Whether it is about the regret bound, which does not allow for them.
+        """
+        del regret
+        return None
 
     @property
     def assumptions(self) -> str:
@@ -284,4 +293,4 @@ class MatrixRLLearner(Algorithm):
         if alarmed:
             return MatrixRLLearner.alarm_words(self, "misspecification alarm")
         claim = self.given.words() or self.confidence.certificate_guarantee
-        return self.refutation() or True if claim is True else claim
+        return self.refutation() or self.rounding_words() or True if claim is True else claim

@@ -349,6 +349,6 @@ class FiniteMatrixRL(RewardWatch):
     def rescaled_plan(self, plan: Plan, before: tuple[float, float]) -> Plan:
         """Return a plan that was made for another range of rewards in the units of the present one."""
         (old_low, old_high), (low, _) = before, self.task.reward_range
-        left = np.arange(self.frame.horizon, -1, -1.0)[:, None]
+        left = np.append(self.frame.lefts(), 0.0)[:, None]
         own = plan.values * (old_high - old_low) + left * old_low
         return replace(plan, values=(own - left * low) / self.task.unit)

@@ -28,8 +28,9 @@ from matrixrl.core.greedy import lowest_first
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi, TablePsi, allowed_part
-from matrixrl.linalg import DesignMatrix
+from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
 from matrixrl.problems import Problem
+from matrixrl.problems.discounting import total_weight
 from matrixrl.problems.problem import Kind
 from matrixrl.records import Bounds, FloatArray, IntArray, Steps
 
@@ -122,6 +123,16 @@ class SampledMatrixRL(MatrixRLLearner):
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return np.array([design.logdet[0] for design in self.designs])
 
+    def rounding_words(self, *, regret: bool = False) -> str | None:
+        """Return, in words, that rounding errors may matter; None if they are small."""
+        del regret
+        steps = np.array([float(self.episode * self.oracle.horizon)])
+        errors = []
+        for design in self.designs:
+            sum_sq = np.maximum(np.trace(design.matrix, axis1=1, axis2=2) - design.d * design.ridge, 0.0)
+            errors.append(summation_error(steps, sum_sq, np.sqrt(steps * sum_sq), design.ridge, design.d))
+        return lost_digits(float(np.max(errors)))
+
     @property
     def is_exact(self) -> bool:
         """Whether the columns are all columns."""
@@ -135,12 +146,14 @@ class SampledMatrixRL(MatrixRLLearner):
     def gaps(self, plan: SampledPlans, steps: Steps, *, every: bool = False) -> FloatArray:
         """Return by how much played steps fell short of a plan's optimistic values, in the environment's unit: (B,)."""
         del every  # Q of the plan itself is at hand
-        found = []
+        found, discount = [], self.oracle.discount
         for b, one in enumerate(plan.plans):
             length = int(steps.taken[b].sum())
-            total = sum(one.gap(h, steps.states[b, h : h + 1], int(steps.actions[b, h])) for h in range(length))
+            total = sum(
+                discount**h * one.gap(h, steps.states[b, h : h + 1], int(steps.actions[b, h])) for h in range(length)
+            )
             if length < self.oracle.horizon and not steps.ended[b].any():
-                total += one.best(length, steps.next_states[b, length - 1 : length])
+                total += discount**length * one.best(length, steps.next_states[b, length - 1 : length])
             found.append(total)
         low, high = self.oracle.reward_range
         return (high - low) * np.array(found)
@@ -238,22 +251,24 @@ class SampledMatrixRL(MatrixRLLearner):
         """Return what the plans expect an episode to be worth, in the environment's unit: (B,)."""
         if first_states is None:
             start = self._declared_start()
-            return self._own_unit([float(one.values_at(start.states) @ start.weights) for one in plan.plans])
-        each = zip(plan.plans, np.asarray(first_states), strict=True)
-        return self._own_unit([float(one.values_at(state[None])[0]) for one, state in each])
+            values = [float(one.values_at(start.states) @ start.weights) for one in plan.plans]
+        else:
+            each = zip(plan.plans, np.asarray(first_states), strict=True)
+            values = [float(one.values_at(state[None])[0]) for one, state in each]
+        return self._own_unit(values, tail=self.oracle.tail)
 
     def certify(self, plan: SampledPlans, start: Start | None = None) -> Bounds:
         """Bound V*(s0) and the value of a plan's policy, on the last columns."""
-        chosen, most = self._declared_start() if start is None else start, float(self.oracle.horizon)
-        states = chosen.states
+        chosen = self._declared_start() if start is None else start
+        states, most = chosen.states, total_weight(self.oracle.discount, self.oracle.horizon)
         upper, lower, empty = [], [], []
         for b, played in enumerate(plan.plans):
             best = SampledPlan(self._constants[b], self._data(b), level="proven")
-            # Values at states in which no episode began are not computed: they lie in [0, H].
+            # Values at states in which no episode began are not computed: they lie in [0, Σγ^h].
             upper.append(chosen.mean(best.values_at(states), most, sign=1.0) if len(states) else most)
             lower.append(chosen.mean(best.lower_at(played, states), 0.0, sign=-1.0) if len(states) else 0.0)
             empty.append(best.empty)
-        return Bounds(self._own_unit(upper), self._own_unit(lower), np.array(empty))
+        return Bounds(self._own_unit(upper, tail=self.oracle.tail), self._own_unit(lower), np.array(empty))
 
     def _declared_start(self) -> Start:
         """Return where the problem says that episodes start."""
@@ -262,9 +277,10 @@ class SampledMatrixRL(MatrixRLLearner):
             fail("start", rule, None, "Give the task a start, or name a state: certificate(start=…).")
         return Start("", *self.oracle.start)
 
-    def _own_unit(self, values: list[float]) -> FloatArray:
+    def _own_unit(self, values: list[float], *, tail: float = 0.0) -> FloatArray:
+        """Convert values in unit reward, with what steps that are cut off may earn, to the environment's unit: (B,)."""
         low, high = self.oracle.reward_range
-        own: FloatArray = np.array(values) * (high - low) + self.oracle.horizon * low
+        own: FloatArray = (np.array(values) + tail) * (high - low) + self.problem.total_weight * low
         return own
 
     def planning_memory(self) -> tuple[Any, ...]:

@@ -133,6 +133,8 @@ class SampledPlan:
             end_state=None if oracle.end is None else 0,  # the end state is the first column
             end_reward=(0.0 - low) / (high - low),
             allowed=oracle.allowed_at(data.columns.states),
+            stages=oracle.stages,
+            discount=oracle.discount,
         )
         self._at_columns = self._belief(data.columns.states)
         plan = optimistic_plan(self._at_columns, self._frame, data.rankings)
@@ -150,23 +152,23 @@ class SampledPlan:
 
     def values_at(self, states: NDArray[Any]) -> FloatArray:
         """Return the optimistic values of first states, in unit reward: (k, …) → (k,)."""
-        return self._best(self.q(0, states))
+        return self._best(0, self.q(0, states))
 
     def best(self, stage: int, state: NDArray[Any]) -> float:
         """Return the optimistic value of one state (1, …) at a stage, in unit reward."""
-        return float(self._best(self.q(stage, state))[0])
+        return float(self._best(stage, self.q(stage, state))[0])
 
     def gap(self, stage: int, state: NDArray[Any], action: int) -> float:
         """Return by how much Q of an action is below the value of one state (1, …), in unit reward."""
         q = self.q(stage, state)
-        best = float(self._best(q)[0])
+        best = float(self._best(stage, q)[0])
         return best - min(max(float(q[action, 0]), 0.0), best)
 
-    def _best(self, q: FloatArray) -> FloatArray:
-        """Return the optimistic values of some states from their Q (A, k): (k,)."""
+    def _best(self, stage: int, q: FloatArray) -> FloatArray:
+        """Return the optimistic values of some states at a stage from their Q (A, k): (k,)."""
         best: FloatArray = q.max(axis=0)
         if not self._confidence.set.is_normalised:
-            best = np.clip(best, 0.0, float(self._frame.horizon))
+            best = np.clip(best, 0.0, self._frame.ceilings()[stage])
         return best
 
     def lower_at(self, played: SampledPlan, states: NDArray[Any]) -> FloatArray:
@@ -178,9 +180,10 @@ class SampledPlan:
             there = played._belief(columns.states)
             policy = np.stack([played._greedy(played._q(there, h)) for h in range(horizon)])[None]
         values = pessimistic_values(self._at_columns, policy, self._frame)
-        low = self._belief(states).q(values[:, 1] if horizon > 1 else None, sign=-1.0)[0]
+        following = self._frame.discount * values[:, 1] if horizon > 1 else None
+        low = self._belief(states).q(following, sign=-1.0)[0]
         chosen = played.actions(0, states)
-        return np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
+        return np.clip(low[chosen, np.arange(len(chosen))], 0.0, self._frame.ceilings()[0])
 
     def table(self) -> IntArray:
         """Return the policy of every state of a finite problem: (H, S)."""
@@ -196,9 +199,9 @@ class SampledPlan:
         return policy
 
     def _q(self, there: Belief, stage: int) -> FloatArray:
-        q: FloatArray = there.q(None if stage == self._frame.horizon - 1 else self.values[None, stage + 1])[0]
-        if there.allowed is not None:
-            q[~there.allowed] = -np.inf
+        last = stage == self._frame.horizon - 1
+        q: FloatArray = there.q(None if last else self._frame.discount * self.values[None, stage + 1])[0]
+        replace(self._frame, allowed=there.allowed).exclude(q[None], stage)
         return q
 
     def _greedy(self, q: FloatArray) -> IntArray:

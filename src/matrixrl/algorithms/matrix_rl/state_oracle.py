@@ -12,6 +12,7 @@ from matrixrl.checks import fail
 from matrixrl.core.columns import Columns, column_sampler
 from matrixrl.features import Features, OneHotPhi
 from matrixrl.problems import FunctionalTask, Problem, Task
+from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray
 
 __all__ = ["FiniteOracle", "FunctionOracle", "StateOracle", "make_oracle"]
@@ -21,10 +22,19 @@ Shares = tuple[NDArray[Any], FloatArray]
 
 
 class StateOracle(Protocol):
-    """Answers questions about k states at a time."""
+    """Answers questions about k states at a time.
+
+    Attributes:
+        stages: Classes of stages, each of which has its own actions; None if all stages share theirs.
+        discount: Factor γ of the values of the next stage.
+        tail: Weight of the steps that are cut off from an endless episode.
+    """
 
     n_actions: int
     horizon: int
+    stages: Stages | None
+    discount: float
+    tail: float
     reward_range: tuple[float, float]
     d: int
     d_psi: int
@@ -70,6 +80,7 @@ class FiniteOracle:
             fail("columns", "need features φ that generalise", "one-hot pairs", "Give phi, or leave columns out.")
         self.task, self.features = task, features
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.stages, self.discount, self.tail = task.stages, task.discount, task.tail
         self.d, self.d_psi = features.phi.d, features.psi.d_psi
         self.draw = column_sampler(column_weights, m, task.n_states, features.psi.norms_sq)
         first = np.flatnonzero(task.start)
@@ -114,6 +125,7 @@ class FunctionOracle:
     def __init__(self, task: FunctionalTask, m: int) -> None:
         self.task = task
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
+        self.stages, self.discount, self.tail = None, 1.0, 0.0
         self.d, self.d_psi = task.d, task.d_psi
         self.draw: Callable[[np.random.Generator], Columns] = lambda rng: Columns(*task.draw(rng, m))
 

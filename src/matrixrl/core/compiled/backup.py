@@ -1,7 +1,8 @@
 """Optimistic backward induction, compiled with numba: all stages of a plan in one call, for any features.
 
-A change of this file requires a new `BACKUP_DIGEST` in `simulate.compiled.episodes`. numba detects changes
-only in the file of a compiled function, so the changed digest makes it compile the loops of that module again.
+A change of this file requires a new `LOOPS_DIGEST` in `simulate.compiled.episodes` and `core.compiled.likelihood`.
+numba detects changes only in the file of a compiled function, so the changed digest makes it compile the loops of those
+modules again.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def fill_plan(
             the length of the longest list.
         bound: (slack, half_width, centre, norm, constant, is_normalised): slack (B, P) 1 − φᵀM_n u, or zeros if
             the set is not normalised; half_width (B, m, P) of each member of the set; centre, norm and constant (m,)
-            as in `split_all`; whether bounds are clipped to the range of V, else V to [0, H].
+            as in `split_all`; whether bounds are clipped to the range of V, else V at `core.backup.Frame.ceilings`.
         reward: (B, P) the largest unit rewards that are believed.
         first_replica: Replica of these arrays that the first row of the arguments below belongs to.
         ties: (B, A) what breaks ties.
@@ -152,7 +153,9 @@ def fill_plan(
     mean, q = np.empty(n_states), np.empty(n_states)
     best, score = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
     chosen, following_all = np.empty((n_replicas, n_states)), np.empty((n_replicas, n_states))
+    ceiling = 0.0
     for h in range(horizon - 1, -1, -1):
+        ceiling = float(horizon) if discount == 1.0 else 1.0 + discount * ceiling  # Frame.ceilings
         if len(q_out) > 0 and choices[h, 1] - choices[h, 0] < ties.shape[1]:
             q_out[:, h] = -np.inf
         for b in range(n_replicas):
@@ -215,7 +218,7 @@ def fill_plan(
                 choose(a, q, ties[b, a], score[b], chosen[b])
         for b in range(n_replicas):
             for s in range(n_states):
-                values[b, h, s] = best[b, s] if is_normalised else min(max(best[b, s], 0.0), float(horizon))
+                values[b, h, s] = best[b, s] if is_normalised else min(max(best[b, s], 0.0), ceiling)
             for s in range(n_states):
                 policy[b, h, s] = int(chosen[b, s])
             if end_state >= 0:

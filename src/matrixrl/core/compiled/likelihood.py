@@ -37,7 +37,7 @@ from matrixrl.core.compiled.pruning import fill_pruned_plan
 
 __all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
 
-LOOPS_DIGEST = "1d3c3a7de3ec8ffc"
+LOOPS_DIGEST = "e6c42e8701191601"
 """Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)

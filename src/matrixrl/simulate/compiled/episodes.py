@@ -40,7 +40,7 @@ from matrixrl.simulate.compiled.world import (
 
 __all__ = ["LOOPS_DIGEST", "Bounds", "Learned", "play_episodes", "refresh_all"]
 
-LOOPS_DIGEST = "a1e7a1fe66135314"
+LOOPS_DIGEST = "0c8b196938d597da"
 """Digest of the files of the loops that are called. numba notices changes of this file only, so it changes with the
 others; a test compares it."""
 
@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
         centre: (m,) centre of each member of the set, as in `core.compiled.backup.split_all`.
         norm: (m,) its norm.
         constant: (m,) its constant scale.
-        is_normalised: Whether bounds are clipped to the range of V, else V to [0, H].
+        is_normalised: Whether bounds are clipped to the range of V, else V at `core.backup.Frame.ceilings`.
         by_visits: (m, T) half-widths by visits.
         learns_reward: Whether rewards are estimated.
         reward_by_visits: (T,) half-widths of rewards by visits.
@@ -174,7 +174,9 @@ def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any,
     n_members = len(bounds[CENTRE])
     shift, scale = np.empty(n_members), np.empty(n_members)
     form = (slack, half_width, bounds[CENTRE], bounds[NORM], bounds[CONSTANT], bounds[IS_NORMALISED])
+    ceiling = 0.0
     for h in range(horizon - 1, -1, -1):
+        ceiling = float(horizon) if world[DISCOUNT] == 1.0 else 1.0 + world[DISCOUNT] * ceiling  # Frame.ceilings
         v = world[DISCOUNT] * values[h + 1]
         low, high = split_all(form, v, world[ONES], shift, scale)
         for s in range(n_states):
@@ -189,7 +191,7 @@ def _pessimistic_value(world: Any, bounds: Any, known: Any, b: int, policy: Any,
                     here = mean + shift[m] * slack[p] - scale[m] * half_width[m, p]
                     bound = max(bound, here)
                 worth += min(max(bound, low), high) if bounds[IS_NORMALISED] else bound
-            values[h, s] = min(max(worth, 0.0), float(horizon))
+            values[h, s] = min(max(worth, 0.0), ceiling)
         if world[END_STATE] >= 0:
             values[h, world[END_STATE]] = world[END_VALUES][h]
     return float(np.dot(values[0], world[START]))

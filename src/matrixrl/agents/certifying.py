@@ -9,19 +9,25 @@ import numpy as np
 
 from matrixrl.agents.certified import CertifiedPolicy, CertifiedSoFar
 from matrixrl.agents.order import EpisodeOrder
-from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
 from matrixrl.records import Certificate, HistoryLog, RegretCertificate
 
-__all__ = ["LOG_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
+__all__ = ["LOG_ASSUMPTION", "MASK_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
 
 TIME_OUT_ASSUMPTION = (
     "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
     "time-out is an outcome"
 )
 """Assumption about time-outs under which bounds hold, in words (docs/proofs.md, section 3)."""
+
+MASK_ASSUMPTION = (
+    "every action is allowed in a state at whose visits the environment reports no mask, and what a mask forbids is "
+    "never allowed"
+)
+"""Assumption about environments whose allowed actions are not declared, in words (docs/proofs.md, section 13)."""
 
 LOG_ASSUMPTION = (
     "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
@@ -45,6 +51,7 @@ class Certifying:
     _time_outs: int
     _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
+    _known_masks: object | None  # masks that `_certified` and `_advice` heed
 
     @property
     def problem(self) -> Problem:
@@ -79,6 +86,7 @@ class Certifying:
 
         None as long as the data do not contradict them.
         """
+        self._heed_masks()
         if any(self._log.alarms):
             return self._algorithm.alarm_words(f"misspecification alarm in episode {self._log.alarms.index(True) + 1}")
         return self._certified.contradiction
@@ -86,7 +94,9 @@ class Certifying:
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        words = self._algorithm.assumptions
+        words, algorithm = self._algorithm.assumptions, self._algorithm
+        if words and isinstance(algorithm, FiniteAlgorithm) and algorithm.may_be_told and self.problem.env is not None:
+            words = f"{words}; {MASK_ASSUMPTION}"
         if words and self._time_outs:
             words = f"{words}; {TIME_OUT_ASSUMPTION}"
         return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
@@ -135,8 +145,18 @@ class Certifying:
         assert best is not None
         return best, self._least(replace(current, lower=best.lower))
 
+    def _heed_masks(self) -> None:
+        """Forget what masks that were reported since the last call make wrong."""
+        algorithm = self._algorithm
+        if algorithm.reported_masks is self._known_masks or not isinstance(algorithm, FiniteAlgorithm):
+            return
+        self._known_masks, self._advice = algorithm.reported_masks, None
+        self._certified.permit(algorithm.frame)
+        self._certified.contradiction = None  # a lower bound may have been that of actions that are not allowed
+
     def _certificate_of(self, plan: Any) -> Certificate:
-        first = self._first_states()
+        self._heed_masks()
+        plan, first = self._algorithm.permitted(plan), self._first_states()
         bounds = self._algorithm.certify(plan, first)
         found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])))
         if self.problem.kind == "finite":
@@ -169,6 +189,7 @@ class Certifying:
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""
+        self._heed_masks()
         if self._advice is None:
             self._advice = self._algorithm.advice()
         return self._advice

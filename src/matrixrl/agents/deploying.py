@@ -104,6 +104,7 @@ class Deploying(Certifying):
         first, stages = self._first_states(), self.problem.stages
         if stages is not None:
             tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
+        self._heed_masks()
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
         state = None if first is None else int(first[0])
         first_bounds, second_bounds = (

@@ -213,6 +213,15 @@ class Algorithm(FromLogs, Configured):
         rule = f"must be given for {self.name}, which cannot learn masks while it plays"
         fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
 
+    @property
+    def reported_masks(self) -> object | None:
+        """Masks that the environment reported so far, another object after each new one; None if there are none."""
+        return None
+
+    def permitted(self, plan: Any) -> Any:
+        """Return a plan without actions that are known not to be allowed: a mask may be newer than the plan."""
+        return plan
+
     def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage: states (B, …) → (B, A).
 

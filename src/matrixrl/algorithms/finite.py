@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
-from matrixrl.algorithms.reported_masks import REPORTED_MASKS, ReportedMasks
+from matrixrl.algorithms.reported_masks import NOT_PLAYED, REPORTED_MASKS, TRIED, ReportedMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
-from matrixrl.core.greedy import random_actions, random_rankings
+from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
 from matrixrl.problems import Task
 from matrixrl.problems.masks import action_list
-from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
 __all__ = ["FiniteAlgorithm", "plan_from_arrays", "start_values"]
 
@@ -31,6 +31,7 @@ class FiniteAlgorithm(Algorithm):
     """
 
     _reported: ReportedMasks | None = None
+    _tried: BoolArray | None = None  # (S, A) pairs that were learned from, where an environment may report masks
     _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 
@@ -80,6 +81,8 @@ class FiniteAlgorithm(Algorithm):
     def begin(self) -> None:
         """Prepare what follows from the task; subclasses allocate what they learn after calling this."""
         self.use_task()
+        task = self.task
+        self._tried = np.zeros((task.n_states, task.n_actions), dtype=np.bool_) if self.may_be_told else None
         self._replica = np.arange(self.n_replicas)
 
     def use_task(self) -> None:
@@ -111,6 +114,39 @@ class FiniteAlgorithm(Algorithm):
             return None
         allowed, stages = self._frame.allowed[:, int(state)], self._frame.stages
         return allowed if stages is None else allowed[stages.block(stage)]
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether allowed actions are not declared, so that an environment may report them."""
+        return self.task.allowed is None and self.problem.mdp is None and not self.problem.ignores_masks
+
+    @property
+    def reported_masks(self) -> ReportedMasks | None:
+        """Masks that the environment reported so far, another object after each new one; None if there are none."""
+        return self._reported
+
+    def permitted(self, plan: Any) -> Any:
+        """Return a plan with the best allowed action, by Q, in place of each one that a newer mask forbids.
+
+        This is what an open episode answers in such a state.
+        """
+        frame = self._frame
+        if not isinstance(plan, Plan) or frame.allowed is None or frame.permits(plan.policy):
+            return plan
+        q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        self.fill_in_q(q)
+        for h in range(frame.horizon):
+            frame.exclude(q[:, h], h)
+        ties = tie_weights(lowest_first(frame.n_actions, self.n_replicas), frame.horizon)
+        best = greedy_actions(q, ties[:, None, :, None], axis=2)
+        fits = frame.allowed[plan.policy, np.arange(frame.n_states)]
+        return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
+
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
+        """Learn from one episode in each replica; see `Algorithm.update`."""
+        super().update(steps, plan, n_episodes=n_episodes)
+        if self._tried is not None:
+            self._tried[steps.states[steps.taken], steps.actions[steps.taken]] = True
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
@@ -144,7 +180,12 @@ class FiniteAlgorithm(Algorithm):
     def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
         """`certificate_guarantee`, or why data or masks that are not known yet withdrew it."""
         words = super().certificate_claim(alarmed)
-        return words if words is not True or self._reported is None else self._reported.certificate_words() or True
+        if words is not True:
+            return words
+        if self._reported is None:
+            is_new = self.episode == self.logged_episodes and self.problem.env is not None and self.may_be_told
+            return NOT_PLAYED if is_new else True
+        return self._reported.certificate_words(self._tried) or True
 
     def mark(self) -> tuple[Any, ...]:
         """Return everything that planning, acting and masks change, to go back to."""
@@ -158,7 +199,8 @@ class FiniteAlgorithm(Algorithm):
 
     def state(self) -> Arrays:
         """Return everything that is needed to go on bit for bit, as named arrays."""
-        return super().state() | ({} if self._reported is None else {REPORTED_MASKS: self._reported.array()})
+        told = {} if self._reported is None else {REPORTED_MASKS: self._reported.array()}
+        return super().state() | told | ({} if self._tried is None else {TRIED: self._tried.copy()})
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
@@ -166,7 +208,7 @@ class FiniteAlgorithm(Algorithm):
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
-        rest = {name: array for name, array in state.items() if name != REPORTED_MASKS}
+        rest = {name: array for name, array in state.items() if name not in (REPORTED_MASKS, TRIED)}
         if REPORTED_MASKS in state:
             task = self.task
             if task.allowed is not None or self.problem.mdp is not None or self.problem.ignores_masks:
@@ -174,6 +216,17 @@ class FiniteAlgorithm(Algorithm):
             none = ReportedMasks.none(task.n_states, task.n_actions, task.end_state)
             self._take_masks(none.restored(state[REPORTED_MASKS]))
         super().restore(rest)
+        self._restore_tried(state.get(TRIED))
+
+    def _restore_tried(self, tried: NDArray[Any] | None) -> None:
+        """Take back the pairs that were learned from; every pair may be one of them if they were not saved."""
+        shape = (self.task.n_states, self.task.n_actions)
+        if tried is None:
+            self._tried = np.full(shape, self.episode > 0) if self.may_be_told else None
+            return
+        if not self.may_be_told or tried.shape != shape or tried.dtype != np.bool_:
+            raise InvalidInput(f"{TRIED} must be booleans of shape {shape}, of a problem whose masks are not declared")
+        self._tried = tried.copy()
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""

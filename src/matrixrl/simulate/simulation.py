@@ -351,7 +351,7 @@ class Simulation:
         first = None if self.is_batched else steps.states[:, 0]
         certified = np.full((n, 1, 2), np.nan)
         if self.certify:
-            bounds = algorithm.certify(plan, first)
+            bounds = algorithm.certify(algorithm.permitted(plan), first)
             certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
         regret = np.full((n, 1), np.nan)
         if is_measured(self.done, self.regret_every):

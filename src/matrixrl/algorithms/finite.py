@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
 from matrixrl.algorithms.reported_masks import NOT_PLAYED, REPORTED_MASKS, TRIED, ReportedMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
 from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
-from matrixrl.problems import Task
+from matrixrl.problems import Problem, Task
 from matrixrl.problems.masks import action_list
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
@@ -32,6 +33,8 @@ class FiniteAlgorithm(Algorithm):
 
     _reported: ReportedMasks | None = None
     _tried: BoolArray | None = None  # (S, A) pairs that were learned from, where an environment may report masks
+    q_axes: ClassVar[tuple[str, ...]] = ()
+    """Axes of Q that a user's class declares, ("replica", "action", "state"); needed only where they cannot be checked."""
     _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 
@@ -142,6 +145,17 @@ class FiniteAlgorithm(Algorithm):
         fits = frame.allowed[plan.policy, np.arange(frame.n_states)]
         return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
 
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem; see `Algorithm.start`.
+
+        Raises:
+            InvalidInput: Q of a user's class has its axes in another order, or that cannot be checked.
+        """
+        started = super().start(problem, seeds)
+        if type(started) is type(self) and is_plug_in(type(self), "make_plan"):
+            check_q_axes(self, started)
+        return started
+
     def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
         """Learn from one episode in each replica; see `Algorithm.update`."""
         super().update(steps, plan, n_episodes=n_episodes)
@@ -219,14 +233,11 @@ class FiniteAlgorithm(Algorithm):
         self._restore_tried(state.get(TRIED))
 
     def _restore_tried(self, tried: NDArray[Any] | None) -> None:
-        """Take back the pairs that were learned from; every pair may be one of them if they were not saved."""
+        """Take back the pairs that were learned from; None if they were not saved, so that any pair may be one."""
         shape = (self.task.n_states, self.task.n_actions)
-        if tried is None:
-            self._tried = np.full(shape, self.episode > 0) if self.may_be_told else None
-            return
-        if not self.may_be_told or tried.shape != shape or tried.dtype != np.bool_:
-            raise InvalidInput(f"{TRIED} must be booleans of shape {shape}, of a problem whose masks are not declared")
-        self._tried = tried.copy()
+        if tried is not None and (tried.shape != shape or tried.dtype != np.bool_):
+            raise InvalidInput(f"{TRIED} must be booleans of shape {shape}")
+        self._tried = None if tried is None else tried.copy()
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""
@@ -291,6 +302,9 @@ class FiniteAlgorithm(Algorithm):
             cap: Keep V_h in [0, H − h], or in what a discount makes of it, as rewards are in [0, 1].
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
+        if is_plug_in(type(self), "make_plan"):
+            own, shape = q_of, (self.n_replicas, self._frame.n_actions, self._frame.n_states)
+            q_of = lambda stage, values: check_q(self.name, own(stage, values), shape)  # noqa: E731
         high = self._frame.lefts() if cap else None
         chosen = self.draw_rankings() if rankings is None else rankings
         return greedy_plan(q_of, self._frame, chosen, high=high, q_out=self._q_out)

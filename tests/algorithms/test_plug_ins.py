@@ -81,7 +81,9 @@ WORLD = {"env_settings": {"n_states": 4, "horizon": 6}}
 
 
 @pytest.mark.parametrize(
-    ("kind", "lost"), [(Forgetful, "counts"), (Halfway, "by_state, total"), (OnTop, "extra")], ids=lambda kind: str(kind)
+    ("kind", "lost"),
+    [(Forgetful, "counts"), (Halfway, "by_state, total"), (OnTop, "extra")],
+    ids=lambda kind: str(kind),
 )
 def test_an_algorithm_that_would_forget_is_not_saved(kind, lost, tmp_path):
     agent = Agent("river-swim", kind(), seed=0, **WORLD)

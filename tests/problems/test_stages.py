@@ -485,7 +485,9 @@ def test_tables_of_classes_follow_the_numbers_of_the_classes(classes):
     for stage in np.flatnonzero(np.array(ranks) == 0):
         assert [agent.predict(s, stage) for s in range(3)] == [0, 0, 0]
         with pytest.raises(InvalidInput, match="allowed"):
-            agent.begin_episode().act(0, allowed=[1]) if stage == 0 else agent.compare(np.ones(3, int), np.zeros(3, int))
+            agent.begin_episode().act(0, allowed=[1]) if stage == 0 else agent.compare(
+                np.ones(3, int), np.zeros(3, int)
+            )
 
 
 def test_tables_that_may_be_of_stages_or_of_classes_are_refused():

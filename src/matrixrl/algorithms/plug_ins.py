@@ -75,7 +75,9 @@ def check_q_axes(unstarted: FiniteAlgorithm, started: FiniteAlgorithm) -> None:
     except InvalidInput as error:
         raise InvalidInput(f"{words}: {error}") from error
     except Exception as error:
-        rule = f"must be declared, as two of B, A, S = {started.n_replicas}, {task.n_actions}, {task.n_states} are equal"
+        rule = (
+            f"must be declared, as two of B, A, S = {started.n_replicas}, {task.n_actions}, {task.n_states} are equal"
+        )
         received = f"{type(error).__name__} ({error}) from {words}, where its axes would be checked"
         fail("q_axes", rule, received, f"Add q_axes = {Q_AXES} to the class if Q[b, a, s] is returned.")
 

@@ -71,7 +71,7 @@ def test_rows_that_may_be_masks_or_actions_are_refused(rows, tmp_path):
     head = "states = 2\nactions = 2\nhorizon = 2\n"
     (tmp_path / "allowed.csv").write_text(rows)
     for written in ('"allowed.csv"', str([[int(cell) for cell in row.split(",")] for row in rows.split()])):
-        with pytest.raises(InvalidInput, match="allowed must be clear.*Write true and false"):
+        with pytest.raises(InvalidInput, match=r"allowed must be clear.*Write true and false"):
             served(head + f"allowed = {written}\n", tmp_path)
     named = head.replace("actions = 2", 'actions = ["a", "b"]')  # no action is called 0, so these are masks
     mask = [[cell == "1" for cell in row.split(",")] for row in rows.split()]

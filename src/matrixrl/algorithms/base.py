@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.from_logs import LOGGED, FromLogs
 from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clipped, find_outside, wider_range
-from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_plans, check_progress, check_same_kind
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten, snapshot, unlike
+from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_plans, check_progress, check_same_kind
 from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
 from matrixrl.core.policy_bounds import PolicyIntervals

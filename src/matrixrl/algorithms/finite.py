@@ -34,7 +34,7 @@ class FiniteAlgorithm(Algorithm):
     _reported: ReportedMasks | None = None
     _tried: BoolArray | None = None  # (S, A) pairs that were learned from, where an environment may report masks
     q_axes: ClassVar[tuple[str, ...]] = ()
-    """Axes of Q that a user's class declares, ("replica", "action", "state"); needed only where they cannot be checked."""
+    """Axes of Q of a user's class, ("replica", "action", "state"); needed only where they cannot be checked."""
     _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 

@@ -72,12 +72,11 @@ def check_q_axes(unstarted: FiniteAlgorithm, started: FiniteAlgorithm) -> None:
     try:
         probe = copy.deepcopy(unstarted)._start(problem, list(range(n_replicas)))
         probe.make_plan()
-    except InvalidInput as error:
-        raise InvalidInput(f"{words}: {error}") from error
-    except Exception as error:
-        rule = (
-            f"must be declared, as two of B, A, S = {started.n_replicas}, {task.n_actions}, {task.n_states} are equal"
-        )
+    except (InvalidInput, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if getattr(error, "argument", None) == "Q":
+            raise InvalidInput(f"{words}: {error}") from error
+        sizes = f"B, A, S = {started.n_replicas}, {task.n_actions}, {task.n_states}"
+        rule = f"must be declared, as two of {sizes} are equal"
         received = f"{type(error).__name__} ({error}) from {words}, where its axes would be checked"
         fail("q_axes", rule, received, f"Add q_axes = {Q_AXES} to the class if Q[b, a, s] is returned.")
 

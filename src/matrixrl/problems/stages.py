@@ -129,8 +129,8 @@ def read_stages(value: Any, horizon: int, n_actions: int) -> Stages | None:
 
     Args:
         value: True for a class of its own for each stage; False or None for one law; or a sequence with the class of
-            each stage, such as weekdays and weekends. Equal ones share. Whole numbers are taken in their order: 0 … C − 1
-            stand for themselves, and of 3 and 7 the class 3 is the first one. Words are taken as they first appear.
+            each stage, such as weekdays and weekends. Equal ones share. Whole numbers keep their order: 0 … C − 1 stand
+            for themselves, and of 3 and 7 the class 3 is the first one. Words are taken as they first appear.
         horizon: Number of stages H.
         n_actions: Number of actions A.
 

@@ -50,10 +50,10 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Return text that LaTeX shows as it is.
+    r"""Return text that LaTeX shows as it is.
 
     >>> print(latex_text("a_1 & 95 %"))
-    a\\_1 \\& 95 \\%
+    a\_1 \& 95 \%
     """
     shown = "".join(_SPECIAL.get(character, character) for character in printable(text))
-    return f"{{}}{shown}" if shown.startswith("[") else shown  # after \\\\ a bracket would be read as a length
+    return f"{{}}{shown}" if shown.startswith("[") else shown  # after a line break a bracket would be read as a length

@@ -43,8 +43,8 @@ class ProblemFile(BaseModel):
         rewards: Known rewards, one row of A numbers for each state; learned if left out.
         start: First state, if all episodes begin in one.
         may_terminate: Whether episodes may end before the horizon; implied by a time-out.
-        allowed: Actions that are allowed in each state: rows of A booleans, or rows of actions, each named once. A table
-            of A columns that are all 0 or 1 is a table of booleans; with two actions that are numbered it is refused
+        allowed: Actions that are allowed in each state: rows of A booleans, or of actions, each named once. A table of
+            A columns that are all 0 or 1 is a table of booleans; with two actions that are numbered it is refused
             unless some row shows which of the two is meant. A request may allow fewer.
         groups: One row of A numbers for each state; pairs with the same number share what is learned.
         stage_dependent: Whether laws differ between stages, or the class of each stage.

@@ -126,9 +126,12 @@ class Rare(gym.Env):
     observation_space, action_space, horizon = gym.spaces.Discrete(3), gym.spaces.Discrete(3), 4
     seen = False
 
+    def __init__(self, first=0):
+        self.begun, self.first = 0, first  # episode in which state 1 is visited for the first time
+
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.state = 0
+        self.state, self.begun = 0, self.begun + 1
         return 0, self.info()
 
     def info(self):
@@ -138,7 +141,8 @@ class Rare(gym.Env):
         assert self.info()["action_mask"][action]
         self.seen |= self.state == 1
         reward = 0.9 * (action == 2)
-        self.state = 1 if self.np_random.random() < 0.004 else 2 * int(self.np_random.integers(2))
+        rare = self.np_random.random() < 0.004 if self.begun > self.first else self.begun == self.first
+        self.state = 1 if rare else 2 * int(self.np_random.integers(2))
         return self.state, reward, False, False, self.info()
 
 
@@ -155,6 +159,19 @@ def test_policies_that_were_frozen_before_a_mask_take_allowed_actions_after_it(t
             if agent.problem.env.seen:
                 by_returns += chosen.basis == "returns"
                 np.testing.assert_array_equal(np.asarray(chosen.table)[:, 1], 1)
+    assert by_returns > 0
+
+
+def test_a_policy_that_is_frozen_in_the_episode_that_reports_a_mask_takes_allowed_actions():
+    by_returns = 0
+    for seed in range(3):
+        agent = MatrixRL(Rare(first=64), known_reward=False, reward_range=(0, 1), seed=seed)
+        agent.learn(64)
+        for _ in range(3):
+            agent.learn(40)
+            chosen = agent.recommend()
+            by_returns += chosen.basis == "returns"
+            np.testing.assert_array_equal(np.asarray(chosen.table)[:, 1], 1)
     assert by_returns > 0
 
 
@@ -188,6 +205,24 @@ def test_the_certificate_of_an_open_episode_is_about_the_actions_that_it_takes()
         fresh.algorithm.tell_mask(state, env.masks[state])
     assert fresh.certificate().lower <= env.value()
     assert all(env.masks[state, episode.act(state)] for state in range(5))
+
+
+def test_a_mask_that_is_reported_between_two_questions_is_heeded():
+    """An episode in another sub-environment may report it; what was remembered before must not be used."""
+    env = Reporter(13)
+    phi = np.concatenate([env.laws[0]] * 2, axis=2) / 2.0
+    for features, stays in ((None, True), (phi, False)):
+        agent = agent_on(env, phi=features, set="normalised")
+        agent.certificate()
+        agent._certified.least_upper = 2.0  # as if it had been certified before the mask
+        agent._certified.contradict(upper=0.0, lower=1.0)
+        assert agent.alarm is not None
+        kept = np.asarray(agent.policy.table)[0, 1]
+        agent.algorithm.tell_mask(1, np.arange(3) != kept)
+        assert kept not in np.asarray(agent.policy.table)[:, 1]
+        assert agent.predict(1, 0) != kept
+        assert agent.alarm is None  # a bound may have been about an action that does not exist
+        assert (agent.certificate().upper == 2.0) == stays
 
 
 def test_nothing_is_proven_after_steps_that_a_later_mask_forbids(tmp_path):

@@ -98,7 +98,7 @@ def unlike(algorithm: Algorithm, before: dict[str, Any]) -> set[str]:
     return {name for name in {*now, *before} if name not in before or not _same(now.get(name), before[name])}
 
 
-def refuse_forgotten(algorithm: Algorithm, changed: set[str], state: dict[str, Any]) -> None:
+def refuse_forgotten(algorithm: Algorithm, changed: set[str] | frozenset[str], state: dict[str, Any]) -> None:
     """Refuse to save an algorithm whose state lacks what `learn` has changed.
 
     Args:

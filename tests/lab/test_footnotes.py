@@ -127,7 +127,7 @@ def test_the_certificate_gap_is_explained_where_it_is_shown(tables, form, tmp_pa
     finished(tmp_path / "s", without)
     write = {"markdown": write_table, "html": write_report}[form]
     with Store.open_to_read(tmp_path / "s") as store:
-        assert "ertificate gap" not in write(store, tmp_path / "file").read_text(encoding="utf-8")
+        assert "ertificate gap" not in write(store, tmp_path / "file.md").read_text(encoding="utf-8")
 
 
 def test_gaps_that_are_only_estimated_are_named(tmp_path):

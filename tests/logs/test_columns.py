@@ -153,3 +153,23 @@ def test_the_plan_in_words(tmp_path):
         "  stop        all episodes at the last stage, or terminated\n"
         "  note        episodes in the order of their numbers"
     )
+
+
+@pytest.mark.parametrize("form", [str, int, np.int64])
+def test_episodes_above_the_whole_numbers_of_float64_stay_apart(form):
+    first = 2**53
+    log = {
+        "episode": [form(first), form(first + 1)],
+        "state": [0, 0],
+        "action": [0, 0],
+        "reward": [0.0, 0.0],
+        "next_state": [1, 2],
+    }
+    log["episode"] = np.array(log["episode"]) if form is np.int64 else log["episode"]
+    assert read_log(log, problem()).plan.n_episodes == 2
+
+
+def test_episodes_that_were_rounded_are_refused():
+    log = {"episode": np.array([2.0**53, 2.0**53 + 1]), "state": [0, 0], "action": [0, 0], "reward": [0.0, 0.0]}
+    with pytest.raises(InvalidInput, match="column 'episode' must be below"):
+        read_log(log | {"next_state": [1, 2]}, problem())

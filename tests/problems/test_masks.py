@@ -264,3 +264,11 @@ def test_states_without_numbers_have_no_table_of_masks():
         with pytest.raises(InvalidInput, match=r"allowed must be left out for .*episode\.act\(obs, allowed=…\)"):
             read_problem(given, allowed=lambda _: [0], **options)
         assert read_problem(given, allowed="all", **options).ignores_masks
+
+
+def test_a_list_that_names_an_action_twice_is_no_list_of_actions():
+    """``[1, 0, 1]`` is a mask that would be read as the actions 0 and 1."""
+    with pytest.raises(InvalidInput, match="must name each action once"):
+        Task(np.zeros((2, 3)), 2, allowed=lambda _: [1, 0, 1])
+    mask = [True, False, True]
+    assert Task(np.zeros((2, 3)), 2, allowed=lambda _: mask).allowed.tolist() == [mask, mask]

@@ -46,9 +46,9 @@ def lake(**options):
     ("given", "classes"),
     [
         (True, [0, 1, 2, 3]),
-        ([5, 5, 2, 5], [0, 0, 1, 0]),
+        ([5, 5, 2, 5], [1, 1, 0, 1]),
         (["work", "work", "free", "work"], [0, 0, 1, 0]),
-        (np.array([1, 0, 1, 0]), [0, 1, 0, 1]),
+        (np.array([1, 0, 1, 0]), [1, 0, 1, 0]),
         ((0, 0, 0, 1), [0, 0, 0, 1]),
     ],
 )
@@ -66,7 +66,7 @@ def lake(**options):
         lambda given: make("gym:FrozenLake-v1", stage_dependent=given, horizon=H).unwrapped.mdp.task,
     ],
 )
-def test_classes_are_numbered_as_they_appear(given, classes, made):
+def test_classes_are_numbered_in_the_order_of_their_numbers_and_words_as_they_appear(given, classes, made):
     task = made(given)
     assert task.stages.classes.tolist() == classes
     assert task.n_actions == task.stages.n_classes * task.n_own_actions
@@ -461,3 +461,38 @@ def test_the_best_action_of_a_state_differs_between_stages():
     """The world that other tests use does what it says."""
     best = solve(calendar()).policy
     assert (best.max(axis=0) > best.min(axis=0)).all()
+
+
+@pytest.mark.parametrize("classes", [[1, 1, 0], [7, 7, 3], [1, 0, 0]], ids=str)
+def test_tables_of_classes_follow_the_numbers_of_the_classes(classes):
+    """The same problem by stage and by class has the same values; the order of first appearance would swap them."""
+    rng = np.random.default_rng(0)
+    laws, rewards = rng.dirichlet(np.ones(3), size=(2, 3, 2)), rng.random((2, 3, 2))
+    masks = np.array([[[1, 0]] * 3, [[1, 1]] * 3], dtype=bool)
+    ranks = [sorted(set(classes)).index(label) for label in classes]
+    for tables in ((laws, rewards, None), (laws, rewards, masks), (list(laws), rewards[0], masks[1])):
+        by_stage = [table[ranks] if np.ndim(table) > 3 - (i > 0) else table for i, table in enumerate(tables[1:], 1)]
+        one = FiniteMDP(
+            tables[0], tables[1], horizon=3, reward_range=(0, 1), stage_dependent=classes, allowed=tables[2]
+        )
+        other = FiniteMDP(
+            [laws[rank] for rank in ranks], by_stage[0], horizon=3, reward_range=(0, 1), allowed=by_stage[1]
+        )
+        np.testing.assert_allclose(solve(one).values, solve(other).values)
+        np.testing.assert_array_equal(solve(one).policy, solve(other).policy)
+    task = Task(rewards, 3, reward_range=(0, 1), stage_dependent=classes, allowed=masks)
+    agent = MatrixRL(task, seed=0)
+    for stage in np.flatnonzero(np.array(ranks) == 0):
+        assert [agent.predict(s, stage) for s in range(3)] == [0, 0, 0]
+    with pytest.raises(InvalidInput, match="policy must be one of"):
+        agent.compare(np.ones(3, dtype=int), np.zeros(3, dtype=int))
+
+
+def test_tables_that_may_be_of_stages_or_of_classes_are_refused():
+    rewards = np.arange(8.0).reshape(2, 2, 2) / 8.0
+    with pytest.raises(InvalidInput, match=r"reward must be clear: 2 tables may be those of the stages or of the clas"):
+        Task(rewards, 2, reward_range=(0, 1), stage_dependent=[1, 0])
+    assert Task(rewards, 2, reward_range=(0, 1), stage_dependent=[0, 1]).stages.n_classes == 2
+    assert Task(rewards[[0, 0]], 2, reward_range=(0, 1), stage_dependent=[1, 0]).stages.n_classes == 2
+    with pytest.raises(InvalidInput, match="stage_dependent must have whole numbers or words as classes, not both"):
+        Task(rewards, 2, reward_range=(0, 1), stage_dependent=[1, "free"])

@@ -57,6 +57,47 @@ def test_masks_may_be_rows_of_booleans_of_numbers_or_of_names(tmp_path):
         assert table.tolist() == [[True, False, True], [True, True, True]]
 
 
+@pytest.mark.parametrize("actions", ["2", '["a", "b"]'])
+@pytest.mark.parametrize("source", ["toml", "csv"])
+def test_a_table_of_0_and_1_is_a_mask_also_with_two_actions(actions, source, tmp_path):
+    head = f"states = 2\nactions = {actions}\nhorizon = 2\n"
+    (tmp_path / "allowed.csv").write_text("0,1\n1,1\n")
+    rows = "[[0, 1], [1, 1]]" if source == "toml" else '"allowed.csv"'
+    assert served(head + f"allowed = {rows}\n", tmp_path).task.allowed.tolist() == [[False, True], [True, True]]
+
+
+@pytest.mark.parametrize("rows", ["0,1\n1,0\n", "0,1\n0,1\n"])
+def test_rows_that_may_be_masks_or_actions_are_refused(rows, tmp_path):
+    head = "states = 2\nactions = 2\nhorizon = 2\n"
+    (tmp_path / "allowed.csv").write_text(rows)
+    for written in ('"allowed.csv"', str([[int(cell) for cell in row.split(",")] for row in rows.split()])):
+        with pytest.raises(InvalidInput, match=r"allowed must be clear.*Write true and false"):
+            served(head + f"allowed = {written}\n", tmp_path)
+    named = head.replace("actions = 2", 'actions = ["a", "b"]')  # no action is called 0, so these are masks
+    mask = [[cell == "1" for cell in row.split(",")] for row in rows.split()]
+    assert served(named + 'allowed = "allowed.csv"\n', tmp_path).task.allowed.tolist() == mask
+    (tmp_path / "allowed.csv").write_text(rows.replace("0", "false").replace("1", "true"))
+    assert served(head + 'allowed = "allowed.csv"\n', tmp_path).task.allowed.tolist() == mask
+
+
+def test_lists_of_actions_stay_lists(tmp_path):
+    head = "states = 2\nactions = 2\nhorizon = 2\n"
+    assert served(head + "allowed = [[0, 1], [1]]\n", tmp_path).task.allowed.tolist() == [[True, True], [False, True]]
+    three = "states = 2\nactions = 3\nhorizon = 2\n"
+    with pytest.raises(InvalidInput, match=r"allowed\[0\] must name each action once"):
+        served(three + "allowed = [[1, 0, 1], [2]]\n", tmp_path)
+    with pytest.raises(InvalidInput, match="must allow at least one action"):
+        served(three + "allowed = [[0, 0, 0], [1, 1, 1]]\n", tmp_path)
+
+
+def test_numbers_of_groups_that_float64_would_merge_are_refused(tmp_path):
+    head = "states = 1\nactions = 2\nhorizon = 2\n"
+    assert served(head + f"groups = [[{2**53 - 2}, {2**53 - 1}]]\n", tmp_path).task.features.phi.d == 2
+    for large in (2**53, 2**60, -(2**53)):
+        with pytest.raises(InvalidInput, match="groups must be between"):
+            served(head + f"groups = [[{large}, {large + 1}]]\n", tmp_path)
+
+
 def test_a_logged_incumbent_takes_its_share_of_delta_from_the_learner(tmp_path):
     head = "states = 2\nactions = 2\nhorizon = 2\ndelta = 0.04\nstart = 0\n"
     known = served(head + "incumbent = [0, 1]\n", tmp_path)

@@ -47,7 +47,7 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
     forbidden = np.isneginf(_own(scores, algorithm))
     least, most = task.unit * least + low, task.unit * (most + after) + low
     least[forbidden] = most[forbidden] = np.nan
-    policy = algorithm.problem.own_number(algorithm.policy_table(plan)[0])
+    policy = algorithm.problem.own_number(algorithm.policy_table(algorithm.permitted(plan))[0])
     return ActionTables(np.asarray(policy), _own(scores, algorithm), least, most)
 
 

@@ -195,6 +195,7 @@ class Agent(Logged, Deploying):
         """Number of episodes with other actions than those advised whose gaps are not known."""
         self._selection: str | None = None
         self._advice: Any = None  # for `predict`; dropped when data come in
+        self._known_masks: object | None = None
         self._seen = SeenLog(problem) if keep_log else None
         self._digests, self._exported = [], []
 

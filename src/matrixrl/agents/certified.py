@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.agents.frozen_returns import FrozenReturns, checked_policy, is_chain
+from matrixrl.core.backup import Frame
 from matrixrl.errors import InvalidInput
+from matrixrl.features import OneHotPhi
 from matrixrl.printable import printable
 from matrixrl.problems import Problem
 from matrixrl.records import IntArray, Steps
@@ -120,6 +122,19 @@ class CertifiedSoFar:
     def _offer(self, policy: CertifiedPolicy | None) -> None:
         if policy is not None and (self.best is None or policy.lower > self.best.lower):
             self.best = policy
+
+    def permit(self, frame: Frame) -> None:
+        """Forget what newer masks make wrong: a best policy with an action that is not allowed.
+
+        With one-hot φ the least upper bound stays: it was for more actions, of which those that are left are a part.
+        With others, pairs that do not exist may have entered the bound on the norm of the core (docs/proofs.md, 13).
+        """
+        features = self._problem.features
+        if features is None or not isinstance(features.phi, OneHotPhi):
+            self.least_upper = None
+        if self.best is not None and not frame.permits(self.best.table):
+            self.best = None
+        self.returns.permit(frame)
 
     def forget(self) -> None:
         """Forget the bounds; they were for another range of rewards."""

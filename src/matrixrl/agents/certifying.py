@@ -10,19 +10,25 @@ import numpy as np
 from matrixrl.agents.certified import CONTRADICTION, CertifiedPolicy, CertifiedSoFar
 from matrixrl.agents.first_states import FirstStates
 from matrixrl.agents.order import EpisodeOrder
-from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm
 from matrixrl.core.returns import path_deviation
 from matrixrl.errors import ProtocolError
 from matrixrl.problems import Problem
 from matrixrl.records import Certificate, HistoryLog, RegretBound, RegretCertificate
 
-__all__ = ["LOG_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
+__all__ = ["LOG_ASSUMPTION", "MASK_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION", "Certifying"]
 
 TIME_OUT_ASSUMPTION = (
     "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
     "time-out is an outcome"
 )
 """Assumption about time-outs under which bounds hold, in words (docs/proofs.md, section 3)."""
+
+MASK_ASSUMPTION = (
+    "every action is allowed in a state at whose visits the environment reports no mask, and what a mask forbids is "
+    "never allowed"
+)
+"""Assumption about environments whose allowed actions are not declared, in words (docs/proofs.md, section 13)."""
 
 LOG_ASSUMPTION = (
     "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
@@ -54,6 +60,7 @@ class Certifying:
     _time_outs: int
     _selection: str | None  # why nothing is proven any more, such as data that were selected by what they show
     _advice: Any  # for `predict`; dropped when data come in
+    _known_masks: object | None  # masks that `_certified` and `_advice` heed
 
     @property
     def problem(self) -> Problem:
@@ -92,6 +99,7 @@ class Certifying:
 
         None as long as the data do not contradict them.
         """
+        self._heed_masks()
         if any(self._log.alarms):
             return self._algorithm.alarm_words(f"misspecification alarm in episode {self._log.alarms.index(True) + 1}")
         return self._certified.contradiction or (None if self._first.is_estimated else self._first.doubt)
@@ -99,7 +107,9 @@ class Certifying:
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        words = self._algorithm.assumptions
+        words, algorithm = self._algorithm.assumptions, self._algorithm
+        if words and isinstance(algorithm, FiniteAlgorithm) and algorithm.may_be_told and self.problem.env is not None:
+            words = f"{words}; {MASK_ASSUMPTION}"
         if words and self._time_outs:
             words = f"{words}; {TIME_OUT_ASSUMPTION}"
         if words and self._first.is_estimated and self._algorithm.certifies:
@@ -186,7 +196,18 @@ class Certifying:
         assert best is not None
         return best, self._least(replace(current, lower=best.lower))
 
+    def _heed_masks(self) -> None:
+        """Forget what masks that were reported since the last call make wrong."""
+        algorithm = self._algorithm
+        if algorithm.reported_masks is self._known_masks or not isinstance(algorithm, FiniteAlgorithm):
+            return
+        self._known_masks, self._advice = algorithm.reported_masks, None
+        self._certified.permit(algorithm.frame)
+        self._certified.contradiction = None  # a lower bound may have been that of actions that are not allowed
+
     def _certificate_of(self, plan: Any) -> Certificate:
+        self._heed_masks()
+        plan = self._algorithm.permitted(plan)
         start, of_start = self._first.start()
         bounds = self._algorithm.certify(plan, start)
         found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])), of_start)
@@ -201,6 +222,8 @@ class Certifying:
     def _named_certificate(self, plan: Any, state: Any) -> Certificate:
         """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
         start, of_start = self._first.named(state)
+        self._heed_masks()
+        plan = self._algorithm.permitted(plan)
         bounds = self._algorithm.certify(plan, start)
         words = self._certificate_words(bool(bounds.empty[0]), named=True)
         found = bounds.certificate(0, self._algorithm.delta, words, of_start)
@@ -238,6 +261,7 @@ class Certifying:
 
     def _advised_plan(self) -> Any:
         """Return the plan from all finished episodes; cached."""
+        self._heed_masks()
         if self._advice is None:
             self._advice = self._algorithm.advice()
         return self._advice

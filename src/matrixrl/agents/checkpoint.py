@@ -15,7 +15,7 @@ from matrixrl.agents.order import LATE_EPISODES
 from matrixrl.agents.saved_episodes import episode_arrays, plan_tables, restore_episodes, restore_plans
 from matrixrl.agents.saved_history import history_arrays, restore_history
 from matrixrl.agents.saved_log import log_arrays, restore_log
-from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, Startable, UCMatrixRL
+from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, FiniteAlgorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
 from matrixrl.archive import comparing, read_archive, refusing, write_archive
@@ -292,6 +292,9 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
     agent._overridden = integer("overridden", header["overridden"], low=0, high=most, remedy="It is damaged.")
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
+    if isinstance(agent.algorithm, FiniteAlgorithm):
+        agent._known_masks = agent.algorithm.reported_masks
+        agent._certified.permit(agent.algorithm.frame)
     if header["refutation"] is not None:
         agent.algorithm.note_refutation(printable(header["refutation"]))
     _fill_episodes(agent, header, arrays)

@@ -121,6 +121,7 @@ class Deploying(Certifying):
         stages = self.problem.stages
         if stages is not None:
             tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
+        self._heed_masks()
         found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
         first_bounds, second_bounds = (
             self._cut(table, (float(low), float(high)), is_named=start is not None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.core.backup import Frame
 from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
 from matrixrl.errors import InvalidInput
 from matrixrl.linalg import OutcomeCounts
@@ -91,6 +92,16 @@ class FrozenReturns:
             self._levels.add(rows[None], levels[None])
             self._uncounted = []
         return self._levels
+
+    def permit(self, frame: Frame) -> None:
+        """Replace actions that newer masks forbid by the lowest allowed ones.
+
+        What was counted stays a lower bound: an action that is not allowed was never played, so no reward after it was
+        counted, and the policy that replaces it was known when the other one was frozen, as masks are no random
+        numbers (docs/proofs.md, section 11).
+        """
+        permitted = {number: frame.permitted(table) for number, table in self._frozen.items()}
+        self._frozen, self._stacked = permitted, None
 
     def best(self) -> tuple[float, IntArray] | None:
         """Return the largest lower bound, in the environment's unit, and its policy (H, S); None without any."""

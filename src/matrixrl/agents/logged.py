@@ -112,7 +112,8 @@ class Logged(Opening):
             columns: Column of each role: ``{"state": "s", "action": "a", …}``. The roles are episode, step, state,
                 action, reward, next_state, terminated and truncated; None leaves out a role, and a vector has a list of
                 columns. Roles that are not named are guessed from usual names.
-            first_step: Number that the log gives to the first step of an episode; 0 or 1, whichever occurs, if None.
+            first_step: Number that the log gives to the first step of an episode; 0 or 1, whichever occurs, if None. It
+                is needed for a log with steps from 1 on if laws differ between stages.
             verbose: Print the plan: which column was taken for what, how much is learned, what is ignored.
 
         Returns:

@@ -10,14 +10,14 @@ from matrixrl.agents.action_tables import ActionTables, action_tables
 from matrixrl.agents.certifying import Certifying
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.agents.shared_tables import SharedTables
-from matrixrl.algorithms import Algorithm
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
 from matrixrl.logs import SeenLog
 from matrixrl.measuring import is_measured
 from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Episode, Steps
+from matrixrl.records import Episode, IntArray, Steps
 
 __all__ = ["Opening", "PlannedAhead"]
 
@@ -236,7 +236,8 @@ class Opening(Certifying):
                 self._seen.add_played(steps)
             if self._algorithm.certifies and self.problem.kind == "finite":
                 freezes = self._algorithm.freezes_policies
-                table = (lambda: self._algorithm.policy_table(plan)[0]) if freezes else None
+                self._heed_masks()
+                table = (lambda: self._policy_to_freeze(plan)) if freezes else None
                 is_drawn = episode._is_drawn or not self.problem.has_random_start
                 self._certified.observe(self.n_episodes, table, steps, is_drawn=is_drawn)
                 self._first.observe(episode._states[0], is_drawn=episode._is_drawn)
@@ -253,6 +254,11 @@ class Opening(Certifying):
             return 0.0  # the agent's own actions fall short by no more than ties
         gaps = self._algorithm.gaps(plan, steps, every=episode._is_certifying)
         return None if gaps is None else float(gaps[0])
+
+    def _policy_to_freeze(self, plan: Any) -> IntArray:
+        """Return the policy (H, S) that an episode was begun with, as far as masks that are known now permit it."""
+        table, algorithm = self._algorithm.policy_table(plan)[0], self._algorithm
+        return algorithm.frame.permitted(table) if isinstance(algorithm, FiniteAlgorithm) else table
 
     def _rescale_plans(self, before: tuple[float, float]) -> None:
         """Convert the plans of all other episodes to the present range of rewards, each plan once."""

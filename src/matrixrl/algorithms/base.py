@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.from_logs import LOGGED, FromLogs
 from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clipped, find_outside, wider_range
+from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten, snapshot, unlike
 from matrixrl.algorithms.possible import PROGRESS, Shapes, check_numbers, check_plans, check_progress, check_same_kind
 from matrixrl.algorithms.startable import Configured
 from matrixrl.checks import fail
@@ -39,7 +40,7 @@ class Algorithm(FromLogs, Configured):
         name: Name on the command line and in specs.
         kinds: Kinds of problems that it can learn.
         stream_names: Random streams that it draws from.
-        learned_names: Attributes that hold what was learned, all arrays.
+        learned_names: Attributes that hold what was learned, all arrays. A user's class that lacks one cannot be saved.
         list_names: Names of learned arrays that may have any length.
         revises: Whether `revised` may change the plan of an episode while it is played.
         widens: Whether `widen` can re-scale what was learned to a wider range of rewards.
@@ -64,6 +65,7 @@ class Algorithm(FromLogs, Configured):
     widens: ClassVar[bool] = False
     may_be_infinite: ClassVar[tuple[str, ...]] = ()
     overlap_is_proven: ClassVar[bool] = False
+    _changed: frozenset[str] | set[str] = frozenset()  # attributes that `learn` of a user's class was seen to change
 
     outside: OutsideRewards
     problem: Problem
@@ -242,6 +244,15 @@ class Algorithm(FromLogs, Configured):
         rule = f"must be given for {self.name}, which cannot learn masks while it plays"
         fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
 
+    @property
+    def reported_masks(self) -> object | None:
+        """Masks that the environment reported so far, another object after each new one; None if there are none."""
+        return None
+
+    def permitted(self, plan: Any) -> Any:
+        """Return a plan without actions that are known not to be allowed: a mask may be newer than the plan."""
+        return plan
+
     def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage: states (B, …) → (B, A).
 
@@ -343,8 +354,17 @@ class Algorithm(FromLogs, Configured):
         with uninterrupted():
             if plan is not None:
                 self.recall(plan)
-            self.learn(self._inside(steps))
+            self._learn(self._inside(steps))
             self.episode += n_episodes
+
+    def _learn(self, steps: Steps) -> None:
+        """Learn, and note from time to time what `learn` of a user's class changes: all of it must be saved."""
+        if self.episode.bit_count() > 1 or not is_plug_in(type(self)):
+            self.learn(steps)
+            return
+        before = snapshot(self)
+        self.learn(steps)
+        self._changed = self._changed | unlike(self, before)
 
     def revised(self, plan: Any, steps: Callable[[int], Steps]) -> Any:
         """Return the plan for the rest of an episode after one more of its steps, if the algorithm `revises` plans.
@@ -474,7 +494,17 @@ class Algorithm(FromLogs, Configured):
         """Take back what `planning_memory` returned."""
 
     def state(self) -> Arrays:
-        """Return everything that is needed to go on bit for bit, as named arrays."""
+        """Return everything that is needed to go on bit for bit, as named arrays.
+
+        Raises:
+            InvalidInput: `learn` of a user's class changes attributes that are not among `learned_names`.
+        """
+        state = self._own_state()
+        if is_plug_in(type(self)) and not is_plug_in(type(self), "state"):
+            refuse_forgotten(self, self._changed, state)
+        return state
+
+    def _own_state(self) -> Arrays:
         return {
             "episode": np.array(self.episode, dtype=np.int64),
             "n_plans": self.n_plans.copy(),

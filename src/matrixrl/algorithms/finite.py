@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import Algorithm, Arrays
-from matrixrl.algorithms.reported_masks import REPORTED_MASKS, ReportedMasks
+from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
+from matrixrl.algorithms.reported_masks import NOT_PLAYED, REPORTED_MASKS, TRIED, ReportedMasks
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame, greedy_plan
-from matrixrl.core.greedy import random_actions, random_rankings
+from matrixrl.core.greedy import greedy_actions, lowest_first, random_actions, random_rankings, tie_weights
 from matrixrl.core.start import Start
 from matrixrl.errors import InvalidInput
 from matrixrl.features import AllowedPart, Features, allowed_part
-from matrixrl.problems import Task
+from matrixrl.problems import Problem, Task
 from matrixrl.problems.masks import action_list
-from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
+from matrixrl.records import BoolArray, FloatArray, IntArray, Plan, Steps
 
 __all__ = ["FiniteAlgorithm", "plan_from_arrays"]
 
@@ -32,6 +33,9 @@ class FiniteAlgorithm(Algorithm):
     """
 
     _reported: ReportedMasks | None = None
+    _tried: BoolArray | None = None  # (S, A) pairs that were learned from, where an environment may report masks
+    q_axes: ClassVar[tuple[str, ...]] = ()
+    """Axes of Q of a user's class, ("replica", "action", "state"); needed only where they cannot be checked."""
     _part: AllowedPart | None = None
     _q_out: FloatArray | None = None
 
@@ -81,6 +85,8 @@ class FiniteAlgorithm(Algorithm):
     def begin(self) -> None:
         """Prepare what follows from the task; subclasses allocate what they learn after calling this."""
         self.use_task()
+        task = self.task
+        self._tried = np.zeros((task.n_states, task.n_actions), dtype=np.bool_) if self.may_be_told else None
         self._replica = np.arange(self.n_replicas)
 
     def use_task(self) -> None:
@@ -112,6 +118,50 @@ class FiniteAlgorithm(Algorithm):
             return None
         allowed, stages = self._frame.allowed[:, int(state)], self._frame.stages
         return allowed if stages is None else allowed[stages.block(stage)]
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether allowed actions are not declared, so that an environment may report them."""
+        return self.task.allowed is None and self.problem.mdp is None and not self.problem.ignores_masks
+
+    @property
+    def reported_masks(self) -> ReportedMasks | None:
+        """Masks that the environment reported so far, another object after each new one; None if there are none."""
+        return self._reported
+
+    def permitted(self, plan: Any) -> Any:
+        """Return a plan with the best allowed action, by Q, in place of each one that a newer mask forbids.
+
+        This is what an open episode answers in such a state.
+        """
+        frame = self._frame
+        if not isinstance(plan, Plan) or frame.allowed is None or frame.permits(plan.policy):
+            return plan
+        q = np.empty((self.n_replicas, frame.horizon, frame.n_actions, frame.n_states))
+        self.fill_in_q(q)
+        for h in range(frame.horizon):
+            frame.exclude(q[:, h], h)
+        ties = tie_weights(lowest_first(frame.n_actions, self.n_replicas), frame.horizon)
+        best = greedy_actions(q, ties[:, None, :, None], axis=2)
+        fits = frame.allowed[plan.policy, np.arange(frame.n_states)]
+        return replace(plan, policy=np.where(fits, plan.policy, best).astype(plan.policy.dtype))
+
+    def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
+        """Return a copy that is ready to play a problem; see `Algorithm.start`.
+
+        Raises:
+            InvalidInput: Q of a user's class has its axes in another order, or that cannot be checked.
+        """
+        started = super().start(problem, seeds)
+        if type(started) is type(self) and is_plug_in(type(self), "make_plan"):
+            check_q_axes(self, started)
+        return started
+
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
+        """Learn from one episode in each replica; see `Algorithm.update`."""
+        super().update(steps, plan, n_episodes=n_episodes)
+        if self._tried is not None:
+            self._tried[steps.states[steps.taken], steps.actions[steps.taken]] = True
 
     def tell_mask(self, state: Any, mask: BoolArray) -> None:
         """Take note of the actions (A,) that are allowed in a state; plans heed them from the next one on.
@@ -148,7 +198,12 @@ class FiniteAlgorithm(Algorithm):
     def certificate_claim(self, alarmed: bool) -> Literal[True] | str:
         """`certificate_guarantee`, or why data or masks that are not known yet withdrew it."""
         words = super().certificate_claim(alarmed)
-        return words if words is not True or self._reported is None else self._reported.certificate_words() or True
+        if words is not True:
+            return words
+        if self._reported is None:
+            is_new = self.episode == self.logged_episodes and self.problem.env is not None and self.may_be_told
+            return NOT_PLAYED if is_new else True
+        return self._reported.certificate_words(self._tried) or True
 
     def mark(self) -> tuple[Any, ...]:
         """Return everything that planning, acting and masks change, to go back to."""
@@ -162,7 +217,8 @@ class FiniteAlgorithm(Algorithm):
 
     def state(self) -> Arrays:
         """Return everything that is needed to go on bit for bit, as named arrays."""
-        return super().state() | ({} if self._reported is None else {REPORTED_MASKS: self._reported.array()})
+        told = {} if self._reported is None else {REPORTED_MASKS: self._reported.array()}
+        return super().state() | told | ({} if self._tried is None else {TRIED: self._tried.copy()})
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `state` of an algorithm with the same problem, settings and seeds returned.
@@ -170,7 +226,7 @@ class FiniteAlgorithm(Algorithm):
         Raises:
             InvalidInput, ValueError: The arrays do not fit.
         """
-        rest = {name: array for name, array in state.items() if name != REPORTED_MASKS}
+        rest = {name: array for name, array in state.items() if name not in (REPORTED_MASKS, TRIED)}
         if REPORTED_MASKS in state:
             task = self.task
             if task.allowed is not None or self.problem.mdp is not None or self.problem.ignores_masks:
@@ -178,6 +234,14 @@ class FiniteAlgorithm(Algorithm):
             none = ReportedMasks.none(task.n_states, task.n_actions, task.end_state)
             self._take_masks(none.restored(state[REPORTED_MASKS]))
         super().restore(rest)
+        self._restore_tried(state.get(TRIED))
+
+    def _restore_tried(self, tried: NDArray[Any] | None) -> None:
+        """Take back the pairs that were learned from; None if they were not saved, so that any pair may be one."""
+        shape = (self.task.n_states, self.task.n_actions)
+        if tried is not None and (tried.shape != shape or tried.dtype != np.bool_):
+            raise InvalidInput(f"{TRIED} must be booleans of shape {shape}")
+        self._tried = None if tried is None else tried.copy()
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""
@@ -262,6 +326,9 @@ class FiniteAlgorithm(Algorithm):
             cap: Keep V_h in [0, H − h], or in what a discount makes of it, as rewards are in [0, 1].
             rankings: (B, A) rankings of the actions that break ties; drawn by default.
         """
+        if is_plug_in(type(self), "make_plan"):
+            own, shape = q_of, (self.n_replicas, self._frame.n_actions, self._frame.n_states)
+            q_of = lambda stage, values: check_q(self.name, own(stage, values), shape)  # noqa: E731
         high = self._frame.lefts() if cap else None
         chosen = self.draw_rankings() if rankings is None else rankings
         return greedy_plan(q_of, self._frame, chosen, high=high, q_out=self._q_out)

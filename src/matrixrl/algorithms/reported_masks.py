@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray
 
-__all__ = ["REPORTED_MASKS", "ReportedMasks"]
+__all__ = ["NOT_PLAYED", "REPORTED_MASKS", "TRIED", "ReportedMasks"]
 
 REPORTED_MASKS = "told_masks"
 """Name of the array of a saved algorithm."""
+
+TRIED = "tried_pairs"
+"""Name of the array of a saved algorithm with the pairs that were learned from."""
+
+NOT_PLAYED = (
+    "the environment was not played yet, and it may report that some actions are not allowed; a proof needs them "
+    "declared (allowed=…, or allowed='all')"
+)
+"""Why nothing is proven before the first episode in an environment that may report masks, in words."""
 
 _UNKNOWN = -1
 
@@ -46,8 +55,19 @@ class ReportedMasks:
         """Return why no regret bound is proven."""
         return "the environment reported allowed actions while it was played; a proof needs them declared (allowed=…)"
 
-    def certificate_words(self) -> str | None:
-        """Return why a certificate is not proven, or None if it is."""
+    def certificate_words(self, tried: BoolArray | None) -> str | None:
+        """Return why a certificate is not proven, or None if it is.
+
+        Args:
+            tried: (S, A) Whether a pair was learned from; None if that is not known.
+        """
+        forbidden = ~self.allowed if tried is None else tried & ~self.allowed
+        if forbidden.any():
+            count = int(np.count_nonzero(forbidden))
+            return (
+                f"{count} pair{'s' * (count > 1)} of a state and an action may have been learned from that the "
+                "environment reported as not allowed; report the mask at every visit, or declare it (allowed=…)"
+            )
         missing = int(np.count_nonzero(~self.known))
         if not missing:
             return None

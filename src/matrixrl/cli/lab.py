@@ -187,7 +187,9 @@ def report_command(
     ] = False,
     table: Annotated[
         Path | None,
-        typer.Option("--table", parser=parse_path, metavar="FILE", help="Also write the tables as Markdown."),
+        typer.Option(
+            "--table", parser=parse_path, metavar="FILE", help="Also write the tables, as .md or .tex (LaTeX)."
+        ),
     ] = None,
     bibtex: Annotated[
         Path | None,
@@ -196,9 +198,11 @@ def report_command(
 ) -> None:
     """Write the report of an experiment as one HTML file that works offline."""
     require_lab()
-    from matrixrl.lab.report import draw_paper_figure, write_bibtex, write_report, write_table
+    from matrixrl.lab.report import draw_paper_figure, table_form, write_bibtex, write_report, write_table
     from matrixrl.lab.store import Store
 
+    if table is not None:
+        table_form(table)  # refuse another suffix before anything is written
     with _noting_migration(Store.open_to_read(folder)) as store:
         typer.echo(f"wrote {printable(write_report(store, folder / 'report.html' if out is None else out))}")
         if figure is not None:

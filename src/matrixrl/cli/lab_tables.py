@@ -38,6 +38,8 @@ def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
     if together is not None and together.agents[0].runs > 1:
         console.print(_aggregate_table(together))
     notes = [few_seeds_note(agent.seeds for env in environments for agent in env.agents if agent.final is not None)]
+    if together is not None and together.agents[0].runs > 1:
+        notes += [f"scores: {words}" for words in together.left_out_words()]
     if any(env.measure == "regret" for env in environments):
         notes.append(
             "proof: whether a regret bound is proven for these settings (the report has the reasons); regret: mean "
@@ -47,7 +49,7 @@ def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
             "without compiling; IQM: interquartile mean of the scores of all runs, with a stratified interval."
         )
     for note in filter(None, notes):
-        console.print(note, style="dim", highlight=False)
+        console.print(literal(note), style="dim", highlight=False)
 
 
 def _table(env: EnvSummary) -> Table:

@@ -59,6 +59,15 @@ class Frame:
                 return False
         return self.allowed is None or bool(self.allowed[policy, np.arange(self.n_states)].all())
 
+    def permitted(self, policy: IntArray) -> IntArray:
+        """Return a table (…, H, S) with the lowest allowed action in place of each one that is not allowed."""
+        if self.allowed is None or self.permits(policy):
+            return policy
+        lowest = np.stack([first + self.allowed[first:stop].argmax(axis=0) for first, stop in self.choices])
+        fits = self.allowed[policy, np.arange(self.n_states)]
+        table: IntArray = np.where(fits, policy, lowest).astype(policy.dtype)
+        return table
+
     def left(self, stage: int) -> float:
         """Return Σ γ^k over the steps from a stage on: H − h without a discount. Unit rewards are worth no more."""
         return total_weight(self.discount, self.horizon - stage)

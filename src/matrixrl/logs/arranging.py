@@ -142,6 +142,11 @@ class _Arranger:
         if least not in (0, 1):
             rule, remedy = "must have a step 0 or 1", "Pass first_step=…, the number of the first step of an episode."
             fail(self.source.name, rule, f"steps from {least}", remedy)
+        if least == 1 and self.problem.stages is not None:
+            # Steps may count from 1, or from 0 with the first row of every episode missing: the stages differ.
+            rule = "must come with first_step=…, as laws differ between stages and no row has step 0"
+            remedy = "Pass first_step=1 if steps count from 1, or first_step=0 if the first steps are missing."
+            fail(self.source.name, rule, "steps from 1", remedy)
         return least
 
     def check_chain(self) -> None:
@@ -185,8 +190,8 @@ class _Arranger:
     def next_states(self, stages: IntArray) -> tuple[NDArray[Any], BoolArray]:
         """Return the next state of each row, and which rows are learned from: those whose next state is known.
 
-        A row of the last stage that was terminated is left out if the others are, as their next states were not
-        recorded: which rows are learned from must not depend on what happened in them (docs/proofs.md, section 14).
+        If the log has no column of next states, all rows of the last stage are left out, also those that were
+        terminated: which rows are learned from must not depend on what happened in them (docs/proofs.md, section 14).
 
         Args:
             stages: (n,) Stage of each row.
@@ -208,8 +213,8 @@ class _Arranger:
             found[ended] = self.problem.task.end_state
         known[ended] = True
         last = stages == self.problem.task.horizon - 1
-        if not isinstance(self.problem.task, ContinuousTask) and not rows.has_next[last].any():
-            known[last] &= bool(known[last].all())
+        if not isinstance(self.problem.task, ContinuousTask) and "next_state" not in self.columns:
+            known[last] = False
         return found, known
 
     def selection(self, stages: IntArray, known: BoolArray) -> str | None:
@@ -221,8 +226,9 @@ class _Arranger:
                 f"{early} last rows of episodes that stopped before the last stage were left out of a log, as their "
                 "next state is not known"
             )
-        if not known.all() and known[last].any():
-            return f"{int((~known).sum())} rows of the last stage were left out of a log, and others were not"
+        missing = int((~known[last]).sum())
+        if missing and ("next_state" in self.columns or known[last].any()):
+            return f"{missing} rows of the last stage were left out of a log, as their next state is not recorded"
         return None
 
 
@@ -236,7 +242,7 @@ def arrange(
         rows: Its cells.
         problem: The problem.
         columns: Columns of each role, for messages.
-        first_step: Number of the first step of an episode; guessed if None.
+        first_step: Number of the first step of an episode; 0 or 1, whichever occurs, if None.
 
     Raises:
         InvalidInput: Rows are repeated, contradict each other, leave gaps, go on after the end or beyond the horizon.

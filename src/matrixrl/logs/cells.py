@@ -114,6 +114,9 @@ def _flag(text: str) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
+_EXACT = 2.0**53  # from here on float64 does not have all whole numbers
+
+
 class _Numbering(dict[Any, int]):
     """Numbers 0, 1, … for keys in the order in which they are first asked for."""
 
@@ -147,6 +150,10 @@ class Labels:
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf" and cells.ndim == 1:
             if np.isnan(cells).any():
                 refuse(int(np.argmax(np.isnan(cells))), *_NO_LABEL)
+            if cells.dtype.kind == "f" and (np.abs(cells) >= _EXACT).any():
+                row = int(np.argmax(np.abs(cells) >= _EXACT))
+                rule = "must be below 2⁵³ if it is a number of type float, as larger ones are rounded"
+                refuse(row, rule, shown(float(cells[row])), "Give episodes as text or whole numbers.")
             distinct, first, places = np.unique(cells, return_index=True, return_inverse=True)
             order = np.argsort(first)
             numbers = np.empty(len(distinct), dtype=np.int64)
@@ -168,7 +175,8 @@ class Labels:
             values = np.array([float(value) for value in self._seen], dtype=np.float64)
         except ValueError:
             values = np.full(1, np.nan)
-        self.are_numbers = bool(np.isfinite(values).all())
+        # Larger whole numbers may differ and have the same float64: their labels are compared as they are.
+        self.are_numbers = bool((np.abs(values) < _EXACT).all())
         if not self.are_numbers:
             self.names = [str(value) for value in self._seen]
             return raw

@@ -48,7 +48,8 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
         log: As in `open_log`.
         problem: The problem that it is a log of.
         columns: Column of each role; those that are not named are guessed.
-        first_step: Number that the log gives to the first step of an episode; guessed (0 or 1) if None.
+        first_step: Number that the log gives to the first step of an episode; if None, 0 or 1, whichever
+            occurs. Steps from 1 on are refused then if laws differ between stages.
 
     Raises:
         InvalidInput: The log cannot be read, or a row is wrong; the message names its line and column.

@@ -113,7 +113,10 @@ def chosen_actions(name: str, value: Any, n_actions: int, *, actions: Codec | No
         return as_mask(name, array, n_actions)
     mask = np.zeros(n_actions, dtype=np.bool_)
     for action in items:
-        mask[codec.encode(name, action, remedy)] = True
+        number = codec.encode(name, action, remedy)
+        if mask[number]:  # such as [1, 0, 1], a mask that would be read as the actions 0 and 1
+            fail(name, "must name each action once", shown(value), f"{remedy} Numbers 0 and 1 are actions.")
+        mask[number] = True
     if not mask.any():
         fail(name, "must hold at least one action", "none", remedy)
     return mask

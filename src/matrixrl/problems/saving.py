@@ -323,7 +323,7 @@ def _stages(value: Any, horizon: Any, n_inner: int) -> Stages | None:
         raise InvalidInput("stages must be a list of classes, as many as divide the actions")
     stages = read_stages(value, horizon, n_inner // count)
     if stages is None or stages.classes.tolist() != value:
-        raise InvalidInput("classes of stages must be numbered as they appear")
+        raise InvalidInput("classes of stages must be the numbers 0 … C − 1")
     return stages
 
 

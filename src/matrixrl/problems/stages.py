@@ -129,12 +129,15 @@ def read_stages(value: Any, horizon: int, n_actions: int) -> Stages | None:
 
     Args:
         value: True for a class of its own for each stage; False or None for one law; or a sequence with the class of
-            each stage, such as weekdays and weekends: any whole numbers, of which equal ones share.
+            each stage, such as weekdays and weekends. Equal ones share. Whole numbers keep their order: 0 … C − 1 stand
+            for themselves, and of 3 and 7 the class 3 is the first one. Words are taken as they first appear.
         horizon: Number of stages H.
         n_actions: Number of actions A.
 
     >>> read_stages(["work", "work", "free"], horizon=3, n_actions=2).classes
     array([0, 0, 1])
+    >>> read_stages([1, 1, 0], horizon=3, n_actions=2).classes
+    array([1, 1, 0])
     """
     if value is None or (isinstance(value, (bool, np.bool_)) and not value):
         return None
@@ -148,8 +151,12 @@ def read_stages(value: Any, horizon: int, n_actions: int) -> Stages | None:
         fail("stage_dependent", rule, f"{len(labels)} classes", _REMEDY)
     if not all(isinstance(label, (int, np.integer, str)) for label in labels):
         fail("stage_dependent", "must have whole numbers or words as classes", shown(value), _REMEDY)
-    numbers: dict[Any, int] = {}
-    classes = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+    if len({isinstance(label, str) for label in labels}) > 1:
+        fail("stage_dependent", "must have whole numbers or words as classes, not both", shown(value), _REMEDY)
+    words = any(isinstance(label, str) for label in labels)
+    order = dict.fromkeys(labels) if words else sorted({int(label) for label in labels})
+    numbers = {label: number for number, label in enumerate(order)}
+    classes = np.array([numbers[label] for label in labels], dtype=np.int64)
     return Stages(classes, n_actions) if len(numbers) > 1 else None
 
 
@@ -158,7 +165,8 @@ def spread_table(name: str, value: Any, stages: Stages, what: str) -> Any:
 
     Args:
         name: Name of the argument.
-        value: Array (S, A) that all stages share, (C, S, A) by class, or (H, S, A) by stage.
+        value: Array (S, A) that all stages share, (C, S, A) by class, in the order of the class numbers, or (H, S, A)
+            by stage.
         stages: Classes of stages.
         what: Its shape in words, for messages.
     """
@@ -277,8 +285,13 @@ def n_laws(value: Any) -> int | None:
 
 
 def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[Any]:
-    """Return one item for each class from items for each class or each stage."""
+    """Return one item for each class, in the order of their numbers, from items for each class or each stage."""
     horizon, count = len(stages.classes), stages.n_classes
+    if len(items) == count == horizon and not np.array_equal(stages.classes, np.arange(horizon)):
+        if not all(_equal(item, items[0]) for item in items):
+            rule = f"must be clear: {count} tables may be those of the stages or of the classes {stages.classes}"
+            fail(name, rule, f"{count}", "Pass stage_dependent=True, and one table for each stage.")
+        return items
     if len(items) == count:
         return items
     if len(items) != horizon:

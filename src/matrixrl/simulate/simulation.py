@@ -357,7 +357,7 @@ class Simulation:
         certified = np.full((n, 1, 2), np.nan)
         if self.certify:
             # Without a declared start, functions of states are certified at the first state of each episode.
-            bounds = algorithm.certify(plan, None if first is None else Start.at(first[0]))
+            bounds = algorithm.certify(algorithm.permitted(plan), None if first is None else Start.at(first[0]))
             certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
         regret = np.full((n, 1), np.nan)
         if is_measured(self.done, self.regret_every):

@@ -52,6 +52,7 @@ class Aggregate:
         score: What a score is, in words.
         env_ids: Environments that are included.
         left_out: Environments without a score that can be compared.
+        incomplete: Agents that are left out, as they have not played all episodes and seeds of `env_ids`.
         agents: Agents that have played all episodes and seeds of `env_ids`, in the order of the spec.
     """
 
@@ -59,6 +60,16 @@ class Aggregate:
     env_ids: tuple[str, ...]
     left_out: tuple[str, ...]
     agents: list[AgentAggregate]
+    incomplete: tuple[str, ...] = ()
+
+    def left_out_words(self) -> list[str]:
+        """Return which environments and agents are left out, one sentence each; nothing if all are included."""
+        words = []
+        if self.left_out:
+            words.append(f"Without {', '.join(self.left_out)}: scores there have another scale, or are not known.")
+        if self.incomplete:
+            words.append(f"Without {', '.join(self.incomplete)}, not played in all environments, seeds and episodes.")
+        return words
 
 
 def aggregate(environments: Sequence[EnvSummary]) -> Aggregate | None:
@@ -84,7 +95,8 @@ def aggregate(environments: Sequence[EnvSummary]) -> Aggregate | None:
     threshold = thresholds_of([scores for parts in samples.values() for scores in parts])
     left_out = tuple(env_id for env_id in scored if env_id not in included)
     agents = [_agent(agent_id, parts, threshold) for agent_id, parts in samples.items()]
-    return Aggregate(words, tuple(included), left_out, agents)
+    incomplete = tuple(agent_id for agent_id in ids if agent_id not in complete)
+    return Aggregate(words, tuple(included), left_out, agents, incomplete)
 
 
 def _most_played(env: EnvSummary) -> list[AgentSummary]:

@@ -3,6 +3,6 @@
 from matrixrl.lab.report.citations import write_bibtex
 from matrixrl.lab.report.figure import draw_paper_figure
 from matrixrl.lab.report.html import write_report
-from matrixrl.lab.report.markdown import write_table
+from matrixrl.lab.report.markdown import table_form, write_table
 
-__all__ = ["draw_paper_figure", "write_bibtex", "write_report", "write_table"]
+__all__ = ["draw_paper_figure", "table_form", "write_bibtex", "write_report", "write_table"]

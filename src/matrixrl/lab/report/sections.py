@@ -124,7 +124,6 @@ def aggregate_section(found: Aggregate | None, chart: dict[str, Any] | None) -> 
     title, hint = _CHART_TEXTS["profile"]
     return {
         "env_ids": found.env_ids,
-        "left_out": found.left_out,
         "chart": {"id": chart["id"], "title": title, "hint": hint},
         "table": aggregate_table(found),
     }

@@ -13,7 +13,24 @@ from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts,
 from matrixrl.plots.looks import Look
 from matrixrl.simulate.proofs import proof_label
 
-__all__ = ["aggregate_table", "final_table", "is_comparable", "table_notes"]
+__all__ = ["PlainTable", "aggregate_table", "final_table", "is_comparable", "table_notes"]
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """A table as text.
+
+    Attributes:
+        heading: What it is about.
+        caption: What its numbers are.
+        head: Heading of each column; the first column is text.
+        rows: Cells of each row.
+    """
+
+    heading: str
+    caption: str
+    head: list[str]
+    rows: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -59,10 +76,10 @@ def final_table(env: EnvSummary, looks: dict[str, Look], episodes: int, seeds: i
 def aggregate_table(found: Aggregate) -> dict[str, Any]:
     """Return caption, head, rows and footnotes of the scores over all environments."""
     environments = len(found.env_ids)
-    where = f"{environments} environments" if environments > 1 else found.env_ids[0]
+    where = f"{environments} environments ({', '.join(found.env_ids)})" if environments > 1 else found.env_ids[0]
     caption = f"Score: {found.score}. All runs of {where}; in brackets 95 % intervals of the stratified bootstrap"
     return {
-        "caption": f"{caption}, which resamples the seeds of each environment.",
+        "caption": " ".join([f"{caption}, which resamples the seeds of each environment.", *found.left_out_words()]),
         "head": ["agent", "runs", "interquartile mean", "mean", "median"],
         "rows": [
             [agent.id, f"{agent.runs:,}", *(_marked(i, agent.seeds) for i in (agent.iqm, agent.mean, agent.median))]

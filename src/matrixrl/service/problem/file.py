@@ -43,8 +43,9 @@ class ProblemFile(BaseModel):
         rewards: Known rewards, one row of A numbers for each state; learned if left out.
         start: First state, if all episodes begin in one.
         may_terminate: Whether episodes may end before the horizon; implied by a time-out.
-        allowed: Actions that are allowed in each state: rows of A booleans (0 and 1 in a file) or of actions. A request
-            may allow fewer.
+        allowed: Actions that are allowed in each state: rows of A booleans, or of actions, each named once. A table of
+            A columns that are all 0 or 1 is a table of booleans; with two actions that are numbered it is refused
+            unless some row shows which of the two is meant. A request may allow fewer.
         groups: One row of A numbers for each state; pairs with the same number share what is learned.
         stage_dependent: Whether laws differ between stages, or the class of each stage.
         preset: Preset of the learner: guaranteed or practical.
@@ -140,7 +141,15 @@ def _table(key: str, path: Path) -> list[list[float]]:
     rows = []
     for number, row in enumerate(csv.reader(_text(path).splitlines()), start=1):
         try:
-            rows.append([int(cell) if cell.strip().lstrip("+-").isdigit() else float(cell) for cell in row])
+            rows.append([_cell(cell.strip()) for cell in row])
         except ValueError:
-            fail(key, "must be a file of numbers", f"line {number} of {path.name}", "Remove headers and names.")
+            rule = "must be a file of numbers, or of true and false"
+            fail(key, rule, f"line {number} of {path.name}", "Remove headers and names.")
     return rows
+
+
+def _cell(text: str) -> float:
+    """Return a number, a whole one as int, or a boolean."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("+-").isdigit() else float(text)

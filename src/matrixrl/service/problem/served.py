@@ -8,6 +8,7 @@ import numpy as np
 
 from matrixrl.agents import MatrixRL
 from matrixrl.checks import fail, integer, shaped, shown
+from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray
@@ -21,6 +22,9 @@ LOGGED = "logged"
 _SWITCH_GROWTH = 0.1  # plan again once some group of pairs was visited 10 % more often
 _SHARE_OF_LOGGED = 0.5  # of δ, for the bound on the value of an incumbent that is only known from its returns
 _OWN = ("preset", "delta", "known_reward", "compiled", "seed", "n_episodes")  # settings that the file has keys for
+
+
+_LARGEST_GROUP = 2.0**53 - 1.0
 
 
 class ServedProblem:
@@ -129,6 +133,8 @@ class ServedProblem:
         table = shaped("groups", self.file.groups, sizes, remedy=_row_of("numbers of groups"))
         if (table != np.floor(table)).any():
             fail("groups", "must be whole numbers", shown(self.file.groups), "Number the groups.")
+        if (np.abs(table) > _LARGEST_GROUP).any():  # float64 would merge neighbours
+            fail("groups", "must be between −2⁵³ and 2⁵³", shown(self.file.groups), "Number the groups 0, 1, 2, ….")
         found, numbers = np.unique(table, return_inverse=True)
         phi = np.eye(len(found))[numbers.reshape(sizes)]
         return Features(phi, one_hot(*sizes).psi)  # type: ignore[arg-type]  # arrays become feature maps
@@ -138,15 +144,33 @@ class ServedProblem:
         given, (n_states, n_actions) = self.file.allowed, (self.states.size, self.actions.size)
         if not isinstance(given, list) or len(given) != n_states:
             fail("allowed", f"must have one row for each of the {n_states} states", shown(given), _row_of("booleans"))
+        for s, row in enumerate(given):
+            if not isinstance(row, list):
+                fail(f"allowed[{s}]", "must be a list", shown(row), "Give A booleans, or the actions that are allowed.")
+        if all(len(row) == n_actions and _are_bits(row) for row in given):
+            return self._table_of_bits(given)
         return np.array([self._mask(f"allowed[{s}]", row, n_actions) for s, row in enumerate(given)])
 
-    def _mask(self, argument: str, row: Any, n_actions: int) -> BoolArray:
-        if not isinstance(row, list):
-            fail(argument, "must be a list", shown(row), "Give A booleans, or the actions that are allowed.")
-        from_file = len(row) == n_actions > 2 and all(type(cell) is int and cell in (0, 1) for cell in row)
-        if len(row) == n_actions and (from_file or all(isinstance(cell, bool) for cell in row)):
+    def _table_of_bits(self, given: list[list[int]]) -> BoolArray:
+        """Return a table of A columns of 0 and 1 as a mask; refuse it if it can be lists of actions as well."""
+        table = np.array(given, dtype=np.bool_)
+        try:
+            lists = np.array([self._mask(f"allowed[{s}]", row, 0) for s, row in enumerate(given)])
+        except InvalidInput:  # rows that name an action twice, or that name actions by words
+            return table
+        if np.array_equal(lists, table) or not table.any(axis=1).all():
+            return lists
+        rule = "must be clear: its rows of 0 and 1 may be masks or the numbers of actions"
+        remedy = "Write true and false for masks; leave it out if all actions are allowed."
+        fail("allowed", rule, shown(given), remedy)
+
+    def _mask(self, argument: str, row: list[Any], n_actions: int) -> BoolArray:
+        if len(row) == n_actions and all(isinstance(cell, bool) for cell in row):
             return np.array(row, dtype=np.bool_)
-        return self.among(argument, row)
+        mask = self.among(argument, row)
+        if np.count_nonzero(mask) < len(row):
+            fail(argument, "must name each action once", shown(row), "Write true and false for a mask.")
+        return mask
 
     def among(self, argument: str, given: Any) -> BoolArray:
         """Return a list of actions as booleans (A,)."""
@@ -185,6 +209,10 @@ class ServedProblem:
     def value_range(self) -> FloatArray:
         """Return the smallest and the largest value of an episode: (2,)."""
         return self.task.steps_weight * np.array(self.task.reward_range)
+
+
+def _are_bits(row: list[Any]) -> bool:
+    return all(type(cell) is int and cell in (0, 1) for cell in row)
 
 
 def _row_of(what: str) -> str:

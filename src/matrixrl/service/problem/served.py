@@ -76,12 +76,11 @@ class ServedProblem:
     @property
     def assumptions(self) -> str:
         """What the service assumes besides what its agent does, in words; may be empty."""
-        if self.file.time_out is None:
+        if self.file.default_reward is None:
             return ""
-        default = self.file.default_reward or 0.0
         return (
-            f"an outcome that is not reported in time pays {default:g}, and whether it is reported depends on "
-            "its state and action alone"
+            f"an outcome that is not reported in time pays {self.file.default_reward:g}, and whether it is reported "
+            "depends on its state and action alone"
         )
 
     def agent(self) -> MatrixRL:

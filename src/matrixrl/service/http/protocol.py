@@ -37,8 +37,8 @@ def most_connections() -> int:
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose next request is too long, or does not come to its end in time.
 
-    If there are too many connections, one without a request under way is closed: first those on which none was ever
-    answered, and of them the one that was silent for the longest time.
+    If there are too many connections, one on which no request is being answered is closed: first those on which none
+    ever was, and of them the one that was silent for the longest time.
     """
 
     _most = most_connections()
@@ -59,8 +59,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
-        return self.cycle is None or bool(self.cycle.response_complete)
+        """Whether no request that arrived as a whole is being answered."""
+        return self._is_open or self.cycle is None or bool(self.cycle.response_complete)
 
     def on_response_complete(self) -> None:
         """Note that a request was answered."""

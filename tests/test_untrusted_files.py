@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -164,9 +165,7 @@ if __name__ == "__main__":
     with Service(ProblemFile(states=2, actions=2, horizon=2), "data", apart=True) as service:
         print("served", service.desk.newest.version)
 """
-SPEC = (
-    'name = "a"\ntitle = "t"\nepisodes = 2\nseeds = 2\n[[env]]\nname = "river-swim"\n[[agent]]\nname = "matrix-rl"\n'
-)
+SPEC = 'name = "a"\ntitle = "t"\nepisodes = 2\nseeds = 2\n[[env]]\nname = "river-swim"\n[[agent]]\nname = "matrix-rl"\n'
 
 
 @pytest.mark.parametrize(("script", "says"), [(LAB, "played"), (SERVICE, "served 1")], ids=["lab", "service"])
@@ -181,7 +180,7 @@ def test_child_processes_run_no_file_of_the_current_directory(tmp_path, script, 
     hostile = f"import os\nwith open({str(mark)!r}, 'a') as file:\n    print(__name__, file=file)\nos._exit(3)\n"
     for name in ("loky", "signal", "multiprocessing", "pickle", "numpy", "matrixrl", "sqlalchemy", "argparse", "json"):
         (here / f"{name}.py").write_text(textwrap.dedent(hostile))
-    source = os.path.dirname(os.path.dirname(matrixrl.__file__))
+    source = str(Path(matrixrl.__file__).parents[1])
     ran = subprocess.run(
         [sys.executable, str(elsewhere / "run.py")],
         cwd=here,

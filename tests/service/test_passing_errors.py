@@ -135,15 +135,24 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
     process, url = start(tmp_path / "data", problem=problem)
     monkeypatch.undo()
     place, idle, statuses = urlsplit(url), [], []
-    try:
+
+    def send(method, path, **body):
         with httpx.Client(base_url=url, timeout=30.0) as web:
-            for number in range(400):
-                idle.append(socket.create_connection((place.hostname, place.port), timeout=10.0))
-                if number % 40 == 0:
-                    statuses.append(web.post("/v1/episodes", json={}).status_code)
-            statuses += [web.post("/v1/episodes", json={}).status_code for _ in range(10)]
-            assert web.get("/health").status_code == 200
-        assert statuses == [200] * 20
+            web.get("/health")  # its connection is there before the others
+            is_ready.wait()
+            statuses.extend(web.request(method, path, **body).status_code for _ in range(60))
+
+    is_ready = threading.Barrier(9)
+    work = [("POST", "/v1/episodes", {"json": {}})] * 4 + [("GET", "/v1/events?limit=1000", {})] * 4
+    try:
+        with ThreadPoolExecutor() as pool:
+            sent = [pool.submit(send, method, path, **body) for method, path, body in work]
+            is_ready.wait()
+            idle.extend(socket.create_connection((place.hostname, place.port), timeout=30.0) for _ in range(400))
+            for one in sent:
+                one.result()
+        assert statuses == [200] * 480
+        assert httpx.get(f"{url}/health").status_code == 200
     finally:
         for one in idle:
             one.close()

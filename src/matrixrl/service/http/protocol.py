@@ -1,4 +1,4 @@
-"""HTTP/1.1 with limits that httptools does not have: how many connections, how long a request is, and how long it takes."""
+"""HTTP/1.1 with limits that httptools does not have: number of connections, length and duration of a request."""
 
 from __future__ import annotations
 

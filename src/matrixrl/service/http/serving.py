@@ -35,8 +35,8 @@ _NO_TIME_OUT = (
     "episodes that were opened after it; add time_out = seconds, or abandon such episodes"
 )
 _NO_DEFAULT = (
-    "the problem file has a time_out and no default_reward: an episode whose outcome does not come in time is abandoned, "
-    "and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
+    "the problem file has a time_out and no default_reward: an episode whose outcome does not come in time is "
+    "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
 )
 _GRACE = 5  # seconds that open requests have at the end
 

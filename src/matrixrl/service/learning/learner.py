@@ -146,7 +146,9 @@ class Learner:
         self._waiting = {episode.number: episode for episode in waiting}
         self._next, self._learned = data["next"], data["learned"]
         if self.agent.n_time_outs and self.problem.file.default_reward is None:
-            self.agent._note_doubt("an earlier version learned missing outcomes as 0, which the problem does not declare")
+            self.agent._note_doubt(
+                "an earlier version learned missing outcomes as 0, which the problem does not declare"
+            )
 
     def _alarm_of(self, plan: Any) -> str | None:
         if not int(plan.empty[0]):

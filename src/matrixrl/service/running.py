@@ -192,8 +192,7 @@ class Service:
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
-        if self.writer.error is not None:  # the learner must not wait for a log that takes nothing
-            self.writer.close()
+        self.writer.end_waiting()  # the learner must not wait for a log that takes nothing
         if self._follower is not None:
             self._follower.close()
         self.writer.close()

@@ -141,7 +141,7 @@ class Writer:
         self._news = threading.Condition()
         self._pending: list[Event] = []
         self._commit = Commit()
-        self._closing = False
+        self._closing = self._ending = False
         self.error: MatrixRLError | None = None
         """Why the last attempt to write failed; None after one that did not."""
         self.fatal: MatrixRLError | None = None
@@ -196,11 +196,17 @@ class Writer:
         with self._news:
             seq = self._seq
             while self._durable < seq or self.error is not None:
-                if self.fatal is not None or not self._thread.is_alive():
+                if self.fatal is not None or not self._thread.is_alive() or (self._ending and self.error is not None):
                     raise StoreError(f"the log takes no events: {self.error or 'it was closed'}")
                 self._news.wait(1.0)
             if self._closing:
                 raise StoreError("the log takes no events: it was closed")
+
+    def end_waiting(self) -> None:
+        """Let `settle` fail while the log cannot be written: the service is being closed."""
+        with self._news:
+            self._ending = True
+            self._news.notify_all()
 
     def fail(self, words: str) -> None:
         """Take nothing more: memory is not what the log says, so the process must end."""

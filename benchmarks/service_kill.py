@@ -105,7 +105,7 @@ def main() -> None:
     rng, heard, starts = random.Random(options.seed), {}, []
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        problem = write_problem(Path(folder) / "inventory.toml", time_out=1.0)
+        problem = write_problem(Path(folder) / "inventory.toml", time_out=1.0, default_reward=0.0)
         for number in range(options.kills):
             begin = time.perf_counter()
             process, host, port = start(data, problem)

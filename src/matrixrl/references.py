@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -14,12 +17,14 @@ import numpy as np
 from matrixrl.errors import InvalidInput, UntrustedCode
 
 __all__ = [
+    "SAFE_PATH",
     "code_of",
     "describe",
     "is_reference",
     "load_reference",
     "reference_of",
     "refuse_untrusted",
+    "safe_path",
     "same_code",
     "same_description",
     "show_description",
@@ -35,6 +40,35 @@ def is_reference(value: object) -> bool:
     (True, False, False)
     """
     return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None and not value.startswith("gym:")
+
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Environment of interpreters that are started: they do not import modules from the current directory."""
+_starting = threading.Lock()
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Start Python processes in the block without the current directory on their import path.
+
+    ``python -m`` and ``python -c``, by which worker processes are started, put the current directory first, so a file
+    ``signal.py`` there would run. Workers still receive the import path of this process once they run.
+
+    >>> with safe_path():
+    ...     os.environ["PYTHONSAFEPATH"]
+    '1'
+    """
+    with _starting:
+        before = {name: os.environ.get(name) for name in SAFE_PATH}
+        os.environ.update(SAFE_PATH)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:

@@ -23,6 +23,7 @@ actions = ["wait", "order"]
 horizon = 3
 start = 0
 time_out = 60
+default_reward = 0.0
 """
 
 

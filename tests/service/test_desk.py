@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds_of_service import Clock, play, shop
+from worlds_of_service import Clock, play, served, shop
 
 from matrixrl.errors import InvalidInput
 from matrixrl.service.errors import Conflict, NotFound
@@ -167,18 +167,15 @@ def test_what_contradicts_the_order_of_states_is_refused(desk):
 
 
 def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
-    with Service(shop(default_reward=0.25), tmp_path, learning=False, clock=clock) as service:
+    with Service(shop(default_reward=0.25), tmp_path, learning=False, timer=clock) as service:
         desk = service.desk
         late, idle, untouched = opened(desk), opened(desk), opened(desk)
         desk.ask("local", late, state=0)
         desk.ask("local", late, state=2, step=1)  # the outcome of step 0 is missing, its next state is known
         desk.ask("local", idle, state=0)
         desk.tell("local", idle, reward=1.0, next_state=1)
-        clock.now += 59.0
-        assert desk.sweep() is None
-        clock.now += 1.0
-        assert desk.sweep() is not None
-        assert not desk.book.episodes
+        assert served(service, clock, 60) == set()  # the first look is at second 1
+        assert served(service, clock, 1) == {late, idle, untouched}
         assert [desk.find(name).closed for name in (late, idle, untouched)] == ["timed_out", "ended", "abandoned"]
         with pytest.raises(Conflict, match="timed out"):
             desk.tell("local", late, reward=1.0, next_state=0, step=1)

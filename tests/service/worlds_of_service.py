@@ -23,6 +23,16 @@ class Clock:
         return self.now
 
 
+def served(service, clock, seconds):
+    """Let a service run for some time, and return the names of the episodes that timed out in it."""
+    before = set(service.desk.book.episodes)
+    for _ in range(int(seconds)):
+        clock.now += 1.0
+        service.desk.sweep()
+        service.writer.settle()
+    return before - set(service.desk.book.episodes)
+
+
 P = np.array(
     [
         [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -175,6 +175,9 @@ def open_problem(
     from matrixrl.problems import read_problem
 
     settings = checked_settings("env_settings", env_settings)
+    if "trust_code" in settings:
+        rule = "must not be among the settings of an environment, which a file may hold"
+        fail("trust_code", rule, shown(settings["trust_code"]), "Pass it as an argument, or --trust-code.")
     if isinstance(given, str):
         if given.startswith("gym:"):  # settings of such an environment, as `make` explains
             timing = _TIMING if any(options.get(k) is not None for k in _TIMING) else ()
@@ -247,8 +250,7 @@ def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym
     from matrixrl.envs.control import DeclaredRewards
     from matrixrl.problems import MDPEnv, from_gymnasium
 
-    if ":" in env_id:
-        refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
+    _check_trusted(env_id, settings, trust_code)
     own = {name: value for name, value in settings.items() if name not in _GYM_SETTINGS}
     horizon, reward_range, allowed = (settings.get(name) for name in ("horizon", "reward_range", "allowed"))
     timing = {name: settings[name] for name in _TIMING if settings.get(name) is not None}
@@ -269,11 +271,37 @@ def _shows_table(env: gym.Env[Any, Any]) -> bool:
     return not isinstance(env.observation_space, gym.spaces.Box) and hasattr(env.unwrapped, "P")
 
 
+def _check_trusted(env_id: str, settings: Mapping[str, Any], trust_code: bool) -> None:
+    """Refuse names that make Gymnasium import code, unless that is allowed.
+
+    ``gym:module:ID`` does, and so does a setting of an environment that makes another one, such as
+    ``env_id="module:ID"`` of the environments that Shimmy registers.
+    """
+    if ":" in env_id:
+        refuse_untrusted("environment", f"gym:{env_id}", trust_code=trust_code)
+    for name, value in settings.items():
+        for text in _texts(value):
+            if ":" in text:
+                refuse_untrusted(f"the setting {name} of gym:{env_id},", text, trust_code=trust_code)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all text in nested plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from _texts(item)
+
+
 def _has_table(name: str, settings: Mapping[str, Any], trust_code: bool) -> bool:
     """Say whether the environment of a name ``gym:ID`` has a transition table."""
     env_id = name.removeprefix("gym:")
-    if ":" in env_id:
-        refuse_untrusted("environment", name, trust_code=trust_code)
+    _check_trusted(env_id, settings, trust_code)
     env = _make_gym(env_id, {k: v for k, v in settings.items() if k not in _GYM_SETTINGS})
     found = _shows_table(env)
     env.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import MatrixRLError
+from matrixrl.references import SAFE_PATH
 
 __all__ = ["answers", "interpreter_of", "missing_packages"]
 
@@ -25,7 +27,8 @@ def interpreter_of(folder: Path) -> Path:
 def missing_packages(python: Path, names: Sequence[str]) -> list[str]:
     """Return those of some packages that an interpreter does not have; all of them if it does not run."""
     try:
-        ran = subprocess.run([str(python), "-c", _CHECK, *names], capture_output=True, text=True, check=False)
+        command = [str(python), "-c", _CHECK, *names]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **SAFE_PATH})
     except OSError:
         return list(names)
     return ran.stdout.split() if ran.returncode == 0 else list(names)
@@ -46,7 +49,8 @@ def answers(python: Path, module: str, verb: str, order: dict[str, Any], *, pack
     """
     command = [str(python), "-m", module, verb, json.dumps(order)]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as worker:
+        own = {**os.environ, **SAFE_PATH}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=own) as worker:
             try:
                 for line in worker.stdout or ():
                     yield _answer(line, package)

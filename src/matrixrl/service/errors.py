@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matrixrl.errors import InvalidInput, MatrixRLError, MissingExtra, StoreError
 
-__all__ = ["Conflict", "Denied", "NotFound", "ServiceError", "TooMany", "status_of"]
+__all__ = ["Conflict", "Denied", "NotFound", "ServiceError", "TooMany", "WentBack", "status_of", "went_back"]
 
 
 class ServiceError(MatrixRLError):
@@ -43,6 +43,21 @@ class TooMany(ServiceError):
     """More requests than the rate limit allows."""
 
     status = 429
+
+
+class WentBack(StoreError):
+    """The log does not have any more what a process has read in it."""
+
+
+def went_back(place: str, seq: int) -> WentBack:
+    """Return the refusal of a log whose past changed.
+
+    Args:
+        place: Place of the log for messages.
+        seq: Number of an event that was there.
+    """
+    words = f"the log in {place} went back: event {seq}, which was there, is gone or differs"
+    return WentBack(f"{words}; the database was replaced by an older copy. Start the service again to accept that")
 
 
 def status_of(error: MatrixRLError) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from matrixrl.errors import StoreError
 from matrixrl.service.desk.deciding import decide, followed
-from matrixrl.service.fold import Book
+from matrixrl.service.fold import Book, misfit
 from matrixrl.service.learning import Learner
 from matrixrl.service.learning.following import Follower
 from matrixrl.service.log import Event, EventLog
@@ -52,11 +52,14 @@ def replay(data: str | os.PathLike[str]) -> Replayed:
         follower, book, decisions, difference = Follower(Learner(problem)), Book(found.mode), 0, None
         with limited_threads(1):
             for event in log.read():
-                if event.kind == "asked":
-                    decisions += 1
-                    difference = difference or _decided_otherwise(event, book, follower.learner, problem)
-                elif event.kind == "opened":
-                    difference = difference or _opened_otherwise(event, book, problem)
+                try:
+                    if event.kind == "asked":
+                        decisions += 1
+                        difference = difference or _decided_otherwise(event, book, follower.learner, problem)
+                    elif event.kind == "opened":
+                        difference = difference or _opened_otherwise(event, book, problem)
+                except (LookupError, TypeError, ValueError) as error:
+                    raise misfit(event) from error
                 book.apply(event)
                 follower.take(event)
                 difference = difference or follower.difference

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from matrixrl import __version__
-from matrixrl.errors import StoreError
+from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.locking import FolderLock
 from matrixrl.service.access import Access
 from matrixrl.service.desk import Desk
@@ -30,6 +30,7 @@ __all__ = ["Service", "agreed", "created", "problem_of"]
 
 Answer = TypeVar("Answer")
 _LOCK = "owner.db"
+_PATIENCE = 10.0  # seconds that a request that changes nothing waits for the log
 
 
 class Service:
@@ -44,6 +45,7 @@ class Service:
         learning: Whether the learner runs in a thread; if not, `learn_now` lets it catch up.
         apart: Whether the learner has a process of its own, so that answers never wait for Python code that plans.
         clock: Function that returns the time in seconds since 1970.
+        timer: Function that returns seconds of a clock that never jumps, by which episodes time out.
 
     Raises:
         StoreError: The directory is in use, damaged, or of another problem.
@@ -66,14 +68,17 @@ class Service:
         learning: bool = True,
         apart: bool = False,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         folder = Path(data)
+        self._timer = timer
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from error
         self._lock = FolderLock(folder, _LOCK, "only one process can serve it")
         self._follower: LearnerThread | LearnerProcess | None = None
+        self._noting: tuple[list[Draft], int] | None = None  # events of tokens, and the number of the last one
         with ExitStack() as undo:  # whatever was opened, if something goes wrong
             undo.callback(self._lock.release)
             self.log = EventLog(folder)
@@ -94,7 +99,7 @@ class Service:
             self._follower = LearnerThread(loop, self.writer)
             book = Book.from_plain(json.loads(json.dumps(self.learner.book.to_plain())))
             plans = dict(self.learner.plans)
-            self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock)
+            self.desk = Desk(self.problem, book, plans, self.log, self.writer, clock=clock, timer=self._timer)
             if not self.learner.version:
                 self.learn_now()
 
@@ -105,7 +110,7 @@ class Service:
         )
         try:  # the learner reads the log meanwhile
             book = restored_book(self.log, Checkpoints(folder), self.problem)
-            self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock)
+            self.desk = Desk(self.problem, book, {}, self.log, self.writer, clock=clock, timer=self._timer)
             self.desk.plans.update({plan.version: plan for plan in follower.await_plans()})
         except BaseException:
             follower.close()
@@ -143,19 +148,43 @@ class Service:
         Args:
             work: Function that decides, and returns the answer with the transaction that holds it.
         """
-        answer, commit = work()
+        try:
+            answer, commit = work()
+        except StoreError:
+            raise
+        except MatrixRLError:
+            await self.writer.latest.durable()  # what the request contradicts may still be on its way to the disk
+            raise
         if commit is not None:
             await commit.durable()
         return answer
+
+    def settle(self, patience: float = _PATIENCE) -> None:
+        """Return once everything that memory shows is durable; what was read before may then be shown.
+
+        Args:
+            patience: Seconds to wait at most.
+
+        Raises:
+            StoreError: The log cannot be written at present.
+        """
+        self.writer.latest.wait(patience)
 
     def keep_house(self, access: Access) -> None:
         """Let overdue episodes time out, and take notice of new and revoked tokens."""
         access.refresh()  # first: a token that was revoked ends, whatever becomes of the log
         self.desk.sweep()
-        drafts = access.unnoted()
-        if drafts:
-            self.desk.note(drafts).wait()
-            access.noted()
+        if self._noting is None:
+            drafts = access.unnoted()
+            if not drafts:
+                return
+            self.desk.note(drafts)
+            self._noting = drafts, self.writer.seq
+        drafts, seq = self._noting
+        self.settle()
+        if self.writer.durable >= seq:  # else at the next attempt: an event that was taken is not appended twice
+            access.noted(drafts)
+            self._noting = None
 
     def learn_now(self) -> None:
         """Let a learner in this process take the events so far, and plan if that is due."""
@@ -163,6 +192,7 @@ class Service:
 
     def close(self) -> None:
         """Write what was taken and a checkpoint, and stop."""
+        self.writer.end_waiting()  # the learner must not wait for a log that takes nothing
         if self._follower is not None:
             self._follower.close()
         self.writer.close()
@@ -170,7 +200,13 @@ class Service:
         self._lock.release()
 
     def _publish(self, publication: Publication, drafts: Sequence[Draft]) -> int:
-        self.desk.publish(publication, drafts).wait()
+        while True:
+            try:
+                self.desk.publish(publication, drafts)
+                break
+            except StoreError:
+                self.writer.settle()  # a plan waits until the log can be written again
+        self.writer.settle()
         return self.writer.durable
 
     def _announce(self) -> None:

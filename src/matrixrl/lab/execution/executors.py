@@ -19,6 +19,7 @@ from matrixrl.lab.execution.blocks import BlockResult, Order, play_block
 from matrixrl.lab.execution.workers import start_worker
 from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
+from matrixrl.references import SAFE_PATH, safe_path
 
 __all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
 
@@ -113,7 +114,7 @@ class ProcessExecutor:
             timeout=60,
             initializer=start_worker,
             initargs=(os.getpid(),),
-            env=dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
+            env=dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1") | SAFE_PATH,
         )
         self._pool: Any = None
         self._play = play
@@ -137,7 +138,7 @@ class ProcessExecutor:
             self._launch(self._waiting.popleft())
 
     def _launch(self, order: Order) -> None:
-        with starting_processes():
+        with safe_path(), starting_processes():
             self._pool = self._make()
             self._in_progress[self._pool.submit(self._play, order)] = order
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import subprocess
 import venv
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import MatrixRLError
+from matrixrl.references import SAFE_PATH
 from matrixrl.scorecards import launch
 
 __all__ = ["REQUIREMENT", "answers", "has_bsuite", "make_environment"]
@@ -41,11 +43,12 @@ def make_environment(folder: Path) -> Path:
     python = launch.interpreter_of(folder)
     if not python.exists():
         venv.create(folder, with_pip=True)
-    ready = subprocess.run([str(python), "-c", "import bsuite, matrixrl"], capture_output=True, check=False)
+    own = {**os.environ, **SAFE_PATH}
+    ready = subprocess.run([str(python), "-c", "import bsuite, matrixrl"], capture_output=True, check=False, env=own)
     if not ready.returncode:
         return python
     command = [str(python), "-m", "pip", "install", "--quiet", REQUIREMENT, *own_requirement()]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
     if ran.returncode:
         raise MatrixRLError(f"pip could not install {REQUIREMENT} in {folder}: {ran.stderr.strip()[-500:]}")
     return python

@@ -16,6 +16,7 @@ from matrixrl.service.dashboard.states import Query, StateTable
 from matrixrl.service.dashboard.visits import Visits
 from matrixrl.service.dashboard.words import event_row
 from matrixrl.service.desk.deciding import followed
+from matrixrl.service.fold import Book
 from matrixrl.service.problem import LOGGED
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["Dashboard"]
 
 _EPISODES = 25  # open episodes that are listed
 _EVENTS = 15
+_PATIENCE = 1.0  # seconds that a snapshot waits for the log
 
 
 class Dashboard:
@@ -47,6 +49,7 @@ class Dashboard:
         self._history = History(service.log, problem)
         self._visits = Visits(service.log, problem.states.size, problem.actions.size)
         self._table = StateTable(problem)
+        self._shown: dict[str, Any] = {}  # what was durable when it was last taken
         self.feed = Feed(self._take)
 
     def sample(self) -> None:
@@ -56,23 +59,28 @@ class Dashboard:
     def states(self, query: Query) -> dict[str, Any]:
         """Return a page of the table of states as plain data."""
         self.feed.latest()  # counts visits, if that was not done a moment ago
-        return self._table.page(query, self._service.desk.newest, self._visits.table)
+        found = self._table.page(query, self._service.desk.newest, self._visits.table)
+        self._service.settle()
+        return found
 
     def _take(self) -> dict[str, str]:
-        parts = {"now": self._now()}
+        parts = {"now": self._now(self._service.desk.book)}
         try:
+            plan = self._plan()
+            self._service.settle(_PATIENCE)  # what is shown is durable
             last = self._service.log.last()[0]
             self._history.refresh(last)
             self._visits.refresh(last)
             parts["now"]["events"] = self._events(last)
-            parts["plan"] = self._plan()
+            parts["plan"] = plan | {"curves": self._history.curves(), "turns": self._history.turns}
             parts["visits"] = {"seq": self._visits.seq, "last": last, "total": int(self._visits.table.sum())}
+            self._shown = parts["now"]
         except StoreError as error:  # the page says so, and keeps what it showed
-            parts["now"]["log"] = str(error)
+            parts["now"] = {**(self._shown or self._now(Book(self._service.problem.file.mode))), "log": str(error)}
         return {name: json.dumps(part, allow_nan=False, separators=(",", ":")) for name, part in parts.items()}
 
-    def _now(self) -> dict[str, Any]:
-        service, book, minutes = self._service, self._service.desk.book, self._decisions.by_minute()
+    def _now(self, book: Book) -> dict[str, Any]:
+        service, minutes = self._service, self._decisions.by_minute()
         return {
             "name": service.problem.file.name,
             "library": __version__,
@@ -106,8 +114,6 @@ class Dashboard:
             "promote": file.promote,
             "horizon": service.problem.horizon,
             "digest": file.digest,
-            "curves": self._history.curves(),
-            "turns": self._history.turns,
         }
 
     def _events(self, last: int) -> list[dict[str, Any]]:

@@ -18,10 +18,13 @@ from matrixrl.service.desk.ledger import Ledger
 from matrixrl.service.errors import Conflict, NotFound
 from matrixrl.service.fold import Asked, Book, EpisodeState, Told
 from matrixrl.service.learning import Publication
+from matrixrl.service.learning.teaching import is_declared
 from matrixrl.service.log import Commit, Draft, Event, EventLog, Kind, Taker
 from matrixrl.service.problem import MODES, Mode, ServedProblem
 
 __all__ = ["Desk"]
+
+_LONGEST_TICK = 5.0  # seconds between two sweeps that count as time in which outcomes could be reported
 
 
 class Desk:
@@ -37,6 +40,7 @@ class Desk:
         log: The log, to look up what is over.
         writer: Its writer.
         clock: Function that returns the time in seconds since 1970.
+        timer: Function that returns seconds of a clock that never jumps, by which episodes time out.
     """
 
     def __init__(
@@ -48,8 +52,12 @@ class Desk:
         writer: Taker,
         *,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self.problem, self.plans = problem, plans
+        self._timer, self._last_sweep = timer, (timer(), writer.seq)
+        self._served = 0.0  # seconds in which outcomes could be reported
+        self._waiting: dict[str, tuple[tuple[int, ...], float]] = {}  # what open episodes wait for, and since when
         self._log, self._writer, self._clock = log, writer, clock
         self._ledger = Ledger(book, log, writer)
         self._lock = threading.RLock()
@@ -61,6 +69,11 @@ class Desk:
     def book(self) -> Book:
         """What the log says so far."""
         return self._ledger.book
+
+    @property
+    def latest(self) -> Commit:
+        """The transaction of the last event: once it is over, everything that memory shows now is durable."""
+        return self._ledger.latest
 
     @property
     def newest(self) -> Publication:
@@ -255,26 +268,42 @@ class Desk:
             return self._close(actor, self._ledger.find(name), "abandoned", {"reason": "request"}, key)
 
     def time_out(self, actor: str, name: str, *, key: str | None = None) -> Reply:
-        """Close an episode whose outcomes do not come; missing ones pay the default reward."""
+        """Close an episode whose outcomes do not come; missing ones pay the default reward, if there is one."""
         with self._lock:
             episode = self._ledger.find(name)
             if episode.closed is None and self.problem.file.time_out is None:
                 fail("time_out", "must be in the problem file", "nothing", "Add time_out = seconds, or abandon.")
-            return self._close(actor, episode, *_timed_out(episode, "request"), key)
+            return self._close(actor, episode, _timed_out(episode, self.problem), {"reason": "request"}, key)
 
     def sweep(self) -> Commit | None:
-        """Close all episodes that are overdue by the time-out of the problem file."""
+        """Close all episodes that are overdue by the time-out of the problem file; call it about once a second.
+
+        Only time counts in which this process could have taken an outcome: neither a time at which the service was down
+        nor one at which its log could not be written, whatever the clock says. So the time begins again with a start.
+        """
         limit = self.problem.file.time_out
         if limit is None:
             return None
         with self._lock:
-            drafts, oldest = [], self._clock() - limit
+            self._count_served()
+            drafts, waiting = [], {}
             for episode in self.book.episodes.values():
-                asked = episode.oldest_question
-                if (episode.touched if asked is None else asked) <= oldest:
-                    kind, body = _timed_out(episode, "time_out")
-                    drafts.append(Draft(kind, "clock", body, episode.id))
+                what = episode.waits_for
+                known = self._waiting.get(episode.id)
+                since = known[1] if known is not None and known[0] == what else self._served
+                waiting[episode.id] = what, since
+                if self._served - since >= limit:
+                    body = {"reason": "time_out", "waited": self._served - since}
+                    drafts.append(Draft(_timed_out(episode, self.problem), "clock", body, episode.id))
+            self._waiting = waiting
             return self._ledger.append(drafts) if drafts else None
+
+    def _count_served(self) -> None:
+        """Count the time since the last sweep, if the log took meanwhile what was on its way to it then."""
+        (before, taken), now = self._last_sweep, self._timer()
+        if self._writer.error is None and self._writer.durable >= taken:
+            self._served += min(now - before, _LONGEST_TICK)
+        self._last_sweep = now, self._writer.seq
 
     def _close(self, actor: str, episode: EpisodeState, kind: Kind, body: dict[str, Any], key: str | None) -> Reply:
         if episode.closed is not None:
@@ -347,19 +376,17 @@ def _outcome(told: Told) -> dict[str, Any]:
     }
 
 
-def _timed_out(episode: EpisodeState, reason: str) -> tuple[Kind, dict[str, Any]]:
+def _timed_out(episode: EpisodeState, problem: ServedProblem) -> Kind:
     """Return how an overdue episode is closed.
 
-    An episode without a question is forgotten, one without a missing outcome ends, and one whose missing step was
-    not decided here is abandoned.
+    An episode without a question is forgotten, and one without a missing outcome ends. One with a missing outcome times
+    out if that is an outcome that the problem declares; else it is abandoned, which withdraws what is proven.
     """
-    body = {"reason": reason}
     if not episode.steps:
-        return "abandoned", body
+        return "abandoned"
     if episode.first_missing == len(episode.steps):
-        return "ended", body
-    decided = all(step.told is not None or (step.asked and step.asked.action is not None) for step in episode.steps)
-    return ("timed_out" if decided else "abandoned"), body
+        return "ended"
+    return "timed_out" if is_declared(episode, problem) else "abandoned"
 
 
 def _words(kind: str) -> str:

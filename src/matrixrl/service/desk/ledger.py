@@ -37,7 +37,11 @@ class Ledger:
     def append(self, drafts: Sequence[Draft]) -> Commit:
         """Give events their place in the log, and apply them."""
         events, commit = self._writer.append(drafts)
-        self.follow(events)
+        try:
+            self.follow(events)
+        except BaseException as error:  # such as MemoryError: the log will have what memory has not
+            self._writer.fail(f"event {events[0].seq} was taken, and is not in memory ({type(error).__name__})")
+            raise
         return commit
 
     def follow(self, events: Sequence[Event]) -> None:

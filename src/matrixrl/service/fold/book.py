@@ -10,7 +10,14 @@ from matrixrl.service.fold.episode import Asked, EpisodeState, Step, Told
 from matrixrl.service.log import KINDS, LEARNER, Event
 from matrixrl.service.problem import Mode
 
-__all__ = ["Book"]
+__all__ = ["Book", "misfit"]
+
+
+def misfit(event: Event) -> StoreError:
+    """Return the refusal of a log with an event that cannot follow those before it."""
+    about = "" if event.episode is None else f" about episode {event.episode}"
+    words = f"event {event.seq} of the log ({event.kind}{about}) does not follow from the events before it"
+    return StoreError(f"{words}: the log was changed, or parts of two logs were mixed. Restore a backup")
 
 
 class Book:
@@ -18,6 +25,7 @@ class Book:
 
     Attributes:
         seq: Number of the last event.
+        digest: Its digest; empty before the first one.
         episodes: Open episodes by their names.
         n_opened: Number of episodes that were opened.
         mode: Mode of the episodes that are opened next.
@@ -29,6 +37,7 @@ class Book:
 
     def __init__(self, mode: Mode) -> None:
         self.seq = 0
+        self.digest = ""
         self.episodes: dict[str, EpisodeState] = {}
         self.n_opened = 0
         self.mode: Mode = mode
@@ -49,10 +58,21 @@ class Book:
         return 0 if oldest is None else self.n_opened - oldest.number - len(self.episodes)
 
     def apply(self, event: Event) -> EpisodeState | None:
-        """Take the next event, and return the episode that it closes, if any."""
+        """Take the next event, and return the episode that it closes, if any.
+
+        Raises:
+            StoreError: It does not follow from the events before it, such as an answer in an episode that is not open.
+        """
         if event.seq != self.seq + 1:
             raise StoreError(f"event {self.seq + 1} of the log is missing: {event.seq} came after {self.seq}")
-        self.seq = event.seq
+        try:
+            closed = self._apply(event)
+        except (LookupError, TypeError, ValueError) as error:
+            raise misfit(event) from error
+        self.seq, self.digest = event.seq, event.digest
+        return closed
+
+    def _apply(self, event: Event) -> EpisodeState | None:
         self.counts[event.kind] += 1
         taken = _OF_EPISODES.get(event.kind)
         if taken is not None:
@@ -71,6 +91,8 @@ class Book:
 
     def _open(self, event: Event, body: dict[str, Any]) -> None:
         assert event.episode is not None
+        if event.episode in self.episodes:
+            raise LookupError(event.episode)
         self.episodes[event.episode] = EpisodeState(
             id=event.episode,
             number=self.n_opened,
@@ -116,6 +138,7 @@ class Book:
         """Return the book as plain data, for checkpoints."""
         return {
             "seq": self.seq,
+            "digest": self.digest,
             "episodes": [episode.to_plain() for episode in self.episodes.values()],
             "n_opened": self.n_opened,
             "mode": self.mode,
@@ -131,6 +154,7 @@ class Book:
         book = cls(data["mode"])
         for name in ("seq", "n_opened", "plan", "alarm", "mode_by_request"):
             setattr(book, name, data[name])
+        book.digest = data.get("digest", "")
         book.counts = dict(data["counts"])
         for plain in data["episodes"]:
             episode = EpisodeState.from_plain(plain)

@@ -118,10 +118,10 @@ class EpisodeState:
         return len(self.steps)
 
     @property
-    def oldest_question(self) -> float | None:
-        """Time of the oldest question without an outcome."""
-        times = [step.asked.at for step in self.steps if step.told is None and step.asked is not None]
-        return min(times, default=None)
+    def waits_for(self) -> tuple[int, ...]:
+        """What comes next: the number of the first question without an outcome, else the steps that there are."""
+        first = self.first_missing
+        return (first,) if first < len(self.steps) else (first, self.n_told)
 
     def state_after(self, number: int) -> int | None:
         """Return the state after a step, as far as its outcome or the next question gives it."""

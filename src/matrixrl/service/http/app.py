@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,7 +57,8 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(_keep_house(service, access)), asyncio.create_task(_watch(dashboard))]
+        ending = lambda: app.state.end()  # noqa: E731
+        tasks = [asyncio.create_task(_keep_house(service, access, ending)), asyncio.create_task(_watch(dashboard))]
         yield
         for task in tasks:
             task.cancel()
@@ -75,6 +76,7 @@ def make_app(service: Service | SharedService, *, hosts: Sequence[str] = (), rat
     )
     app.state.access = access
     app.state.stopping = lambda: False
+    app.state.end = lambda: None  # ends the process, where there is one to end
     app.include_router(writing_routes(doors))
     app.include_router(reading_routes(service, doors))
     app.include_router(dashboard_routes(dashboard, doors, lambda: app.state.stopping()))
@@ -103,9 +105,11 @@ class _Front(FastAPI):
         await self._first(scope, receive, send)
 
 
-async def _keep_house(service: Service | SharedService, access: Access) -> None:
-    """Let overdue episodes time out, and take notice of new and revoked tokens."""
+async def _keep_house(service: Service | SharedService, access: Access, end: Callable[[], object]) -> None:
+    """Let overdue episodes time out, take notice of new and revoked tokens, and end a process that cannot go on."""
     while True:
+        if service.writer.fatal is not None:
+            end()
         try:
             await asyncio.to_thread(service.keep_house, access)
         except StoreError as error:

@@ -72,7 +72,7 @@ def dashboard_routes(dashboard: Dashboard, doors: Doors, is_stopping: Callable[[
     ) -> JSONResponse:
         doors.reader(request)
         choice("sort", sort, SORTS)
-        return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))
+        return JSONResponse(dashboard.states(StatesQuery(stage, search, sort, descending, page)))  # once it is durable
 
     return router
 

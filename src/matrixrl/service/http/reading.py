@@ -30,23 +30,29 @@ _LAST = 2**63 - 1  # of the numbers that a database holds
 
 
 def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
-    """Return the routes of requests that change nothing."""
+    """Return the routes of requests that change nothing.
+
+    What they read in memory is shown once it is durable.
+    """
     router, desk, problem = APIRouter(tags=["reading"]), service.desk, service.problem
+
+    def durable(content: dict[str, Any]) -> JSONResponse:
+        service.settle()
+        return JSONResponse(content)
 
     @router.get("/v1/certificate", summary="What is proven about the recommended policy and the best one.")
     def certificate(request: Request) -> JSONResponse:
         doors.reader(request)
-        report = desk.newest.report
-        return JSONResponse(
-            {"plan": desk.newest.version, **report["certificate"], "assumptions": report["assumptions"]}
-        )
+        newest = desk.newest
+        report = newest.report
+        return durable({"plan": newest.version, **report["certificate"], "assumptions": report["assumptions"]})
 
     @router.get("/v1/policy", summary="The recommended policy: one action for each stage and state.")
     def policy(request: Request) -> JSONResponse:
         doors.reader(request)
         newest, decode = desk.newest, problem.actions.decode
         table = [[decode(action) for action in row[: problem.states.size]] for row in newest.recommended.tolist()]
-        return JSONResponse({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
+        return durable({"plan": newest.version, "policy": table, "certificate": newest.report["certificate"]})
 
     @router.get("/v1/values", summary="Bounds on values over time, one entry for each plan.")
     def values(
@@ -60,13 +66,13 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     @router.get("/v1/alarm", summary="Whether the data contradict the assumptions, in words.")
     def alarm(request: Request) -> JSONResponse:
         doors.reader(request)
-        return JSONResponse({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
+        return durable({"alarm": desk.book.alarm, "guarantee": desk.newest.report["guarantee"]})
 
     @router.get("/v1/mode", summary="The mode, and what is proven about the incumbent.")
     def mode(request: Request) -> JSONResponse:
         doors.reader(request)
         found = {"mode": desk.book.mode, "promote": problem.file.promote}
-        return JSONResponse({**found, "comparison": desk.newest.report["comparison"]})
+        return durable({**found, "comparison": desk.newest.report["comparison"]})
 
     @router.get("/v1/problem", summary="The problem file.")
     async def problem_file(request: Request) -> JSONResponse:
@@ -76,14 +82,15 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     @router.get("/v1/episodes", summary="Open episodes, the oldest first.")
     async def episodes(request: Request, limit: int = Query(_MOST, ge=1, le=_MOST)) -> JSONResponse:
         doors.reader(request)
-        some = list(desk.book.episodes.values())[:limit]
+        some = [one.summary() for one in list(desk.book.episodes.values())[:limit]]
         counts = {"n_open": len(desk.book.episodes), "held_back": desk.book.n_held_back}
-        return JSONResponse({**counts, "episodes": [one.summary() for one in some]})
+        await desk.latest.durable()
+        return JSONResponse({**counts, "episodes": some})
 
     @router.get("/v1/episodes/{episode}", summary="One episode, open or over, with its steps.")
     def episode(request: Request, episode: str) -> JSONResponse:
         doors.reader(request)
-        return JSONResponse(_long(desk.find(episode), service))
+        return durable(_long(desk.find(episode), service))
 
     @router.get("/v1/events", summary="The log itself; states and actions count from 0.")
     def events(
@@ -112,7 +119,9 @@ def reading_routes(service: Service | SharedService, doors: Doors) -> APIRouter:
     @router.get("/metrics", summary="Metrics in the text format of Prometheus.")
     def metrics(request: Request) -> PlainTextResponse:
         doors.reader(request)
-        return PlainTextResponse(metrics_text(service), media_type="text/plain; version=0.0.4")
+        text = metrics_text(service)
+        service.settle()
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     @router.get("/health", summary="Whether the service takes requests, and whether its learner runs; needs no token.")
     async def health() -> JSONResponse:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 import uvicorn
 
 from matrixrl.checks import choice, fail, number
+from matrixrl.errors import StoreError
 from matrixrl.interrupts import ending_in_order
 from matrixrl.pages.listening import listening
 from matrixrl.service.access import list_tokens
 from matrixrl.service.http.app import make_app
-from matrixrl.service.http.protocol import BoundedProtocol
+from matrixrl.service.http.protocol import BoundedProtocol, most_connections
 from matrixrl.service.log import EventLog
 from matrixrl.service.log.addresses import is_address
 from matrixrl.service.problem import ProblemFile
@@ -32,6 +33,10 @@ logger = logging.getLogger("matrixrl.service")
 _NO_TIME_OUT = (
     "the problem file has no time_out: an episode that is never finished keeps the service from learning of all "
     "episodes that were opened after it; add time_out = seconds, or abandon such episodes"
+)
+_NO_DEFAULT = (
+    "the problem file has a time_out and no default_reward: an episode whose outcome does not come in time is "
+    "abandoned, and what is proven ends with it; add default_reward if a time-out is an outcome of its own"
 )
 _GRACE = 5  # seconds that open requests have at the end
 
@@ -61,6 +66,7 @@ def serve(
 
     Raises:
         InvalidInput: The address is open to other machines, and there is no token.
+        StoreError: The log cannot be used, or memory is not what it says any more: the process must start again.
     """
     number("--rate", rate, low=1.0, remedy="Requests a second.")
     choice("--role", role, ROLES)
@@ -71,6 +77,8 @@ def serve(
             _check_tokens(service.log, host)
         if service.problem.file.time_out is None:
             logger.warning("%s", _NO_TIME_OUT)
+        elif service.problem.file.default_reward is None:
+            logger.warning("%s", _NO_DEFAULT)
         with listening(port, host) as listener:
             app = make_app(service, hosts=[*allow_hosts, host], rate=rate)
             config = uvicorn.Config(
@@ -83,15 +91,19 @@ def serve(
                 proxy_headers=False,  # who sends a request is known by its token, not by its address
                 timeout_graceful_shutdown=_GRACE,
                 timeout_keep_alive=60,
+                backlog=most_connections() // 4,  # that many are accepted before any of them is counted
             )
             server = uvicorn.Server(config)
             app.state.stopping = lambda: server.should_exit  # so that open streams end; the server waits for them
+            app.state.end = lambda: setattr(server, "should_exit", True)
             if announce is not None:
                 announce(f"serving at http://{host}:{listener.getsockname()[1]}")
             try:
                 server.run(sockets=[listener])
             except KeyboardInterrupt:
                 return  # uvicorn raises the signal again after its shutdown
+            if service.writer.fatal is not None:  # with a status, so that whatever started it starts it again
+                raise StoreError(f"the service ended, and must start again: {service.writer.fatal}")
 
 
 def _opened(problem: ProblemFile | None, data: str | os.PathLike[str], role: str) -> Service | SharedService:

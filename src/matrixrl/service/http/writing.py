@@ -171,8 +171,13 @@ def writing_routes(doors: Doors) -> APIRouter:
     async def mode(request: Request) -> Response:
         actor = doors.reader(request, "admin")
         body = parsed(ModeBody, await request.body())
-        await doors.carry_out(lambda: (None, desk.set_mode(actor, body.mode, body.reason)))
-        return Response(dumped({"mode": desk.book.mode}), media_type="application/json")
+
+        def change() -> tuple[str, Commit]:
+            commit = desk.set_mode(actor, body.mode, body.reason)
+            return desk.book.mode, commit
+
+        found = await doors.carry_out(change)
+        return Response(dumped({"mode": found}), media_type="application/json")
 
     return router
 
@@ -200,10 +205,9 @@ async def answered(
     return dumped(await doors.carry_out(lambda: command.run(doors.desk, actor, episode, body)))
 
 
-def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit | None]:
-    """Return the results of many requests, and the last transaction: they are durable in their order."""
+def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tuple[list[dict[str, Any]], Commit]:
+    """Return the results of many requests, and the last transaction, which is durable after all that they depend on."""
     results: list[dict[str, Any]] = []
-    commit = None
     for item in body.requests:
         try:
             command = COMMANDS[item.do]
@@ -211,12 +215,11 @@ def _batch(doors: Doors, actor: str, authorization: str, body: BatchBody) -> tup
             named = {"episode": item.episode} if item.do == "open" else {}
             own = parsed(command.model, (item.model_extra or {}) | named)
             reply = command.run(doors.desk, actor, item.episode, own)
-            commit = reply.commit
             results.append({"status": 200, "body": reply.answer})
         except MatrixRLError as error:
             argument = error.argument if isinstance(error, InvalidInput) else None
             results.append({"status": status_of(error), "body": {"error": str(error), "argument": argument}})
-    return results, commit
+    return results, doors.desk.latest
 
 
 def _handler(doors: Doors, command: Command) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl.references import safe_path
 from matrixrl.service.learning.loop import Publish
 from matrixrl.service.learning.process import learn
 from matrixrl.service.learning.publication import Publication
@@ -116,7 +117,8 @@ class LearnerProcess:
         context = multiprocessing.get_context("spawn")
         own, other = context.Pipe()
         process = context.Process(target=learn, args=(other, *self._arguments), name="matrixrl-learner", daemon=True)
-        process.start()
+        with safe_path():
+            process.start()
         other.close()
         self._since = time.monotonic()
         return process, own

@@ -77,13 +77,16 @@ class Checkpoints:
             learner.restore(plain, _publications(learner, plain["plans"], arrays))
             if learner.book.seq != seq:
                 raise InvalidInput("it is of another event")
+            learner.book.digest = str(header["digest"])
             return learner, str(header["digest"])
 
     def load_book(self, problem: ServedProblem, seq: int) -> tuple[Book, str]:
         """Return the book of a checkpoint, for a process that does not learn, and the digest of its last event."""
         header, arrays = self._read(problem, seq)
         with refusing(str(self._path(seq, "state"))):
-            return Book.from_plain(json.loads(arrays["state"].tobytes())["book"]), str(header["digest"])
+            book = Book.from_plain(json.loads(arrays["state"].tobytes())["book"])
+            book.digest = str(header["digest"])
+            return book, book.digest
 
     def _read(self, problem: ServedProblem, seq: int) -> tuple[dict[str, Any], dict[str, Any]]:
         path = self._path(seq, "state")

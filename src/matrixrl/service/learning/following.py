@@ -21,11 +21,12 @@ class Follower:
         difference: The first difference between the log and what was computed again, in words; None if there is none.
         n_plans: Number of plans that were made again.
         seq: Number of the last event that was taken; the learner was fed those up to its last plan.
+        digest: Its digest.
     """
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self.seq = learner.book.seq
+        self.seq, self.digest = learner.book.seq, learner.book.digest
         self.difference: str | None = None
         self.n_plans = 0
         self._pending: deque[Event] = deque()
@@ -34,7 +35,7 @@ class Follower:
     def take(self, event: Event) -> None:
         """Take the next event of the log."""
         self._pending.append(event)
-        self.seq = event.seq
+        self.seq, self.digest = event.seq, event.digest
         if event.kind == "planned":
             self._plan(event)
         elif event.actor == LEARNER:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matrixrl.agents import MatrixRL
-from matrixrl.service.fold import Book, EpisodeState
+from matrixrl.service.fold import Book, EpisodeState, misfit
 from matrixrl.service.learning.publication import Publication
 from matrixrl.service.learning.recommending import Recommendation, Recommender
 from matrixrl.service.learning.switching import switch
@@ -48,7 +48,10 @@ class Learner:
         closed = self.book.apply(event)
         if event.kind == "opened":
             assert event.episode is not None
-            self._begin(self.book.episodes[event.episode])
+            begun = self.book.episodes[event.episode]
+            if begun.plan not in self.plans:
+                raise misfit(event)
+            self._begin(begun)
         elif closed is not None:
             self._close(closed)
 
@@ -142,6 +145,10 @@ class Learner:
         waiting = [EpisodeState.from_plain(plain) for plain in data["waiting"]]
         self._waiting = {episode.number: episode for episode in waiting}
         self._next, self._learned = data["next"], data["learned"]
+        if self.agent.n_time_outs and self.problem.file.default_reward is None:
+            self.agent._note_doubt(
+                "an earlier version learned missing outcomes as 0, which the problem does not declare"
+            )
 
     def _alarm_of(self, plan: Any) -> str | None:
         if not int(plan.empty[0]):

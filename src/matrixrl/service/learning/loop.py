@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from matrixrl.errors import CheckpointError
 from matrixrl.service.learning.checkpoints import Checkpoints
 from matrixrl.service.learning.publication import Publication
-from matrixrl.service.learning.restoring import restored_learner
+from matrixrl.service.learning.restoring import news_of, restored_learner
 from matrixrl.service.log import Draft, EventLog
 from matrixrl.service.log.events import FIRST_DIGEST
 from matrixrl.service.problem import ServedProblem
@@ -55,7 +55,9 @@ class LearningLoop:
 
     def catch_up(self, last: int | None = None) -> None:
         """Take the events up to a number, or all of them."""
-        for event in self._log.read(self.seq, until=last):
+        if last is not None and last <= self.seq:
+            return
+        for event in news_of(self._log, self.seq, self.learner.book.digest, until=last):
             self.learner.feed(event)
 
     def save_if_due(self) -> None:

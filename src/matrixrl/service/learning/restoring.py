@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 from matrixrl.errors import CheckpointError, StoreError
 from matrixrl.service.fold import Book
 from matrixrl.service.learning.following import Follower
 from matrixrl.service.learning.learner import Learner
-from matrixrl.service.log import EventLog
+from matrixrl.service.log import Event, EventLog
 from matrixrl.service.problem import ServedProblem
 
-__all__ = ["OtherResult", "Source", "follower_of", "restored_book", "restored_learner"]
+__all__ = ["OtherResult", "Source", "follower_of", "news_of", "restored_book", "restored_learner"]
 
 logger = logging.getLogger("matrixrl.service")
 State = TypeVar("State")
@@ -57,7 +57,7 @@ def restored_learner(
         StoreError: The checkpoint is of another log.
     """
     follower = follower or follower_of(log, checkpoints, problem)
-    for event in log.read(follower.seq):
+    for event in news_of(log, follower.seq, follower.digest):
         follower.take(event)
     follower.finish()
     if follower.difference is not None:
@@ -68,10 +68,15 @@ def restored_learner(
     return follower.learner
 
 
+def news_of(log: EventLog, seq: int, digest: str, *, until: int | None = None) -> Iterator[Event]:
+    """Yield the events after one that was taken, of which there may be none yet; see `EventLog.news`."""
+    return log.news((seq, digest), until=until) if seq else log.read(until=until)
+
+
 def restored_book(log: EventLog, checkpoints: Source, problem: ServedProblem) -> Book:
     """Return what all events of a log say."""
     book = _newest(log, checkpoints, lambda seq: checkpoints.load_book(problem, seq)) or Book(problem.file.mode)
-    for event in log.read(book.seq):
+    for event in news_of(log, book.seq, book.digest):
         book.apply(event)
     return book
 

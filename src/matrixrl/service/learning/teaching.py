@@ -6,7 +6,7 @@ from matrixrl.agents import OpenEpisode
 from matrixrl.service.fold import EpisodeState, Told
 from matrixrl.service.problem import ServedProblem
 
-__all__ = ["filled_in", "teach"]
+__all__ = ["default_reward", "filled_in", "is_declared", "teach"]
 
 
 def teach(own: OpenEpisode, episode: EpisodeState, problem: ServedProblem) -> None:
@@ -17,7 +17,7 @@ def teach(own: OpenEpisode, episode: EpisodeState, problem: ServedProblem) -> No
         episode: The episode of the log.
         problem: The problem.
     """
-    if episode.closed == "abandoned":
+    if episode.closed == "abandoned" or (episode.closed == "timed_out" and not is_declared(episode, problem)):
         # The application that asked for an action may have seen what it led to.
         own.abandon(outcome_may_be_known=bool(episode.steps))
         return
@@ -38,6 +38,23 @@ def teach(own: OpenEpisode, episode: EpisodeState, problem: ServedProblem) -> No
         following = told.state if told.following is None else told.following
         own.observe(told.state, told.action, told.reward, following, told.terminated)
     own.end()
+
+
+def is_declared(episode: EpisodeState, problem: ServedProblem) -> bool:
+    """Say whether the problem says what the missing outcomes of an episode are.
+
+    It does by a default reward, which makes a time-out an outcome with that reward. Without one it does only for steps
+    whose reward is known and whose next state a later step shows. What was done must be known in any case.
+    """
+    for number, step in enumerate(episode.steps):
+        if step.told is not None:
+            continue
+        if step.asked is None or step.asked.action is None:
+            return False
+        has_outcome = problem.task.knows_reward and episode.state_after(number) is not None
+        if problem.file.default_reward is None and not has_outcome:
+            return False
+    return True
 
 
 def filled_in(episode: EpisodeState, problem: ServedProblem) -> list[Told | None]:

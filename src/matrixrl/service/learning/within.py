@@ -41,8 +41,8 @@ class LearnerThread:
 
     def learn_now(self) -> None:
         """Take the events so far, and plan if that is due."""
-        last, commit = self._writer.seq, self._writer.latest
-        commit.wait()
+        last = self._writer.seq
+        self._writer.settle()
         self.loop.learn(last)
 
     def announce(self) -> None:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from matrixrl.errors import StoreError
+from matrixrl.service.errors import went_back
 from matrixrl.service.log.addresses import shown_place
 from matrixrl.service.log.database import failing, open_database
 from matrixrl.service.log.events import FIRST_DIGEST, KINDS, Event
 from matrixrl.service.log.tables import CLOSED, OPENED, STEPS, event_of, events, row_of
+from matrixrl.service.log.writer import Refused
 
 __all__ = ["Checked", "EventLog"]
 
 _PAGE = 5000  # rows that are read together
+_BUSY = 5000  # milliseconds that a transaction waits for another process that writes to the file
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,30 @@ class EventLog:
         self.data = shown_place(data)
         """The place of the log for messages, without a password."""
         self.engine = open_database(data, create=create)
+        self._writing: sa.Connection | None = None  # of its own: readers cannot leave it without one
 
     def append(self, rows: Sequence[Event]) -> None:
-        """Write events in one transaction; they are durable when this returns."""
-        with failing(self.data), self.engine.begin() as connection:
-            connection.execute(events.insert(), [row_of(event) for event in rows])
+        """Write events in one transaction; they are durable when this returns.
+
+        Raises:
+            Refused: The log has other events in their place.
+            StoreError: It cannot be written at present.
+        """
+        with failing(self.data):
+            try:
+                if self._writing is None:
+                    self._writing = self.engine.connect()
+                    if self.engine.dialect.name == "sqlite":
+                        self._writing.exec_driver_sql(f"PRAGMA busy_timeout={_BUSY}")
+                        self._writing.commit()
+                with self._writing.begin():
+                    self._writing.execute(events.insert(), [row_of(event) for event in rows])
+            except BaseException as error:
+                self._disconnect()
+                if isinstance(error, sa.exc.IntegrityError):
+                    words = f"it has another event in the place of event {rows[0].seq}, or for the same question"
+                    raise Refused(f"the log in {self.data} cannot be used: {words}") from error
+                raise
 
     def last(self) -> tuple[int, str]:
         """Return number and digest of the last event; 0 and `FIRST_DIGEST` of an empty log."""
@@ -75,6 +97,22 @@ class EventLog:
             if len(page) < _PAGE:
                 return
             after = page[-1].seq
+
+    def news(self, head: tuple[int, str], *, until: int | None = None) -> Iterator[Event]:
+        """Yield the events after one that was read before, up to `until`, in order.
+
+        Args:
+            head: Number and digest of that event.
+            until: Largest number of an event.
+
+        Raises:
+            WentBack: The log does not have that event any more.
+        """
+        found = self.read(head[0] - 1, until=until)
+        first = next(found, None)
+        if first is None or (first.seq, first.digest) != head:
+            raise went_back(self.data, head[0])
+        yield from found
 
     def page(
         self,
@@ -134,7 +172,14 @@ class EventLog:
 
     def close(self) -> None:
         """Close all connections."""
+        self._disconnect()
         self.engine.dispose()
+
+    def _disconnect(self) -> None:
+        connection, self._writing = self._writing, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
 
 
 def _no_counts() -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,14 @@ from typing import Protocol
 from matrixrl.errors import MatrixRLError, StoreError
 from matrixrl.service.log.events import Draft, Event, chained
 
-__all__ = ["Commit", "Taker", "Writer"]
+__all__ = ["Commit", "Refused", "Taker", "Writer"]
+
+logger = logging.getLogger("matrixrl.service")
+_PAUSES = (0.1, 0.2, 0.5, 1.0)  # seconds before the next attempt, after so many that failed in a row
+
+
+class Refused(StoreError):
+    """The database does not take an event beside those that it has, now or later."""
 
 
 class Sink(Protocol):
@@ -34,6 +42,16 @@ class Taker(Protocol):
     @property
     def durable(self) -> int:
         """Number of the last event that is on disk."""
+
+    @property
+    def seq(self) -> int:
+        """Number of the last event that was taken."""
+
+    error: MatrixRLError | None
+    """Why the log cannot be written at present; None if it can."""
+
+    def fail(self, words: str) -> None:
+        """Take nothing more: an event was taken, and memory does not have it."""
 
     def append(self, drafts: Sequence[Draft]) -> tuple[list[Event], Commit]:
         """Give events their place in the log, and return them with the transaction that will hold all of them."""
@@ -79,8 +97,10 @@ class Commit:
             raise self._error
 
     def finish(self, error: MatrixRLError | None = None) -> None:
-        """Wake up all that wait; one call into each event loop."""
+        """Wake up all that wait, one call into each event loop; a second call changes nothing."""
         with self._lock:
+            if self._over.is_set():
+                return
             self._error = error
             self._over.set()
             waiting, self._waiting = self._waiting, []
@@ -101,7 +121,10 @@ def _resolve(futures: list[asyncio.Future[None]]) -> None:
 class Writer:
     """The only writer of a log: gives events their numbers and digests, and commits them in groups.
 
-    After an error nothing more is taken: what is in memory may be ahead of the log, so the process must start again.
+    What was taken is in memory, so it has to be written. If a transaction fails, the requests that wait for it fail,
+    and nothing more is taken until another attempt has written it. Once that cannot succeed, for example because
+    somebody else wrote to the log, or if memory does not have what was taken, `fatal` says so: the process must end and
+    start again from the log.
 
     Args:
         log: The log.
@@ -114,12 +137,15 @@ class Writer:
     ) -> None:
         self._log, self._clock, self._on_commit = log, clock, on_commit
         self._seq, self._digest = log.last()
-        self._durable = self._seq
+        self._durable, self._durable_digest = self._seq, self._digest
         self._news = threading.Condition()
         self._pending: list[Event] = []
         self._commit = Commit()
-        self._closing = False
+        self._closing = self._ending = False
         self.error: MatrixRLError | None = None
+        """Why the last attempt to write failed; None after one that did not."""
+        self.fatal: MatrixRLError | None = None
+        """Why the process must end; None if it need not."""
         self.n_commits = 0
         self._last = Commit()  # of what was there before
         self._last.finish()
@@ -145,7 +171,7 @@ class Writer:
         """Give events their place in the log, and return them with the transaction that will hold all of them.
 
         Raises:
-            StoreError: The log could not be written earlier.
+            StoreError: The log cannot be written at present.
         """
         with self._news:
             if self.error is not None or self._closing:
@@ -155,45 +181,108 @@ class Writer:
                 event = chained(draft, seq + 1, self._clock(), digest)
                 seq, digest = event.seq, event.digest
                 taken.append(event)
-            self._seq, self._digest = seq, digest  # of all of them or of none
             self._pending.extend(taken)
+            self._seq, self._digest = seq, digest  # of all of them or of none
             self._last = self._commit
-            self._news.notify()
+            self._news.notify_all()
             return taken, self._commit
 
+    def settle(self) -> None:
+        """Return once everything that was taken is on disk, however many attempts that takes.
+
+        Raises:
+            StoreError: It cannot be written any more.
+        """
+        with self._news:
+            seq = self._seq
+            while self._durable < seq or self.error is not None:
+                if self.fatal is not None or not self._thread.is_alive() or (self._ending and self.error is not None):
+                    raise StoreError(f"the log takes no events: {self.error or 'it was closed'}")
+                self._news.wait(1.0)
+            if self._closing:
+                raise StoreError("the log takes no events: it was closed")
+
+    def end_waiting(self) -> None:
+        """Let `settle` fail while the log cannot be written: the service is being closed."""
+        with self._news:
+            self._ending = True
+            self._news.notify_all()
+
+    def fail(self, words: str) -> None:
+        """Take nothing more: memory is not what the log says, so the process must end."""
+        with self._news:
+            self.fatal = self.error = self.fatal or StoreError(words)
+            self._news.notify_all()
+
     def close(self) -> None:
-        """Write what was taken, and stop."""
+        """Write what was taken, and stop; after an error one more attempt is made."""
         with self._news:
             self._closing = True
-            self._news.notify()
+            self._news.notify_all()
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._news:
-                while not self._pending and not self._closing:
-                    self._news.wait()
-                if not self._pending:
-                    return
-                rows, commit = self._pending, self._commit
-                self._pending, self._commit = [], Commit()
-            try:
-                self._log.append(rows)
-            except MatrixRLError as error:
-                self._fail(error, commit)
-                return
-            except Exception as error:  # noqa: BLE001  # of any kind: the requests that wait receive it
-                self._fail(StoreError(f"the log cannot be written: {error}"), commit)
-                return
-            self._durable = rows[-1].seq
-            commit.finish()
-            self.n_commits += 1
-            if self._on_commit is not None:
-                self._on_commit()
+        n_failed, is_over, commit = 0, False, self._commit
+        try:
+            while not is_over:
+                with self._news:
+                    while not self._pending and not self._closing:
+                        self._news.wait()
+                    if not self._pending:
+                        break
+                    if n_failed and not self._closing:
+                        self._news.wait(_PAUSES[min(n_failed, len(_PAUSES)) - 1])
+                    rows, commit, is_over = self._pending, self._commit, self._closing and n_failed > 0
+                    self._pending, self._commit = [], Commit()
+                try:
+                    missing = self._missing(rows) if n_failed else rows
+                    if missing:
+                        self._log.append(missing)
+                except (MatrixRLError, OSError, MemoryError) as error:
+                    n_failed += 1
+                    is_over = is_over or isinstance(error, Refused)
+                    self._put_back(rows, commit, error)
+                else:
+                    n_failed, is_over = 0, False
+                    self._conclude(rows, commit)
+        except BaseException as error:  # of any kind: requests must not wait for a thread that is gone
+            logger.exception("the log is not written any more")
+            self.fail(f"the log is not written any more: {type(error).__name__}: {error}")
+            commit.finish(self.fatal)
+        self._commit.finish(self.error or StoreError("the log takes no events: it was closed"))
 
-    def _fail(self, error: MatrixRLError, commit: Commit) -> None:
+    def _conclude(self, rows: list[Event], commit: Commit) -> None:
+        """Acknowledge what is on disk."""
         with self._news:
-            self.error = error
-            later = self._commit
+            self._durable, self._durable_digest = rows[-1].seq, rows[-1].digest
+            self.error = self.fatal
+            self.n_commits += 1
+            self._news.notify_all()
+        commit.finish()
+        if self._on_commit is not None:
+            self._on_commit()
+
+    def _put_back(self, rows: list[Event], commit: Commit, cause: BaseException) -> None:
+        """Keep what could not be written for another attempt; requests that wait for it fail."""
+        error = cause if isinstance(cause, MatrixRLError) else StoreError(f"the log cannot be written: {cause}")
+        if isinstance(cause, Refused):
+            self.fail(str(cause))
+        with self._news:
+            self.error = self.fatal or error
+            self._pending[:0] = rows
+            if self._last is commit:
+                self._last = self._commit  # that of the next attempt
+            self._news.notify_all()
         commit.finish(error)
-        later.finish(error)
+
+    def _missing(self, rows: list[Event]) -> list[Event]:
+        """Return those of some events that the log does not have: an attempt may have failed after its commit.
+
+        Raises:
+            Refused: The log has other events in their place.
+        """
+        last = self._log.last()
+        ends = [(self._durable, self._durable_digest), *((row.seq, row.digest) for row in rows)]
+        if last not in ends:
+            raise Refused(f"the log was changed by somebody else: it ends with event {last[0]}, which differs")
+        return rows[ends.index(last) :]

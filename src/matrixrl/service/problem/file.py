@@ -52,7 +52,8 @@ class ProblemFile(BaseModel):
         delta: Probability with which anything that is called proven may fail.
         settings: Other settings of MatrixRL, such as ``explore_for`` or ``switch_growth``.
         time_out: Seconds after which an outcome counts as missing; never if left out.
-        default_reward: Reward of a step whose outcome is missing.
+        default_reward: Reward of a step whose outcome is missing, which makes a time-out an outcome of its own. Without
+            it the episode of a missing outcome is abandoned, and what is proven ends.
         mode: Mode of a new service: shadow, live or frozen.
         explore: Whether live episodes follow the optimistic plan; if not, they follow the recommended policy.
         incumbent: Policy in use: one action for each state, or a row of them for each stage; or "logged" if it is only

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from matrixrl.agents import MatrixRL
-from matrixrl.checks import fail, integer, shaped, shown
+from matrixrl.algorithms.registry import setting_names
+from matrixrl.checks import choice, fail, integer, shaped, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, one_hot
 from matrixrl.problems import Task
 from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.references import is_reference
 from matrixrl.service.problem.file import ProblemFile
 from matrixrl.service.problem.spaces import read_space
 
@@ -54,6 +56,7 @@ class ServedProblem:
         self.start = None if file.start is None else self.states.encode("start", file.start)
         if file.default_reward is not None and file.time_out is None:
             fail("default_reward", "needs a time_out", file.default_reward, "Add time_out = seconds.")
+        self._settings = _checked_settings(file.settings)
         self.task = self._task()
         self.incumbent = self._incumbent()
         if file.promote and file.incumbent is None:
@@ -77,21 +80,17 @@ class ServedProblem:
     @property
     def assumptions(self) -> str:
         """What the service assumes besides what its agent does, in words; may be empty."""
-        if self.file.time_out is None:
+        if self.file.default_reward is None:
             return ""
-        default = self.file.default_reward or 0.0
         return (
-            f"an outcome that is not reported in time pays {default:g}, and whether it is reported depends on "
-            "its state and action alone"
+            f"an outcome that is not reported in time pays {self.file.default_reward:g}, and whether it is reported "
+            "depends on its state and action alone"
         )
 
     def agent(self) -> MatrixRL:
         """Return a new agent that has learned nothing."""
         file = self.file
-        for name in _OWN:
-            if name in file.settings:
-                fail(f"settings.{name}", "must be left out", shown(file.settings[name]), f"Use the key {name}.")
-        options = {"switch_growth": _SWITCH_GROWTH, **file.settings}
+        options = {"switch_growth": _SWITCH_GROWTH, **self._settings}
         return MatrixRL(
             self.task,
             preset=file.preset,
@@ -213,6 +212,23 @@ class ServedProblem:
 
 def _are_bits(row: list[Any]) -> bool:
     return all(type(cell) is int and cell in (0, 1) for cell in row)
+
+
+def _checked_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a problem file: those of the algorithm, and no others.
+
+    A file is data. Arguments of the agent, such as one that lets it import code, are not among them, and no value may
+    refer to code.
+    """
+    known = sorted(setting_names(MatrixRL.name) - set(_OWN))
+    for name, value in given.items():
+        if name in _OWN:
+            fail(f"settings.{name}", "must be left out", shown(value), f"Use the key {name}.")
+        choice("settings", name, known)
+        if is_reference(value) or not isinstance(value, str | bool | int | float):
+            rule = "must be a number, true, false or a name of the library; a file cannot refer to code"
+            fail(f"settings.{name}", rule, shown(value), "See matrixrl list settings.")
+    return dict(given)
 
 
 def _row_of(what: str) -> str:

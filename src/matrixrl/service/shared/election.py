@@ -43,7 +43,7 @@ class Leadership:
     """
 
     def __init__(self, connection: sa.Connection, place: str) -> None:
-        self._connection, self._place = connection, place
+        self._connection, self.place = connection, place
 
     @classmethod
     def attempt(cls, engine: sa.Engine, place: str) -> Self | None:
@@ -78,14 +78,14 @@ class Leadership:
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
         """Begin a transaction that only a learner may commit."""
-        with failing(self._place), self._connection.begin():
+        with failing(self.place), self._connection.begin():
             self._verify()
             yield self._connection
 
     @contextmanager
     def appending(self) -> Iterator[tuple[sa.Connection, float]]:
         """Begin a transaction with the lock of the log, and yield it with the time of the database."""
-        with failing(self._place), appending(self._connection) as now:
+        with failing(self.place), appending(self._connection) as now:
             self._verify()
             yield self._connection, now
 
@@ -93,7 +93,7 @@ class Leadership:
         # A connection that was lost may have been replaced by a new session, which does not have the lock.
         mine = self._connection.execute(sa.text(f"{_HOLDERS} AND pid = pg_backend_pid()")).scalar_one()
         if not mine:
-            raise Deposed(f"this process is not the learner of {self._place} any more: its session was lost")
+            raise Deposed(f"this process is not the learner of {self.place} any more: its session was lost")
 
     def close(self) -> None:
         """End the session, which releases the lock."""

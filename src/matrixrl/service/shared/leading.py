@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable
 
 from matrixrl.errors import CheckpointError, StoreError
+from matrixrl.service.errors import WentBack
 from matrixrl.service.learning import Learner
 from matrixrl.service.learning.following import Follower
-from matrixrl.service.learning.restoring import OtherResult, follower_of, restored_learner
+from matrixrl.service.learning.restoring import OtherResult, follower_of, news_of, restored_learner
 from matrixrl.service.log import Event, EventLog
 from matrixrl.service.log.events import FIRST_DIGEST, canonical
 from matrixrl.service.log.postgres import make_engine
@@ -83,7 +84,7 @@ class Candidate:
                 try:
                     self._stand()
                 except Exception as error:  # a plan that fails must not take the answers with it
-                    if not isinstance(error, StoreError) or isinstance(error, OtherResult):
+                    if not isinstance(error, StoreError) or isinstance(error, OtherResult | WentBack):
                         self.failure = f"the learner stopped: {error}"
                         logger.exception("the learner stopped")
                         return
@@ -129,7 +130,7 @@ class Candidate:
             and max(self._checkpoints.numbers(), default=0) > standby.learner.book.seq
         ):
             standby = self._standby = follower_of(self._log, self._checkpoints, self._problem)
-        for event in self._log.read(standby.seq):
+        for event in news_of(self._log, standby.seq, standby.digest):
             standby.take(event)
 
     def _learn(self, leadership: Leadership, learner: Learner) -> None:
@@ -142,7 +143,7 @@ class Candidate:
                 publish(leadership, *made, self._problem, learner.book)
 
     def _read(self, learner: Learner) -> None:
-        for event in self._log.read(learner.book.seq, until=self._log.last()[0]):
+        for event in news_of(self._log, learner.book.seq, learner.book.digest, until=self._log.last()[0]):
             _check_own(event, learner)
             learner.feed(event)
 

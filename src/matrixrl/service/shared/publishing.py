@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from matrixrl.service.errors import went_back
 from matrixrl.service.fold import Book
 from matrixrl.service.learning import Publication
 from matrixrl.service.log import Draft
@@ -34,9 +35,13 @@ def publish(
 
     Raises:
         Deposed: Another learner published a plan meanwhile, or may do so.
+        WentBack: The log is not the one that the plan was made from.
     """
     tables = packed(publication)
     with leadership.appending() as (connection, now):
+        learned = connection.execute(sa.select(events.c.digest).where(events.c.seq == book.seq)).scalar()
+        if learned != book.digest:
+            raise went_back(leadership.place, book.seq)
         newest, change = _newest(connection, "planned"), _newest(connection, "mode")
         if publication.version != (0 if newest is None else newest["plan"]) + 1:
             raise Deposed(f"plan {publication.version} was published by another learner")

@@ -105,6 +105,10 @@ class SharedService:
         answer: Answer = ticket.answer()
         return answer
 
+    def settle(self, patience: float = _PATIENCE) -> None:
+        """Return once everything that memory shows is durable; see `Service.settle`."""
+        self.writer.latest.wait(patience)
+
     def keep_house(self, access: Access) -> None:
         """Follow the log, let overdue episodes time out, and take notice of new and revoked tokens."""
         access.refresh()

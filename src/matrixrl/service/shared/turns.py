@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from matrixrl.errors import MatrixRLError, StoreError
+from matrixrl.service.errors import WentBack, went_back
 from matrixrl.service.log import Commit, Draft, Event, EventLog
 from matrixrl.service.log.database import failing
 from matrixrl.service.log.events import chained
@@ -102,6 +103,10 @@ class Turns:
         self._commit.finish()
         self.error: MatrixRLError | None = None
         """Why the last turn failed; None after one that did not."""
+        self.fatal: MatrixRLError | None = None
+        """Always None: a turn that fails is undone, and memory is read again."""
+        self._went_back: WentBack | None = None  # from then on nothing is read or written
+        self._broken: str | None = None  # why memory is not what was taken in this turn
         self.n_commits = 0
         self._thread: threading.Thread | None = None
 
@@ -175,6 +180,10 @@ class Turns:
         self._taken.extend(events)
         return events, self._commit
 
+    def fail(self, words: str) -> None:
+        """Undo this turn: an event was taken, and memory does not have it."""
+        self._broken = words
+
     def close(self) -> None:
         """Carry out what waits, and stop."""
         with self._news:
@@ -195,8 +204,10 @@ class Turns:
 
     def _turn(self) -> None:
         group: _Group | None = None
-        self._taken = []
+        self._taken, self._broken = [], None
         try:
+            if self._went_back is not None:
+                raise self._went_back
             with failing(self._log.data):
                 self._come_up()
                 with appending(self.connection) as self._now:
@@ -226,21 +237,21 @@ class Turns:
         if self._stale:
             self._start_again()
         if time.monotonic() - self._last_turn > _LATE:
-            self._follow(list(self._log.read(self._head[0])))
+            self._follow(list(self._log.news(self._head)))
 
     def _start_again(self) -> None:
         """Read the log again; everything that was acknowledged must be in it."""
         seq, digest = self._durable
         rows = self._log.page(seq - 1, limit=1, until=seq)
         if [row.digest for row in rows] != [digest]:
-            raise self._went_back()
+            raise went_back(self._log.data, seq)
         self._head = self._durable = self._reader.start_again()
         self._stale = False
 
     def _read_news(self) -> None:
         found = events_from(self.connection, self._head[0])
-        if not found or found[0].digest != self._head[1]:
-            raise self._went_back()
+        if not found or (found[0].seq, found[0].digest) != self._head:
+            raise went_back(self._log.data, self._head[0])
         self._follow(found[1:])
 
     def _follow(self, news: Sequence[Event]) -> None:
@@ -250,25 +261,25 @@ class Turns:
             self._head = self._durable = news[-1].seq, news[-1].digest
             self._stale = False
 
-    def _went_back(self) -> StoreError:
-        words = f"the log in {self._log.data} went back: event {self._durable[0]}, which was there, is gone or differs"
-        return StoreError(
-            f"{words}; the database was replaced by an older copy. Start the service again to accept that"
-        )
-
     def _carry_out(self, group: _Group) -> None:
         self._commit = group.commit
         for ticket in group.tickets:
             before = len(self._taken)
-            if not ticket.carry_out() and len(self._taken) > before:
+            if (not ticket.carry_out() and len(self._taken) > before) or self._broken is not None:
                 raise StoreError("a request failed after it was taken")  # memory may be wrong
 
     def _fail(self, error: MatrixRLError, group: _Group | None) -> None:
-        """Let everything of this turn fail; what was taken into memory may not be in the log."""
+        """Let everything of this turn fail; what was taken into memory may not be in the log.
+
+        A log that went back is refused from now on, also if it grows again: it has another history.
+        """
+        if isinstance(error, WentBack):
+            self._went_back = error
         self._stale = self._stale or bool(self._taken)
         self._disconnect()
         group = group or self._next_group()
         self.error = error
+        self._commit = group.commit  # what memory shows is refused as well
         group.commit.finish(error)
 
     def _disconnect(self) -> None:

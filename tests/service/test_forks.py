@@ -1,0 +1,165 @@
+"""A log that lost its past, or has parts of two histories: refused in words, for good, and never written to."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from processes import run
+from worlds_of_service import play, shop
+
+from matrixrl.errors import StoreError
+from matrixrl.service import replay
+from matrixrl.service.log import Draft, EventLog
+from matrixrl.service.log.events import chained
+from matrixrl.service.log.shared_tables import checkpoints, plans
+from matrixrl.service.log.tables import events
+from matrixrl.service.running import Service
+from matrixrl.service.shared import SharedLearner, SharedService
+from postgres import postgres
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def address(server):
+    return server.new_database()
+
+
+def do(service, what, *arguments, **more):
+    return service.writer.run(lambda: getattr(service.desk, what)("local", *arguments, **more).answer)
+
+
+def put_back(log, seq):
+    """Put a database back to the copy that ended with an event."""
+    with log.engine.begin() as connection:
+        for table in (events, plans, checkpoints):
+            connection.execute(table.delete().where(table.c.seq > seq))
+
+
+def until(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def opened(log):
+    return [event.episode for event in log.read() if event.kind == "opened"]
+
+
+@pytest.mark.parametrize("idle", [0.0, 2.5], ids=["busy", "idle"])
+def test_a_process_that_knew_more_stays_refused_when_the_older_copy_has_grown(address, idle):
+    """The process looks at the log again when others have appended more events than it knew."""
+    with SharedService(shop(), address) as first:
+        do(first, "open", episode="before")
+        until(lambda: first.failure is None)
+        with SharedService(None, address, learning=False) as knew:
+            copy = knew.log.last()[0]
+            for number in range(3):
+                do(knew, "open", episode=f"lost-{number}")
+            do(knew, "ask", "lost-0", state=0)
+            put_back(knew.log, copy)
+            with SharedService(None, address, learning=False) as fresh:
+                for number in range(8):
+                    do(fresh, "open", episode=f"new-{number}")
+                time.sleep(idle)  # after two seconds news are read before the turn
+                length = fresh.log.last()[0]
+                for _ in range(3):
+                    for what in (("ask", "lost-0"), ("ask", "new-0")):
+                        with pytest.raises(StoreError, match="went back"):
+                            do(knew, *what, state=0)
+                assert fresh.log.last()[0] == length
+                for number in range(3):
+                    do(fresh, "open", episode=f"newer-{number}")
+                with pytest.raises(StoreError, match="went back"):  # also what it has in memory
+                    knew.settle()
+                with pytest.raises(StoreError, match="went back"):
+                    do(knew, "open", episode="never")
+                assert not {"lost-0", "never"} & set(opened(fresh.log))
+    assert replay(address).difference is None
+    with SharedService(None, address, learning=False) as accepted:
+        assert do(accepted, "ask", "new-0", state=0).step == 0
+
+
+def test_a_learner_that_knew_more_publishes_nothing_and_another_one_takes_over(address):
+    learner = SharedLearner(shop(), address)
+    learner.candidate.start()
+    with SharedService(None, address, learning=False) as web:
+        copy = web.log.last()[0]
+
+        def episode(service, name):
+            do(service, "open", episode=name)
+            for state in (0, 1, 2):
+                do(service, "ask", name, state=state)
+                do(service, "tell", name, reward=0.0, next_state=min(state + 1, 2))
+
+        for number in range(3):
+            episode(web, f"lost-{number}")
+        until(lambda: learner.candidate.learner is not None and learner.candidate.learner.book.seq >= web.writer.seq)
+        put_back(web.log, copy)
+    with SharedService(None, address, learning=False) as fresh:
+        for number in range(9):
+            episode(fresh, f"new-{number}")
+        until(lambda: learner.candidate.failure is not None)
+        assert "went back" in learner.candidate.failure
+        learner.candidate.close()
+        learner.log.close()
+        with SharedService(None, address) as other:
+            until(lambda: any(e.body["episodes"] == 9 for e in other.log.read() if e.kind == "planned"))
+    found = replay(address)
+    assert found.difference is None
+
+
+def strange(kind, **parts):
+    body = {"state": 0, "action": 0, "plan": 1, "propensity": 1.0, "reward": 0.0, "next": 0, "terminated": False}
+    body |= {"mode": "live", "follows": "plan", "reason": "request"}
+    return Draft(kind, "local", {**body, **parts.pop("body", {})}, **parts)
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        strange("asked", episode="nowhere", step=0),
+        strange("told", episode="nowhere", step=0),
+        strange("asked", episode="here", step=7),
+        strange("ended", episode="nowhere"),
+        strange("timed_out", episode="nowhere"),
+        strange("opened", episode="other", body={"plan": 99}),
+        Draft("opened", "local", {}, episode="other"),
+        Draft("asked", "local", {}, episode="here", step=1),
+        Draft("mode", "local", {}),
+    ],
+    ids=lambda draft: f"{draft.kind}-{draft.episode}-{draft.step}-{len(draft.body)}",
+)
+def test_an_event_that_cannot_follow_is_refused_in_words(tmp_path, draft):
+    """Without the check `serve replay` and every start ended with a KeyError."""
+    with Service(shop(), tmp_path, learning=False) as service:
+        play(service.desk, np.random.default_rng(0))
+        service.desk.open("local", episode="here")
+        service.desk.ask("local", "here", state=0)
+    log = EventLog(tmp_path)
+    seq, digest = log.last()
+    log.append([chained(draft, seq + 1, 0.0, digest)])
+    log.close()
+    assert run("check", tmp_path).exit_code == 0  # its digests are right
+    with pytest.raises(StoreError, match=f"event {seq + 1} "):
+        replay(tmp_path)
+    with pytest.raises(StoreError, match=f"event {seq + 1} "):
+        Service(None, tmp_path, learning=False)
+
+
+def test_the_copy_of_a_database_is_what_was_put_back(address):
+    """The helper of the tests above: events after the copy are gone, and nothing else."""
+    with SharedService(shop(), address) as service:
+        copy = service.log.last()[0]
+        do(service, "open", episode="gone")
+        put_back(service.log, copy)
+        with service.log.engine.connect() as connection:
+            assert connection.execute(sa.select(sa.func.max(events.c.seq))).scalar_one() == copy

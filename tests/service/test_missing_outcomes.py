@@ -1,0 +1,180 @@
+"""Time-outs count time in which an outcome could have been reported, and no missing outcome becomes a proven one."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from processes import end, start
+from worlds_of_service import Clock, play, served, shop
+
+from matrixrl.service import Client, replay
+from matrixrl.service.client.sync import ClientEpisode
+from matrixrl.service.errors import Conflict
+from matrixrl.service.log import EventLog
+from matrixrl.service.running import Service
+
+
+def asked(desk, state=0):
+    name = desk.open("local").answer.episode
+    desk.ask("local", name, state=state)
+    return name
+
+
+def test_the_time_at_which_the_service_was_down_does_not_count(tmp_path):
+    wall, timer = Clock(1e9), Clock(0.0)
+    with Service(shop(default_reward=0.0), tmp_path, learning=False, clock=wall, timer=timer) as service:
+        name = asked(service.desk)
+        assert served(service, timer, 40) == set()
+    wall.now += 1e6  # the service is down for longer than time_out
+    timer = Clock(5e5)
+    with Service(None, tmp_path, learning=False, clock=wall, timer=timer) as service:
+        assert served(service, timer, 59) == set()
+        service.desk.tell("local", name, reward=1.0, next_state=1, step=0)
+        other = asked(service.desk)
+        assert served(service, timer, 60) == set()
+        assert served(service, timer, 2) == {name, other}
+        service.learn_now()
+        assert service.learner.agent.history.returns.tolist() == [1.0, 0.0]
+    closed = [event for event in EventLog(tmp_path).read() if event.kind in ("ended", "timed_out")]
+    assert [event.body["reason"] for event in closed] == ["time_out", "time_out"]
+    assert all(60.0 <= event.body["waited"] <= 62.0 for event in closed)
+    assert replay(tmp_path).difference is None
+
+
+@pytest.mark.parametrize("jump", [1e6, -1e6])
+def test_a_jump_of_the_clock_does_not_count(tmp_path, jump):
+    wall, timer = Clock(1e9), Clock(0.0)
+    with Service(shop(default_reward=0.0), tmp_path, learning=False, clock=wall, timer=timer) as service:
+        name = asked(service.desk)
+        served(service, timer, 10)
+        wall.now += jump
+        assert served(service, timer, 50) == set()
+        assert served(service, timer, 1) == {name}
+
+
+def test_a_process_that_stood_still_does_not_time_out_what_it_could_not_hear(tmp_path):
+    timer = Clock(0.0)
+    with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
+        asked(service.desk)
+        served(service, timer, 10)
+        timer.now += 1000.0  # stopped by a debugger, or its machine slept
+        assert served(service, timer, 40) == set()
+
+
+def test_the_time_at_which_the_log_takes_nothing_does_not_count(tmp_path):
+    timer = Clock(0.0)
+    with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
+        desk = service.desk
+        name = asked(desk)
+        service.writer.settle()
+        served(service, timer, 10)
+        with service.log.engine.connect() as other:
+            other.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else can write
+            desk.open("local")
+            for _ in range(100):
+                timer.now += 1.0
+                desk.sweep()
+            assert name in desk.book.episodes
+        service.writer.settle()
+        assert served(service, timer, 40) == set()
+        assert name in served(service, timer, 20)
+
+
+def test_a_question_that_was_answered_gives_the_next_one_its_own_time(tmp_path):
+    timer = Clock(0.0)
+    with Service(shop(default_reward=0.0), tmp_path, learning=False, timer=timer) as service:
+        desk = service.desk
+        name = asked(desk)
+        for state in (1, 2):
+            assert served(service, timer, 50) == set()
+            desk.tell("local", name, reward=0.0, next_state=state)
+            desk.ask("local", name, state=state)
+        assert served(service, timer, 50) == set()
+
+
+def guarantee(service):
+    """Return what the next plan says; those before it were proven from other data, and stay."""
+    play(service.desk, np.random.default_rng(9))
+    service.learn_now()
+    return service.desk.newest.report["certificate"]["guarantee"]
+
+
+def test_without_a_declared_reward_a_missing_outcome_ends_the_proof_and_is_not_learned(tmp_path):
+    """An outcome that is missing because it was good must not be learned as 0: lower and upper would be false."""
+    timer = Clock(0.0)
+    with Service(shop(), tmp_path, learning=False, timer=timer) as service:
+        desk = service.desk
+        assert guarantee(service) is True
+        name = asked(desk)
+        desk.tell("local", name, reward=1.0, next_state=1)
+        desk.ask("local", name, state=1)
+        assert served(service, timer, 61) == {name}
+        assert desk.find(name).closed == "abandoned"
+        with pytest.raises(Conflict, match="over"):
+            desk.tell("local", name, reward=1.0, next_state=0, step=1)
+        assert "abandoned" in str(guarantee(service))
+        agent = service.learner.agent
+        assert (agent.n_episodes, agent.n_time_outs) == (2, 0)
+        assert len(agent.history.returns) == 2
+        assert "not reported" not in desk.newest.report["assumptions"]
+    assert replay(tmp_path).difference is None
+
+
+def test_a_request_to_time_out_is_the_same(tmp_path):
+    with Service(shop(), tmp_path, learning=False) as service:
+        desk = service.desk
+        name = asked(desk)
+        assert desk.time_out("local", name).answer.how == "abandoned"
+        assert "abandoned" in str(guarantee(service))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_only_a_reward_that_is_known_fills_in_a_step_whose_next_state_came(tmp_path, known):
+    """With known rewards nothing is missing: the next question shows the next state."""
+    changes = {"rewards": [[0.1, 0.2]] * 3} if known else {}
+    with Service(shop(**changes), tmp_path, learning=False) as service:
+        desk = service.desk
+        name = asked(desk)
+        desk.ask("local", name, state=2, step=1)
+        desk.tell("local", name, reward=0.1, terminated=True, step=1, action="wait")
+        assert desk.time_out("local", name).answer.how == ("timed_out" if known else "abandoned")
+        if known:
+            service.learn_now()
+            assert service.learner.agent.guarantee is True
+            assert service.learner.agent.n_episodes == 1
+        else:
+            assert "abandoned" in str(guarantee(service))
+
+
+def test_a_log_in_which_time_outs_were_learned_without_a_declaration_proves_nothing(tmp_path):
+    """Earlier versions closed such episodes as timed out, and learned 0."""
+    with Service(shop(), tmp_path, learning=False) as service:
+        desk = service.desk
+        name = asked(desk)
+        desk._close("clock", desk.find(name), "timed_out", {"reason": "time_out"}, None)
+        assert guarantee(service) is not True
+
+
+def test_over_http_a_late_report_is_taken_after_a_long_time_down(tmp_path):
+    """The service is down for longer than time_out; the outcome comes when it is back."""
+    problem = tmp_path / "problem.toml"
+    problem.write_text(
+        'states = 3\nactions = ["wait", "order"]\nhorizon = 3\nstart = 0\ntime_out = 2\ndefault_reward = 0.0\n'
+    )
+    process, url = start(tmp_path / "data", problem=problem)
+    with Client(url) as client:
+        episode = client.open("late")
+        episode.ask(0, step=0)
+    end(process)
+    time.sleep(2.5)
+    process, url = start(tmp_path / "data")
+    try:
+        time.sleep(1.2)  # the service has looked for overdue episodes
+        with Client(url) as client:
+            assert client.episode("late")["closed"] is None
+            episode = ClientEpisode(client, episode.opened)
+            assert episode.tell(1.0, next_state=1, step=0).ended is False
+    finally:
+        end(process)

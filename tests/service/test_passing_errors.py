@@ -1,0 +1,263 @@
+"""A passing error of a write passes, one that does not ends the process, and nothing that is not durable is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from processes import SHOP, end, start
+from worlds_of_service import play, shop
+
+from matrixrl.errors import StoreError
+from matrixrl.service import replay
+from matrixrl.service.errors import Conflict
+from matrixrl.service.log import Draft, EventLog
+from matrixrl.service.log.events import chained
+from matrixrl.service.running import Service
+
+HELD = float(os.environ.get("MATRIXRL_TEST_LOCK_HELD", "7"))  # seconds; a transaction waits for 5
+
+
+@pytest.fixture
+def problem(tmp_path):
+    path = tmp_path / "problem.toml"
+    path.write_text(SHOP)
+    return path
+
+
+@contextmanager
+def locked(folder):
+    """Hold the write lock of a log in the block, as another program that has the file open may do."""
+    connection = sqlite3.connect(folder / "log.db", isolation_level=None, check_same_thread=False)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.close()
+
+
+def until(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_lock_that_is_held_for_long_passes_and_nothing_is_lost(tmp_path, problem):
+    process, url = start(tmp_path / "data", problem=problem)
+    try:
+        with httpx.Client(base_url=url, timeout=HELD + 60.0) as web, ThreadPoolExecutor() as pool:
+            assert web.post("/v1/episodes", json={"episode": "a"}).status_code == 200
+            question = {"state": 0, "step": 0, "key": "k"}
+            with locked(tmp_path / "data"):
+                waiting = pool.submit(web.post, "/v1/episodes/a/ask", json=question)
+                time.sleep(HELD)
+                assert web.get("/health").status_code == 503
+                assert web.post("/v1/episodes", json={"episode": "b"}).status_code == 503
+            assert waiting.result().status_code == 503  # not acknowledged: the client sends it again
+            until(lambda: web.get("/health").status_code == 200)
+            again = web.post("/v1/episodes/a/ask", json=question)
+            assert again.status_code == 200
+            assert again.json()["repeated"] is True
+            assert web.post("/v1/episodes", json={"episode": "b"}).json()["repeated"] is False
+            for name in ("c", "d"):
+                web.post("/v1/episodes", json={"episode": name})
+                for state in (0, 1, 2):
+                    web.post(f"/v1/episodes/{name}/ask", json={"state": state})
+                    body = {"reward": 0.5, "next_state": min(state + 1, 2)}
+                    assert web.post(f"/v1/episodes/{name}/tell", json=body).status_code == 200
+            web.post("/v1/episodes/a/tell", json={"reward": 0.0, "terminated": True})
+            until(lambda: web.get("/v1/certificate").json()["plan"] > 1)  # the learner goes on too
+            assert web.get("/health").json()["learner"] == "ok"
+    finally:
+        end(process)
+    log = EventLog(tmp_path / "data")
+    assert [event.step for event in log.of_episode("a") if event.kind == "asked"] == [0]
+    log.check()
+    log.close()
+    assert replay(tmp_path / "data").difference is None
+
+
+def test_a_plan_that_is_made_while_the_log_is_locked_is_published_later(tmp_path):
+    with Service(shop(time_out=None), tmp_path, learning=False) as service:
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            play(service.desk, rng)
+        service.writer.settle()
+        before = service.desk.book.plan
+        with locked(tmp_path):
+            learning = threading.Thread(target=service.learn_now)
+            learning.start()
+            until(lambda: service.writer.error is not None)
+        learning.join(30.0)
+        assert service.desk.book.plan == before + 1
+        assert service.failure is None
+    assert replay(tmp_path).difference is None
+
+
+def test_a_log_that_somebody_else_wrote_to_is_not_written_any_more(tmp_path):
+    service = Service(shop(), tmp_path, learning=False)
+    other = EventLog(tmp_path)
+    seq, digest = other.last()
+    other.append([chained(Draft("mode", "x", {"from": "live", "to": "shadow", "reason": ""}), seq + 1, 0.0, digest)])
+    other.close()
+    with pytest.raises(StoreError, match="cannot be used"):
+        service.desk.open("local").commit.wait()
+    until(lambda: service.writer.fatal is not None)
+    with pytest.raises(StoreError, match="takes no events"):
+        service.desk.open("local")
+    service.close()
+    assert EventLog(tmp_path).last()[0] == seq + 1
+
+
+def _few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+
+def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, problem, monkeypatch):
+    """More connections than the process may have files, without a token and without a request."""
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: popen(*a, **k, preexec_fn=_few_files))
+    process, url = start(tmp_path / "data", problem=problem)
+    monkeypatch.undo()
+    place, idle, statuses = urlsplit(url), [], []
+
+    def send(method, path, **body):
+        with httpx.Client(base_url=url, timeout=30.0) as web:
+            web.get("/health")  # its connection is there before the others
+            is_ready.wait()
+            statuses.extend(web.request(method, path, **body).status_code for _ in range(15))
+
+    is_ready = threading.Barrier(9)
+    work = [("POST", "/v1/episodes", {"json": {}})] * 4 + [("GET", "/v1/events?limit=100", {})] * 4
+    try:
+        with ThreadPoolExecutor() as pool:
+            sent = [pool.submit(send, method, path, **body) for method, path, body in work]
+            is_ready.wait()
+            idle.extend(socket.create_connection((place.hostname, place.port), timeout=30.0) for _ in range(400))
+            for one in sent:
+                one.result()
+        assert statuses == [200] * 120
+        assert httpx.get(f"{url}/health").status_code == 200
+    finally:
+        for one in idle:
+            one.close()
+        end(process)
+    assert replay(tmp_path / "data").difference is None
+
+
+BROKEN = """
+import sys
+from matrixrl.service.fold import Book
+from matrixrl.cli.main import main
+apply = Book.apply
+def without_memory(self, event):
+    if event.episode == "heavy" and event.kind == "asked":
+        raise MemoryError
+    return apply(self, event)
+Book.apply = without_memory
+sys.argv = ["matrixrl", "serve", *sys.argv[1:]]
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_service_whose_memory_is_behind_its_log_ends_with_a_status(tmp_path, problem):
+    """No memory after an event was taken: the next start reads the log."""
+    script = tmp_path / "broken.py"
+    script.write_text(BROKEN)
+    command = [sys.executable, str(script), str(problem), "--data", str(tmp_path / "data"), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        url = re.search(r"http://\S+", process.stdout.readline())[0]
+        with httpx.Client(base_url=url, timeout=30.0) as web:
+            assert web.post("/v1/episodes", json={"episode": "light"}).status_code == 200
+            assert web.post("/v1/episodes", json={"episode": "heavy"}).status_code == 200
+            assert web.post("/v1/episodes/heavy/ask", json={"state": 0, "step": 0}).status_code == 500
+            assert web.post("/v1/episodes/light/ask", json={"state": 0, "step": 0}).status_code == 503
+        _, errors = process.communicate(timeout=30.0)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 2
+    assert "must start again" in errors
+    process, url = start(tmp_path / "data")
+    try:
+        with httpx.Client(base_url=url, timeout=30.0) as web:
+            for name, known in (("heavy", True), ("light", False)):
+                answer = web.post(f"/v1/episodes/{name}/ask", json={"state": 0, "step": 0})
+                assert (answer.status_code, answer.json()["repeated"]) == (200, known)
+    finally:
+        end(process)
+    assert replay(tmp_path / "data").difference is None
+
+
+READS = ["/v1/episodes", "/v1/episodes/new", "/v1/mode", "/v1/certificate", "/v1/policy", "/v1/alarm", "/metrics"]
+
+
+def test_what_is_not_durable_is_neither_shown_nor_the_reason_of_a_refusal(tmp_path, problem):
+    """A process that is killed now would know nothing of the episode `new`."""
+    process, url = start(tmp_path / "data", problem=problem)
+    try:
+        with httpx.Client(base_url=url, timeout=30.0) as web, ThreadPoolExecutor(20) as pool:
+            assert web.post("/v1/episodes", json={"episode": "old", "key": "k"}).status_code == 200
+            with locked(tmp_path / "data"):
+                asked = pool.submit(web.post, "/v1/episodes", json={"episode": "new"})
+                time.sleep(0.5)
+                reads = {path: pool.submit(web.get, path) for path in READS}
+                refusals = [
+                    pool.submit(web.post, "/v1/episodes", json={"episode": "new", "key": "other"}),
+                    pool.submit(web.post, "/v1/episodes/new/ask", json={"state": 1}),
+                    pool.submit(
+                        web.post, "/v1/batch", json={"requests": [{"do": "open", "episode": "new", "key": "more"}]}
+                    ),
+                ]
+                stored = pool.submit(web.get, "/v1/events")
+                assert "new" not in stored.result(10.0).text  # what the log holds is shown at once
+                time.sleep(1.5)
+                early = [path for path, answer in reads.items() if answer.done()]
+                assert not early
+                assert not any(answer.done() for answer in [asked, *refusals])
+            assert asked.result().status_code == 200
+            assert {answer.result().status_code for answer in reads.values()} == {200}
+            assert [answer.result().status_code for answer in refusals] == [409, 422, 200]
+            assert refusals[2].result().json()["results"][0]["status"] == 409
+    finally:
+        end(process)
+
+
+def test_a_refusal_because_of_what_could_not_be_written_is_a_503(tmp_path):
+    """In memory the episode is over; in the log it is not, and may never be."""
+    with Service(shop(), tmp_path, learning=False) as service:
+        name = service.desk.open("local").answer.episode
+        service.writer.settle()
+        with locked(tmp_path):
+            service.desk.abandon("local", name)
+            with pytest.raises(Conflict):
+                service.desk.ask("local", name, state=0)
+
+            def ask():
+                reply = service.desk.ask("local", name, state=0)
+                return reply.answer, reply.commit
+
+            with pytest.raises(StoreError):
+                asyncio.run(service.carry_out(ask))
+            with pytest.raises(StoreError):
+                service.settle()
+        service.writer.settle()
+        with pytest.raises(Conflict):
+            asyncio.run(service.carry_out(ask))

@@ -13,7 +13,7 @@ from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import bars, curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import power, ratio
-from matrixrl.lab.study.specs import agent, env, spec
+from matrixrl.lab.study.specs import MYOPIC, agent, env, spec
 from matrixrl.problems import solve
 
 __all__ = ["QUESTIONS"]
@@ -25,8 +25,8 @@ RIVER = {"n_states": 3, "horizon": 6}
 def _reward_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("river-swim", {"n_states": 6, "noisy_rewards": True}), env("linear-mdp", {"noisy_rewards": True})]
     agents = [
-        agent(f"{preset}, {'known' if known else 'unknown'} rewards", preset=preset, known_reward=known)
-        for preset in ("guaranteed", "practical")
+        agent(f"{ball}, {'known' if known else 'unknown'} rewards", preset=preset, known_reward=known)
+        for ball, preset in (("proven ball", "guaranteed"), ("tuned ball", "practical"))
         for known in (True, False)
     ]
     return {"runs": spec(size, size.episodes(2_000), envs, agents)}
@@ -54,7 +54,7 @@ def _reward(evidence: Evidence) -> Answer:
         f"On RiverSwim, with rewards that are noisy, not knowing them costs {min(river):.2f} to {max(river):.2f} times "
         "the regret. (On the linear MDP regret is so small that the ratio says little.)"
     )
-    head = ["environment", "preset", "known", "unknown", "ratio"]
+    head = ["environment", "agent", "known", "unknown", "ratio"]
     # the same order up to a constant: learning the rewards is one more regression of the same size
     return Answer(max(river) < 3.0, verdict, [Table("total regret, noisy rewards", head, rows)])
 
@@ -174,7 +174,7 @@ QUESTIONS = [
         "Unknown rewards",
         "Learning rewards too does not change the order of the regret.",
         "RiverSwim and a linear MDP whose rewards are paid at random with the right mean; the same agents with and "
-        "without knowing the means.",
+        f"without knowing the means. {MYOPIC}",
         _reward,
         _reward_specs,
     ),

@@ -207,8 +207,8 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
         "the columns and classes mean.",
         "## Ratios",
         'Ours learns the rewards here, as every peer does. "Fastest peer" is the one with the fewest seconds per 1,000 '
-        "episodes of one seed, whatever it learns; below 1 it is faster than ours. The ratio is that of the best rounds, "
-        "with the smallest and largest ratio of a round in brackets. Memory is that of one seed.",
+        "episodes of one seed, whatever it learns; below 1 it is faster than ours. The ratio is that of the best "
+        "rounds, with the smallest and largest ratio of a round in brackets. Memory is that of one seed.",
         ratio_table(
             by_world,
             "proof",

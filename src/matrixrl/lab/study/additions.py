@@ -10,7 +10,7 @@ from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio, share_interval
-from matrixrl.lab.study.specs import MYOPIC, PROVEN, TUNED, agent, env, spec
+from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
 from matrixrl.pages.colours import COLOURS
 
 __all__ = ["QUESTIONS"]
@@ -116,7 +116,7 @@ def _ties(evidence: Evidence) -> Answer:
 
 def _certificate_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("linear-mdp"), env("river-swim", {"n_states": 3, "horizon": 6})]
-    return {"runs": spec(size, size.episodes(1_500), envs, [PROVEN, TUNED], certify=True)}
+    return {"runs": spec(size, size.episodes(1_500), envs, [PROVEN_BALL, TUNED_BALL], certify=True)}
 
 
 def _certificates(evidence: Evidence) -> Answer:
@@ -192,8 +192,8 @@ def _constants_specs(size: Size) -> dict[str, dict[str, Any]]:
     agents = [
         agent("theorem's β, c = 1", set="frobenius", radius="theorem"),
         agent("proof's β", set="frobenius", radius="proof"),
-        PROVEN,
-        TUNED,
+        PROVEN_BALL,
+        TUNED_BALL,
     ]
     return {"runs": spec(size, size.episodes(2_000), [env("river-swim", {"n_states": 6}), env("linear-mdp")], agents)}
 

@@ -11,7 +11,7 @@ from matrixrl.lab.analysis import Interval
 from matrixrl.lab.study.drawing import bars
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import share_interval
-from matrixrl.lab.study.specs import MYOPIC, PROVEN, TUNED, env, spec
+from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, env, spec
 from matrixrl.problems import EmbeddedMDP, low_rank, tabular
 from matrixrl.records import FloatArray
 from matrixrl.simulate import Simulation
@@ -136,12 +136,12 @@ def _optimism_specs(size: Size) -> dict[str, dict[str, Any]]:
         env("four-rooms", {"size": 5}),
         env("combination-lock"),
     ]
-    return {"runs": spec(size, size.episodes(500), envs, [PROVEN, TUNED])}
+    return {"runs": spec(size, size.episodes(500), envs, [PROVEN_BALL, TUNED_BALL])}
 
 
 def _optimism(evidence: Evidence) -> Answer:
     found = evidence.agents()
-    proven = [a.optimistic_share for _, a in found if a.id == PROVEN["id"] and a.optimistic_share is not None]
+    proven = [a.optimistic_share for _, a in found if a.id == PROVEN_BALL["id"] and a.optimistic_share is not None]
     rows = [[e.id, a.id, f"{a.optimistic_share:.1%}"] for e, a in found if a.optimistic_share is not None]
     verdict = (
         f"The proven ball was optimistic in at least {min(proven):.1%} of episodes on every problem; with "

@@ -22,7 +22,7 @@ from matrixrl.seeding import generator
 __all__ = ["QUESTIONS"]
 
 PART = "Theorem 3"
-_SAME = 1e-6  # two routes to the same number, by solving systems of thousands of steps
+_SAME = 1e-6  # two routes to the same numbers; they differ by rounding errors only
 
 
 def _kernel_specs(size: Size) -> dict[str, dict[str, Any]]:
@@ -54,10 +54,10 @@ def _kernel(evidence: Evidence) -> Answer:
     error = max(case["widths"] for case in found["cases"].values())
     error = max(error, *(case["predictions"] for case in found["cases"].values()))
     verdict = (
-        f"After {found['episodes']:,} episodes widths and predictions of the dual form, from kernel values alone, differ "
-        f"from those of the agent by at most {error:.1g}. The identity as kernel differs from one-hot features by "
-        f"{apart:.2g} in total regret, which tests the coordinates only: the same program plays both. Neighbours that "
-        f"share what they learn lower regret: {', '.join(better) or 'none does'}."
+        f"After {found['episodes']:,} episodes widths and predictions of the dual form, from kernel values alone, "
+        f"differ from those of the agent by at most {error:.1g}. The identity as kernel differs from one-hot features "
+        f"by {apart:.2g} in total regret, which tests the coordinates only: the same program plays both. Neighbours "
+        f"that share what they learn lower regret: {', '.join(better) or 'none does'}."
     )
     tables = [
         Table("total regret", ["agent", "regret", "ratio to one-hot"], rows),
@@ -164,8 +164,8 @@ QUESTIONS = [
         "Algorithm 2 with a kernel is Algorithm 1 with its features, and regret follows the kernel's effective "
         "dimension.",
         "A grid world; one-hot features, and the features of the identity and of RBF kernels of the positions of the "
-        "cells, all in coordinates. The dual form of Algorithm 2, which has kernel values only, is computed beside them "
-        "from the steps of two runs of the proven ball on 64 cells.",
+        "cells, all in coordinates and with the tuned ball. The dual form of Algorithm 2, with kernel values only, is "
+        "computed beside them from the steps of two runs of the proven ball on 64 cells.",
         _kernel,
         _kernel_specs,
         _measure_dual,

@@ -24,9 +24,9 @@ _INTRODUCTION = (
     "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
     "numbers. For each claim that can be measured the page states the claim, the experiment, the numbers, and whether "
     "they support the claim. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is about "
-    'all problems. The claims are about balls: the proven ball is `MatrixRL(preset="guaranteed", set="normalised")` '
-    'and the tuned ball the same with `preset="practical"`. Without `set`, the presets take likelihood sets for one-hot '
-    "features, so regret on this page is not that of the default."
+    "all problems. The claims are about balls: the proven ball is the preset guaranteed with set=normalised, and the "
+    "tuned ball is the preset practical with it. By default both presets take likelihood sets for one-hot features, so "
+    "regret on this page is not that of the default."
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from matrixrl.lab.study.question import Size
 
-__all__ = ["MYOPIC", "PROVEN", "TUNED", "agent", "env", "spec"]
+__all__ = ["MYOPIC", "PROVEN_BALL", "TUNED_BALL", "agent", "env", "spec"]
 
 MYOPIC = (
     "On linear-mdp the action with the largest expected reward of the step is optimal, so these rows say nothing about "
@@ -36,5 +36,5 @@ def agent(id: str, *, name: str = "matrix-rl", **settings: Any) -> dict[str, Any
     return {"name": name, "id": id, "settings": {"set": "normalised", **settings}}
 
 
-PROVEN = agent("proven ball", preset="guaranteed")
-TUNED = agent("tuned ball", preset="practical")
+PROVEN_BALL = agent("proven ball", preset="guaranteed")
+TUNED_BALL = agent("tuned ball", preset="practical")

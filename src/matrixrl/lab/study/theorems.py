@@ -12,7 +12,7 @@ from matrixrl.lab.analysis.formatting import interval_text, rounded
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import power
-from matrixrl.lab.study.specs import MYOPIC, PROVEN, TUNED, agent, env, spec
+from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
 
 __all__ = ["QUESTIONS"]
 
@@ -27,7 +27,7 @@ def _growth_specs(size: Size) -> dict[str, dict[str, Any]]:
         agent("paper's ball (5), theorem's β", set="column", radius="theorem"),
         agent("paper's ball (6), block β", set="frobenius", radius="block"),
         agent("normalised, theorem's β", set="normalised", radius="theorem"),
-        PROVEN,
+        PROVEN_BALL,
     ]
     return {"runs": spec(size, size.episodes(12_000), [env("river-swim", RIVER)], agents)}
 
@@ -61,14 +61,16 @@ def _growth(evidence: Evidence) -> Answer:
 def _dimension_specs(size: Size) -> dict[str, dict[str, Any]]:
     # N grows with the number of rivers, so that each river is played equally often
     return {
-        f"{count}": spec(size, count * size.episodes(2_500), [env("river-swim", {**RIVER, "copies": count})], [PROVEN])
+        f"{count}": spec(
+            size, count * size.episodes(2_500), [env("river-swim", {**RIVER, "copies": count})], [PROVEN_BALL]
+        )
         for count in size.first([1, 2, 4, 8])
     }
 
 
 def _horizon_specs(size: Size) -> dict[str, dict[str, Any]]:
     rivers = env("river-swim", {"n_states": 3}, horizon=size.first([4, 8, 16, 32]))
-    return {"runs": spec(size, size.episodes(5_000), [rivers], [PROVEN])}
+    return {"runs": spec(size, size.episodes(5_000), [rivers], [PROVEN_BALL])}
 
 
 def _compare_with_formula(what: str, symbol: str, of: str) -> Any:
@@ -105,12 +107,12 @@ def _compare_with_formula(what: str, symbol: str, of: str) -> Any:
 def _states_specs(size: Size) -> dict[str, dict[str, Any]]:
     sides = size.first([10, 32, 100, 316])
     one = {"seeds": max(2, size.seeds // 4), "batch": 4}
-    return {"runs": spec(size, _grid_episodes(size, 100), [env("soft-grid", side=sides)], [TUNED], **one)}
+    return {"runs": spec(size, _grid_episodes(size, 100), [env("soft-grid", side=sides)], [TUNED_BALL], **one)}
 
 
 def _actions_specs(size: Size) -> dict[str, dict[str, Any]]:
     grid = env("soft-grid", {"side": 20}, copies=size.first([1, 2, 8, 32]))
-    return {"runs": spec(size, _grid_episodes(size, 100), [grid], [TUNED])}
+    return {"runs": spec(size, _grid_episodes(size, 100), [grid], [TUNED_BALL])}
 
 
 def _grid_episodes(size: Size, full: int) -> int:
@@ -147,7 +149,7 @@ def _check_independence(symbol: str, of: str) -> Any:
 
 def _bound_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("river-swim", RIVER), env("river-swim", {"n_states": 6, "horizon": 24}), env("linear-mdp")]
-    agents = [agent("paper's ball, proven β", set="frobenius", radius="self-normalised"), PROVEN]
+    agents = [agent("paper's ball, proven β", set="frobenius", radius="self-normalised"), PROVEN_BALL]
     specs = {"runs": spec(size, size.episodes(2_000), envs, agents, certify=False)}
     if size.name == "full":  # with fewer episodes the bound of the smallest river is N·H as well
         smallest = [env("river-swim", {"n_states": 2, "horizon": 2})]

@@ -5,7 +5,8 @@ python benchmarks/peers/pace.py [--repeats 15] [--worlds river-4 river-6 river-1
 Each agent has a process of its own with one thread, which imports and compiles before the first run. Runs of all agents
 alternate, and all learn the rewards. Other programs on the machine make runs slower and never faster, so the least of
 the runs is shown, with the median in brackets; the ratio is that of the least ones, with the range of the ratios of
-single repeats. rlberry gets the lean simulator of the race and no log. Regret is not measured on the clock.
+single repeats. rlberry gets the lean simulator of the race and no log. Regret of the same episodes is computed off the
+clock as in the race.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import numpy as np
 FIRST_SEED, N_EPISODES = 1000, 1000
 OURS = {f"matrix-rl {preset}": {"preset": preset, "known_reward": False} for preset in ("guaranteed", "practical")}
 PEERS = {"rlberry UCBVI": "ucbvi", "rlberry UCBVI-RTDP": "ucbvi-rtdp", "rlberry PSRL": "psrl", "rlberry OptQL": "optql"}
-Play = Callable[[int], Callable[[], object]]
+Run = tuple[Callable[[], object], Callable[[], tuple[np.ndarray, np.ndarray]]]
+Play = Callable[[int], Run]
 
 
 def ours(name: str, world: str) -> Play:
@@ -34,10 +36,10 @@ def ours(name: str, world: str) -> Play:
 
     mdp = WORLDS[world].build()
 
-    def prepare(seed: int) -> Callable[[], object]:
+    def prepare(seed: int) -> Run:
         settings = OURS[name]
         run = Simulation(mdp, n_episodes=N_EPISODES, seeds=[seed], settings=settings, measure_regret=False)
-        return lambda: run.advance(N_EPISODES)
+        return lambda: run.advance(N_EPISODES), lambda: (run.last.states[0], run.last.actions[0])
 
     return prepare
 
@@ -51,42 +53,48 @@ def peer(name: str, tables_at: str) -> Play:
     table = Table(tables, N_EPISODES, None)
     make = maker("rlberry", PEERS[name], {}, table, tables, N_EPISODES)
 
-    def prepare(seed: int) -> Callable[[], object]:
+    def prepare(seed: int) -> Run:
         table.begin(seed, math.inf)
         agent = make(seed)
         table.begin(seed, math.inf)
-        return lambda: agent.fit(N_EPISODES)
+        return lambda: agent.fit(N_EPISODES), lambda: (table.states, table.actions)
 
     return prepare
 
 
-def work(name: str, world: str) -> None:
-    """Play one run for each line of standard input, a seed, and answer with its processor seconds."""
+def work(name: str, world: str, gaps_at: str) -> None:
+    """Play one run for each line of standard input, a seed, and answer with its processor seconds and its regret."""
     prepare = ours(name, world) if name in OURS else peer(name, world)
-    prepare(0)()
+    prepare(0)[0]()
+    gap = np.load(gaps_at)
     print("ready", flush=True)
     for line in sys.stdin:
-        play = prepare(int(line))
+        play, played = prepare(int(line))
         began = time.process_time()
         play()
-        print(time.process_time() - began, flush=True)
+        seconds = time.process_time() - began
+        states, actions = played()
+        lost = gap[np.arange(len(gap)), states, actions].sum()  # worlds.regret, which the peers cannot import
+        print(json.dumps([seconds * 1000.0 / N_EPISODES, float(lost)]), flush=True)
 
 
-def measure(world: str, repeats: int, cache: Path) -> dict[str, list[float]]:
-    """Return the processor seconds of all runs of every agent on one MDP."""
+def measure(world: str, repeats: int, cache: Path) -> dict[str, list[list[float]]]:
+    """Return seconds per 1,000 episodes and regret of all runs of every agent on one MDP."""
     from homes import python_of, surroundings
 
-    from worlds import WORLDS, export
+    from worlds import WORLDS, export, gaps
 
     tables = cache / "tables" / f"{world}.npz"
-    export(WORLDS[world].build(), tables)
+    mdp, lost = WORLDS[world].build(), cache / "tables" / f"{world}-gaps.npy"
+    export(mdp, tables)
+    np.save(lost, gaps(mdp))
     workers = {}
     for name in [*OURS, *PEERS]:
         side, where = ("ours", world) if name in OURS else ("rlberry", str(tables))
-        command = [str(python_of(side, cache)), __file__, "--work", json.dumps([name, where])]
+        command = [str(python_of(side, cache)), __file__, "--work", json.dumps([name, where, str(lost)])]
         pipe = subprocess.PIPE
         workers[name] = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=surroundings())
-    found: dict[str, list[float]] = {name: [] for name in workers}
+    found: dict[str, list[list[float]]] = {name: [] for name in workers}
     try:
         for worker in workers.values():
             assert worker.stdout is not None
@@ -97,7 +105,7 @@ def measure(world: str, repeats: int, cache: Path) -> dict[str, list[float]]:
                 assert worker.stdin is not None
                 assert worker.stdout is not None
                 print(seed, file=worker.stdin, flush=True)
-                found[name].append(float(worker.stdout.readline()) * 1000.0 / N_EPISODES)
+                found[name].append(json.loads(worker.stdout.readline()))
     finally:
         for worker in workers.values():
             worker.terminate()
@@ -115,17 +123,26 @@ def main() -> None:
     if chosen.work is not None:
         work(*json.loads(chosen.work))
         return
-    heads = [*OURS, *PEERS, *(f"fastest peer / {name}" for name in OURS)]
-    print("| MDP | " + " | ".join(heads) + " |")
-    print("|---" * (len(heads) + 1) + "|", flush=True)
+    print("| MDP | agent | s per 1,000 episodes, least (median) | fastest peer / ours | regret of 1,000 episodes |")
+    print("|---|---|---|---|---|", flush=True)
     for world in chosen.worlds:
         found = {name: np.array(runs) for name, runs in measure(world, chosen.repeats, chosen.cache.resolve()).items()}
-        fastest = found[min(PEERS, key=lambda name: found[name].min())]
-        cells = [f"{runs.min():.3f} ({np.median(runs):.3f})" for runs in found.values()]
-        for name in OURS:
-            ratios = fastest / found[name]
-            cells.append(f"{fastest.min() / found[name].min():.1f} ({ratios.min():.1f} to {ratios.max():.1f})")
-        print(f"| {world} | " + " | ".join(cells) + " |", flush=True)
+        fastest = found[min(PEERS, key=lambda name: found[name][:, 0].min())][:, 0]
+        for name, runs in found.items():
+            pace, regret = runs.T
+            ratios = fastest / pace
+            shown = (
+                f"{fastest.min() / pace.min():.1f} ({ratios.min():.1f} to {ratios.max():.1f})" if name in OURS else ""
+            )
+            error = regret.std(ddof=1) / np.sqrt(len(regret))
+            cells = [
+                world,
+                name,
+                f"{pace.min():.3f} ({np.median(pace):.3f})",
+                shown,
+                f"{regret.mean():,.1f} ± {error:.1f}",
+            ]
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

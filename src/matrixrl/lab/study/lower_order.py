@@ -14,6 +14,7 @@ from matrixrl.lab.study.drawing import bars, curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import power, ratio
 from matrixrl.lab.study.specs import MYOPIC, agent, env, spec
+from matrixrl.lab.study.theorems import excludes_linear_growth
 from matrixrl.problems import solve
 
 __all__ = ["QUESTIONS"]
@@ -75,11 +76,12 @@ def _doubling(evidence: Evidence) -> Answer:
     rows = [[a.id, interval_text(a.final, 1), interval_text(f)] for a, f in zip(agents, factors, strict=True)]
     most = 1.0 / (1.0 - 2.0**-0.5)  # Σ √(2^i) ≤ √N / (1 − 1/√2)
     growth = agents[2].exponent
+    can_fail, words = excludes_linear_growth(agents[2])
     verdict = (
         f"Not knowing N costs {interval_text(factors[1])} times the regret if the data are kept, "
         f"{interval_text(factors[2])} if they are forgotten at each doubling as in the paper. The argument allows "
         f"{most:.2f} times a bound of order √N; measured regret flattens sooner than that, and then every restart pays "
-        f"the beginning again. It still grows as N to the power {interval_text(growth)} only."
+        f"the beginning again. It still grows as N to the power {interval_text(growth)} only.{words}"
     )
 
     def draw(figure: Any) -> None:
@@ -90,6 +92,7 @@ def _doubling(evidence: Evidence) -> Answer:
         verdict,
         [Table("total regret", ["agent", "regret", "factor"], rows)],
         draw,
+        can_fail=can_fail,
     )
 
 

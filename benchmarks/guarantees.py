@@ -4,13 +4,14 @@ python benchmarks/guarantees.py [--only river-6 …] [--seeds 8] [--balls]
 
 Prints one line for each problem: mean regret of N episodes with its standard error, the share of episodes whose plan
 was optimistic, and milliseconds of an episode of one seed. `--balls` also runs the normalised ball, for comparison.
-delta is 0.05.
+delta is 0.05. Seeds begin at 1,000, and nothing was tuned on them.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from typing import Any
 
 from matrixrl import run_seeds
@@ -49,15 +50,10 @@ def main() -> None:
         env, settings, n_episodes = PROBLEMS[name]
         for kind in ["tightest", *(["normalised"] if chosen.balls else [])]:
             for known in (True, False):
+                played = partial(run_seeds, env, env_settings=settings, set=kind, known_reward=known)
+                played(n_episodes=2, seeds=1, compiled=True)  # numba compiles outside the clock
                 started = time.process_time()
-                result = run_seeds(
-                    env,
-                    n_episodes=n_episodes,
-                    seeds=range(100, 100 + chosen.seeds),
-                    env_settings=settings,
-                    set=kind,
-                    known_reward=known,
-                )
+                result = played(n_episodes=n_episodes, seeds=range(1000, 1000 + chosen.seeds))
                 spent = (time.process_time() - started) / n_episodes / chosen.seeds * 1000
                 error = result.final_regret.std(ddof=1) / chosen.seeds**0.5
                 print(

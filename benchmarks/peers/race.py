@@ -32,10 +32,11 @@ def turns(world: str, chosen: argparse.Namespace) -> Iterator[Turn]:
     """Yield who runs next, in which mode and round: runs of both libraries alternate."""
     task = WORLDS[world]
     n_episodes = min(task.n_episodes, 200) if chosen.quick else chosen.episodes or task.n_episodes
-    batch = list(range(LARGE_BATCH if task.large else BATCH))
+    first = chosen.first_seed
+    batch = list(range(first, first + (LARGE_BATCH if task.large else BATCH)))
     for number in range(chosen.rounds):
-        share = list(range(number, chosen.seeds, chosen.rounds))
-        ours = [(c, "alone", [number]) for c in MAIN]
+        share = list(range(first + number, first + chosen.seeds, chosen.rounds))
+        ours = [(c, "alone", [first + number]) for c in MAIN]
         if number == 0 and not chosen.alone:
             known = [c for c in BASELINES if not task.large or c.settings["preset"] == "tuned"]
             ours += [(c, "batch", batch) for c in [*MAIN, *(c for c in known if task.on_a_line or not c.on_a_line)]]
@@ -81,6 +82,9 @@ def main() -> None:
     parser.add_argument("--limit", type=float, help="processor seconds for a contestant and MDP (10 quick, else 120)")
     parser.add_argument("--rounds", type=int, help="how often each has its turn (once quick, else twice)")
     parser.add_argument("--seeds", type=int, default=8, help="of a peer, as many as fit into its limit")
+    parser.add_argument(
+        "--first-seed", type=int, default=0, help="first seed of both sides; the tuned preset saw 0 to 15"
+    )
     parser.add_argument("--control", action="store_true", help="race the control tasks in place of the finite ones")
     parser.add_argument("--control-steps", type=int, default=50_000)
     parser.add_argument("--control-seeds", type=int, default=3)

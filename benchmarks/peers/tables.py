@@ -19,6 +19,7 @@ class Line:
 
     Attributes:
         alone: processor seconds per 1,000 episodes of one seed on its own; NaN if it was not run so.
+        rounds: the same in each round, of which `alone` is the least.
         batch: the same for each seed of a batch; NaN if it was not run so.
         growth: p where the time of n episodes grows like n^p; 1 unless the contestant is known to grow.
         done: episodes of the longest run.
@@ -38,6 +39,7 @@ class Line:
     regret: float
     error: float
     seeds: int
+    rounds: tuple[float, ...] = ()
     failed: str = ""
 
 
@@ -79,6 +81,7 @@ def summarise(turns: list[dict[str, Any]]) -> Line:
         regret=float(values.mean()) if len(values) else math.nan,
         error=float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan,
         seeds=len(values),
+        rounds=tuple(_pace([turn], contestant.grows)[0] for turn in single),
     )
 
 
@@ -142,9 +145,11 @@ def _versus(ours: Line, peers: list[Line]) -> list[str]:
     regret = ""
     if best is not None and not math.isnan(ours.regret):
         regret = f"{number_text(ours.regret)} : {number_text(best.regret)} ({best.contestant.name})"
+    ratios = [theirs / own for theirs, own in zip(fastest.rounds, ours.rounds, strict=False)]
+    spread = f" ({number_text(min(ratios))} to {number_text(max(ratios))})" if len(ratios) > 1 else ""
     return [
         f"{fastest.contestant.name}, {number_text(fastest.alone)} s",
-        number_text(fastest.alone / ours.alone),
+        number_text(fastest.alone / ours.alone) + spread,
         number_text(fastest.alone / ours.batch),
         number_text(fastest.memory / ours.memory, 2),
         regret,
@@ -170,7 +175,7 @@ def ratio_table(by_world: dict[str, list[Line]], guarantee: str, who: str, title
         ]
         if peers:
             rows.append("| " + " | ".join([WORLDS[world].label, *_versus(ours, peers)]) + " |")
-    return "\n".join(rows)
+    return "\n".join(rows) if len(rows) > 4 else ""
 
 
 def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str:
@@ -202,7 +207,8 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
         "the columns and classes mean.",
         "## Ratios",
         'Ours learns the rewards here, as every peer does. "Fastest peer" is the one with the fewest seconds per 1,000 '
-        "episodes of one seed, whatever it learns; below 1 it is faster than ours. Memory is that of one seed.",
+        "episodes of one seed, whatever it learns; below 1 it is faster than ours. The ratio is that of the best "
+        "rounds, with the smallest and largest ratio of a round in brackets. Memory is that of one seed.",
         ratio_table(
             by_world,
             "proof",
@@ -253,8 +259,15 @@ def write_tables(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str
             "The regret evaluator of the race against the exact V* − V^π of the library, `practical`, "
             "the same episodes: " + "; ".join(checks) + "."
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def command(chosen: argparse.Namespace) -> str:
-    return "python benchmarks/peers/race.py" + (" --quick" if chosen.quick else f" --limit {chosen.limit:g}")
+    """Return the command that repeats the race."""
+    words = ["python benchmarks/peers/race.py", *(["--quick"] if chosen.quick else [f"--limit {chosen.limit:g}"])]
+    words += [f"--rounds {chosen.rounds}", f"--first-seed {chosen.first_seed}"]
+    words += ["--alone"] if chosen.alone else []
+    words += [] if chosen.episodes is None else [f"--episodes {chosen.episodes}"]
+    words += [] if chosen.worlds == list(WORLDS) else ["--worlds", *chosen.worlds]
+    words += [] if chosen.who is None else ["--who", *(f'"{name}"' for name in chosen.who)]
+    return " ".join(words)

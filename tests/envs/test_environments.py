@@ -135,3 +135,29 @@ def test_linear_mdp_carries_its_core():
     env = make("linear-mdp", n_states=20, d=3, d_psi=2).unwrapped
     assert env.core.shape == (3, 2)
     assert env.mdp.features.phi.d == 3
+
+
+def myopic_loss(mdp):
+    """Return what is lost in an episode by always taking the largest expected reward of the step, as a share of V*."""
+    greedy = np.tile(mdp.task.reward.argmax(axis=1), (mdp.horizon, 1))
+    best = solve(mdp).start_value
+    return 1.0 - mdp.task.start @ matrixrl.evaluate(mdp, greedy)[0] / best
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},  # the study, benchmarks/study.py and the presets
+        {"n_states": 300, "n_actions": 4, "d": 5, "horizon": 10},  # the shipped comparison
+        {"n_states": 100, "d": 20, "horizon": 20, "concentration": 0.1},  # the presets
+        {"n_states": 1000, "n_actions": 10, "d": 10, "horizon": 10},  # the race against other libraries
+    ],
+    ids=["default", "linear.toml", "presets d=20", "race"],
+)
+def test_linear_mdp_rewards_myopic_play_as_the_documents_say(settings):
+    """Every result on linear-mdp stands beside this sentence: the largest reward of the step is the best action."""
+    assert myopic_loss(make("linear-mdp", **settings).unwrapped.mdp) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_river_swim_does_not_reward_myopic_play():
+    assert myopic_loss(make("river-swim").unwrapped.mdp) > 0.9

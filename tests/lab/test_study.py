@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -9,12 +10,14 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from browser import Watched, chromium
+from matrixrl.cli.lab_tables import print_verdicts
 from matrixrl.errors import StoreError, UnknownName
 from matrixrl.lab.analysis.statistics import expanded_level
 from matrixrl.lab.store import Store
-from matrixrl.lab.study import questions, run_study, write_pages
+from matrixrl.lab.study import Answer, Section, questions, run_study, write_pages
 from matrixrl.lab.study.confidence import coverage_of
 from matrixrl.lab.study.slopes import power, ratio, share_interval
 from matrixrl.problems import tabular
@@ -56,6 +59,67 @@ def test_a_trivial_bound_is_not_borne_out(study):
         assert words in path.read_text(encoding="utf-8")
     assert "explicit bound: trivial until N =" in page.read_text(encoding="utf-8")  # in the legend of the figure
     assert "| Below the explicit bound | trivially true at this size |" in text.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_too_few_episodes_are_no_contradiction(study):
+    """At 100 episodes nothing has been learned, which √T regret with its constants allows."""
+    _, sections, (page, text) = study
+    undecided = [s for s in sections if s.outcome == "Too few episodes to judge"]
+    assert {s.question.id for s in undecided} == {"growth", "doubling"}
+    for section in undecided:
+        assert not section.answer.holds
+        assert "larger exponents would not contradict it" in section.answer.verdict
+    for path in (page, text):
+        assert "2 have too few episodes to judge." in path.read_text(encoding="utf-8")
+    section = undecided[0]
+    shown = Console(file=io.StringIO(), width=200)
+    print_verdicts(shown, [section])
+    assert shown.file.getvalue().startswith("– Regret against T: Too few episodes to judge. ")
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "mark"),
+    [
+        ({"holds": True}, "Borne out", "✓"),
+        ({"holds": True, "can_fail": False}, "Borne out", "✓"),
+        ({"holds": False}, "Not borne out at this size", "✗"),
+        ({"holds": False, "can_fail": False}, "Too few episodes to judge", "–"),
+        ({"holds": True, "is_tested": False}, "Trivially true at this size", "–"),
+    ],
+)
+def test_a_contradiction_is_reported_as_one(given, outcome, mark):
+    section = Section(questions()[0], Answer(verdict="Numbers.", **given))
+    assert section.outcome == outcome
+    shown = Console(file=io.StringIO(), width=200)
+    print_verdicts(shown, [section])
+    assert shown.file.getvalue().startswith(mark)
+
+
+@pytest.mark.slow
+def test_the_study_runs_the_dual_form(study):
+    """Widths and predictions from kernel values alone are those of the agent that plays with coordinates."""
+    folder, sections, _ = study
+    kept = json.loads((folder / "numbers" / "kernel.json").read_text())["cases"]
+    assert len(kept) == 2
+    for case in kept.values():
+        assert case["visited"] > 20
+        assert max(case["widths"], case["predictions"]) < 1e-9
+    (section,) = [s for s in sections if s.question.id == "kernel"]
+    assert "the dual form, from kernel values alone" in section.answer.verdict
+
+
+@pytest.mark.slow
+def test_every_result_on_linear_mdp_says_that_myopic_play_is_optimal_there(study):
+    _, sections, _ = study
+    on_it = [
+        s
+        for s in sections
+        if "linear-mdp" in str([t.rows for t in s.answer.tables]).lower().replace("linearmdp", "linear-mdp")
+    ]
+    assert len(on_it) == 8
+    for section in on_it:
+        assert "the largest expected reward of the step is optimal" in section.question.method, section.question.id
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def test_a_report_replaces_only_its_own_section(tmp_path: Path, monkeypatch: pyt
 def test_the_committed_results_have_all_races() -> None:
     headings = [line for line in (PEERS / "RESULTS.md").read_text().splitlines() if line.startswith("# ")]
     assert headings == [
-        "# The race against the public peers",
         "# Against average-reward learners",
         "# Large state sets and many episodes",
+        "# Pace on RiverSwim",
     ]

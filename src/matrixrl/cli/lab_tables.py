@@ -178,7 +178,9 @@ def print_failures(
 def print_verdicts(console: Console, sections: Sequence[Section]) -> None:
     """Print the verdict of each question of the study."""
     for section in sections:
-        failed = "[red]✗[/]" if section.answer.is_tested else "[yellow]–[/]"
-        mark = "[green]✓[/]" if section.answer.is_borne_out else failed
-        words = f"{mark} [bold]{literal(section.question.title)}[/]: {literal(section.answer.verdict)}"
+        answer = section.answer
+        failed = "[red]✗[/]" if answer.is_tested and not answer.is_undecided else "[yellow]–[/]"
+        mark = "[green]✓[/]" if answer.is_borne_out else failed
+        said = f"{section.outcome}. {answer.verdict}" if answer.is_undecided else answer.verdict
+        words = f"{mark} [bold]{literal(section.question.title)}[/]: {literal(said)}"
         console.print(words, highlight=False)

@@ -1,8 +1,8 @@
 """Compute features of finite state sets from kernels, such that φᵀφ' = k_φ and ψᵀψ' = k_ψ exactly.
 
 Every quantity of the paper depends on features only through inner products. Coordinates with the given Gram matrix
-therefore give the dual algorithm (YW19, Algorithm 2), with the projection on the range of k_ψ where it is singular
-(erratum E3, docs/paper-map.md).
+therefore give the results of the dual algorithm (YW19, Algorithm 2), with the projection on the range of k_ψ where it
+is singular (erratum E3, docs/paper-map.md).
 """
 
 from __future__ import annotations

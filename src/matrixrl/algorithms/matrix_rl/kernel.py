@@ -55,7 +55,8 @@ class KernelSettings(MatrixRLSettings):
 class FiniteKernelMatrixRL(UCMatrixRL):
     """UC-MatrixRL in coordinates of kernels of states: neighbours share what is learned.
 
-    Every quantity of the paper depends on features through inner products only, so this is the dual algorithm.
+    Every quantity of the paper depends on features through inner products only, so estimates and widths are those of
+    the dual algorithm (`core.dual`), which is not run: its cost grows with the number of visited pairs.
     """
 
     name = "kernel-matrix-rl"

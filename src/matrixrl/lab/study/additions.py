@@ -10,7 +10,7 @@ from matrixrl.lab.analysis.formatting import interval_text
 from matrixrl.lab.study.drawing import curves, points
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio, share_interval
-from matrixrl.lab.study.specs import agent, env, spec
+from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
 from matrixrl.pages.colours import COLOURS
 
 __all__ = ["QUESTIONS"]
@@ -111,13 +111,12 @@ def _ties(evidence: Evidence) -> Answer:
         _bars_by_environment(left, evidence, (0, 1))
         _bars_by_environment(right, evidence, (2, 3))
 
-    return Answer(worse == 0 and better > 0, verdict, [Table("total regret, guaranteed", head, rows)], draw)
+    return Answer(worse == 0 and better > 0, verdict, [Table("total regret, proven ball", head, rows)], draw)
 
 
 def _certificate_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("linear-mdp"), env("river-swim", {"n_states": 3, "horizon": 6})]
-    agents = [agent("guaranteed", preset="guaranteed"), agent("practical", preset="practical")]
-    return {"runs": spec(size, size.episodes(1_500), envs, agents, certify=True)}
+    return {"runs": spec(size, size.episodes(1_500), envs, [PROVEN_BALL, TUNED_BALL], certify=True)}
 
 
 def _certificates(evidence: Evidence) -> Answer:
@@ -193,8 +192,8 @@ def _constants_specs(size: Size) -> dict[str, dict[str, Any]]:
     agents = [
         agent("theorem's β, c = 1", set="frobenius", radius="theorem"),
         agent("proof's β", set="frobenius", radius="proof"),
-        agent("guaranteed", preset="guaranteed"),
-        agent("practical", preset="practical"),
+        PROVEN_BALL,
+        TUNED_BALL,
     ]
     return {"runs": spec(size, size.episodes(2_000), [env("river-swim", {"n_states": 6}), env("linear-mdp")], agents)}
 
@@ -223,7 +222,7 @@ def _constants(evidence: Evidence) -> Answer:
     verdict = (
         f"Theorem 2's formula with c = 1 is {min(far):,.0f} to {max(far):,.0f} times the measured regret: it is a "
         "statement about rates, not a forecast. The radius of the printed proof explores without end at these N; the "
-        "guaranteed preset keeps a proof and learns; the practical one gives the proof up. The explicit bound, where "
+        "proven ball keeps a proof and learns; the tuned one gives the proof up. The explicit bound, where "
         f"one is proven, {'is N·H at these N: it says nothing yet' if trivial else 'is below N·H'}."
     )
     head = ["environment", "agent", "regret", "earning nothing", "explicit bound", "Theorem 2, c = 1"]
@@ -236,7 +235,7 @@ QUESTIONS = [
         PART,
         "The normalised set",
         "Cutting the ball with “probabilities sum to one” can only shrink it: less optimism, the same proof.",
-        "Six problems, the paper's ball and the normalised one with the same (block) radius.",
+        f"Six problems, the paper's ball and the normalised one with the same (block) radius. {MYOPIC}",
         _normalised,
         _normalised_specs,
     ),
@@ -246,8 +245,8 @@ QUESTIONS = [
         "Certificates",
         "With probability 1 − δ, at all episodes, V*(s0) is below the upper bound and the value of the played policy "
         "above the lower one.",
-        "A linear MDP and a small river, both presets, δ = 0.05: a certificate of every episode, compared with the "
-        "truth.",
+        "A linear MDP and a small river, the proven and the tuned ball, δ = 0.05: a certificate of every episode, "
+        f"compared with the truth. {MYOPIC}",
         _certificates,
         _certificate_specs,
     ),
@@ -257,8 +256,8 @@ QUESTIONS = [
         "Ties by the estimate",
         "Any choice among equally optimistic actions keeps the proof, so the data may choose: less regret, the same "
         "bound.",
-        "Six problems, the guaranteed preset with rewards known and learned; ties are broken at random, or by a plan "
-        "at a twentieth of the radius.",
+        "Six problems, the proven ball with rewards known and learned; ties are broken at random, or by a plan at a "
+        f"twentieth of the radius. {MYOPIC}",
         _ties,
         _ties_specs,
     ),
@@ -267,7 +266,7 @@ QUESTIONS = [
         PART,
         "Rare switching",
         "Planning only when det A grew by 1 + κ takes O(d log T) plans and widens by at most √(1 + κ).",
-        "RiverSwim with 6 states, the guaranteed preset.",
+        "RiverSwim with 6 states, the proven ball.",
         _switching,
         _switching_specs,
     ),
@@ -276,7 +275,8 @@ QUESTIONS = [
         "Constants",
         "How far the constants are from practice",
         "Theorem 2 bounds regret up to an absolute constant.",
-        "Measured regret beside Theorem 2's formula with c = 1, the explicit bound, and earning nothing at all.",
+        "Measured regret beside Theorem 2's formula with c = 1, the explicit bound, and earning nothing at all. "
+        f"{MYOPIC}",
         _constants,
         _constants_specs,
     ),

@@ -11,7 +11,7 @@ from matrixrl.lab.analysis import Interval
 from matrixrl.lab.study.drawing import bars
 from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
 from matrixrl.lab.study.slopes import share_interval
-from matrixrl.lab.study.specs import agent, env, spec
+from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, env, spec
 from matrixrl.problems import EmbeddedMDP, low_rank, tabular
 from matrixrl.records import FloatArray
 from matrixrl.simulate import Simulation
@@ -136,17 +136,16 @@ def _optimism_specs(size: Size) -> dict[str, dict[str, Any]]:
         env("four-rooms", {"size": 5}),
         env("combination-lock"),
     ]
-    agents = [agent("guaranteed", preset="guaranteed"), agent("practical", preset="practical")]
-    return {"runs": spec(size, size.episodes(500), envs, agents)}
+    return {"runs": spec(size, size.episodes(500), envs, [PROVEN_BALL, TUNED_BALL])}
 
 
 def _optimism(evidence: Evidence) -> Answer:
     found = evidence.agents()
-    proven = [a.optimistic_share for _, a in found if a.id == "guaranteed" and a.optimistic_share is not None]
+    proven = [a.optimistic_share for _, a in found if a.id == PROVEN_BALL["id"] and a.optimistic_share is not None]
     rows = [[e.id, a.id, f"{a.optimistic_share:.1%}"] for e, a in found if a.optimistic_share is not None]
     verdict = (
-        f"The guaranteed preset was optimistic in at least {min(proven):.1%} of episodes on every problem; with "
-        "probability at least 95 % a run is always optimistic. The practical preset is not, and need not be."
+        f"The proven ball was optimistic in at least {min(proven):.1%} of episodes on every problem; with "
+        "probability at least 95 % a run is always optimistic. The tuned ball is not, and need not be."
     )
 
     def draw(figure: Any) -> None:
@@ -173,7 +172,7 @@ QUESTIONS = [
         PART,
         "The potential lemmas",
         "Σ min(1, w²) ≤ 2H ln det A ≤ 2Hd ln(1 + NHC_φ), A after N episodes.",
-        "The widths of the pairs that were played, summed along runs of the guaranteed preset.",
+        f"The widths of the pairs that were played, summed along runs of the proven ball. {MYOPIC}",
         _potential,
         measure=_measure_potential,
     ),
@@ -182,7 +181,7 @@ QUESTIONS = [
         PART,
         "Optimism",
         "With probability 1 − δ the planned value of the start is at least V*(s0) in every episode.",
-        "Five problems, both presets: the share of episodes in which it was.",
+        f"Five problems, the proven and the tuned ball: the share of episodes in which it was. {MYOPIC}",
         _optimism,
         _optimism_specs,
     ),

@@ -24,8 +24,9 @@ _INTRODUCTION = (
     "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
     "numbers. For each claim that can be measured the page states the claim, the experiment, the numbers, and whether "
     "they support the claim. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is about "
-    "all problems. The presets guaranteed and practical use the normalised ball here, because the claims are about "
-    "balls."
+    "all problems. The claims are about balls: the proven ball is the preset guaranteed with set=normalised, and the "
+    "tuned ball is the preset practical with it. By default both presets take likelihood sets for one-hot features, so "
+    "regret on this page is not that of the default."
 )
 
 
@@ -134,4 +135,6 @@ def _summary(sections: Sequence[Section], size: str) -> str:
     held = sum(s.answer.is_borne_out for s in sections)
     trivial = sum(not s.answer.is_tested for s in sections)
     untested = f" {trivial} more {'is' if trivial == 1 else 'are'} trivially true at this size." if trivial else ""
-    return f"The {size} study: {held} of {len(sections)} claims are borne out.{untested}"
+    open_ones = sum(s.answer.is_undecided for s in sections)
+    undecided = f" {open_ones} {'has' if open_ones == 1 else 'have'} too few episodes to judge." if open_ones else ""
+    return f"The {size} study: {held} of {len(sections)} claims are borne out.{untested}{undecided}"

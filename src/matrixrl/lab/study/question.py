@@ -64,6 +64,8 @@ class Answer:
         draw: Function that draws the numbers on a matplotlib figure; None if there is no figure.
         is_tested: Whether the numbers could have contradicted the claim; they cannot if a bound is trivial.
         scope: Words after "Borne out" that say in which part of the comparisons; empty for all of them.
+        can_fail: Whether the claim excludes anything at this number of episodes, by a rule that does not depend on the
+            results; if not, results that do not agree with it do not contradict it.
     """
 
     holds: bool
@@ -72,11 +74,17 @@ class Answer:
     draw: Callable[[Any], None] | None = None
     is_tested: bool = True
     scope: str = ""
+    can_fail: bool = True
 
     @property
     def is_borne_out(self) -> bool:
         """Whether the claim was tested and the results agree with it."""
         return self.holds and self.is_tested
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the results do not agree with the claim and cannot contradict it either."""
+        return self.is_tested and not self.holds and not self.can_fail
 
 
 @dataclass(frozen=True)

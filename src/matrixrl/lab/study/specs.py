@@ -7,7 +7,13 @@ from typing import Any
 
 from matrixrl.lab.study.question import Size
 
-__all__ = ["agent", "env", "spec"]
+__all__ = ["MYOPIC", "PROVEN_BALL", "TUNED_BALL", "agent", "env", "spec"]
+
+MYOPIC = (
+    "On linear-mdp the action with the largest expected reward of the step is optimal, so these rows say nothing about "
+    "exploring transitions."
+)
+"""Sentence beside every result on linear-mdp; a test computes that it is true."""
 
 
 def spec(
@@ -28,3 +34,7 @@ def agent(id: str, *, name: str = "matrix-rl", **settings: Any) -> dict[str, Any
     The set is the normalised ball by default, because the claims are about balls.
     """
     return {"name": name, "id": id, "settings": {"set": "normalised", **settings}}
+
+
+PROVEN_BALL = agent("proven ball", preset="guaranteed")
+TUNED_BALL = agent("tuned ball", preset="practical")

@@ -32,6 +32,8 @@ class Section:
         """Return whether the claim is borne out, in words."""
         if not self.answer.is_tested:
             return "Trivially true at this size"
+        if self.answer.is_undecided:
+            return "Too few episodes to judge"
         return f"Borne out{self.answer.scope}" if self.answer.holds else "Not borne out at this size"
 
 

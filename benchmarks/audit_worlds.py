@@ -28,7 +28,7 @@ class World:
         start: (S,) Distribution of first states that certificates are about: as declared, else as episodes begin.
         begins: (S,) Distribution with which episodes begin; `start` unless the user chooses first states.
         reward_range: Declared range of rewards.
-        noisy: Whether a reward is one end of the range, with the right mean.
+        noise: "" for rewards that are always the mean, "ends" for one end of the range, "spread" for any in between.
         discount: Factor of each step.
         endless: Whether an episode goes on after stage H with the same laws, and is only cut there.
         accuracy: As declared, for an endless problem.
@@ -44,7 +44,7 @@ class World:
     start: np.ndarray
     begins: np.ndarray
     reward_range: tuple[float, float] = (0.0, 1.0)
-    noisy: bool = False
+    noise: str = ""
     discount: float = 1.0
     endless: bool = False
     accuracy: float = 0.01
@@ -94,7 +94,7 @@ class World:
 
     @cached_property
     def optimal(self) -> tuple[np.ndarray, np.ndarray]:
-        """Q* (H, S, A), −∞ where not allowed, and V* (H + 1, S); of infinitely many stages if the problem is endless."""
+        """Q* (H, S, A), −∞ where not allowed, and V* (H + 1, S); of infinitely many stages if it is endless."""
         values = np.zeros((self.horizon + 1, self.n_states))
         if self.endless:
             for _ in range(10_000):
@@ -123,10 +123,25 @@ class World:
             values = q[np.arange(self.n_states), chosen] if policy.ndim == 2 else (chosen * q).sum(axis=1)
         return float((self.start if start is None else start) @ values) + self.tail * self.reward_range[0]
 
-    def forbidden(self, table: np.ndarray, known: np.ndarray) -> int:
-        """Return the number of entries of a policy (H, S) that are not allowed in the states `known` (S,)."""
-        chosen = np.take_along_axis(self.allowed, table[:, : self.n_states, None], axis=2)[..., 0]
+    def n_forbidden(self, policy: np.ndarray, known: np.ndarray | bool = True) -> int:
+        """Return the number of entries of a policy that are not allowed in the states `known` (S,)."""
+        if policy.ndim == 3:
+            return int((policy[:, : self.n_states][~self.allowed] > 0.0).sum())
+        chosen = np.take_along_axis(self.allowed, policy[:, : self.n_states, None], axis=2)[..., 0]
         return int((~chosen & known).sum())
+
+    def any_policy(self, rng: np.random.Generator, width: int) -> np.ndarray:
+        """Return a random policy of allowed actions: a table (H, width), or probabilities (H, width, A)."""
+        chances = rng.random((self.horizon, width, self.n_actions)) + 1e-3
+        chances[:, : self.n_states] *= self.allowed
+        return chances.argmax(axis=2) if rng.random() < 0.5 else chances / chances.sum(axis=2, keepdims=True)
+
+    def words(self) -> str:
+        """Return sizes and peculiarities."""
+        names = ("endless", "ends", "noise", "classes", "by_class", "time_out", "declares_start")
+        shown = {name: value for name in names if (value := getattr(self, name))} | {"masks": not self.allowed.all()}
+        starts = f"start {self.start.round(3).tolist()} begins {self.begins.round(3).tolist()}"
+        return f"S={self.n_states} A={self.n_actions} H={self.horizon} γ={self.discount:g} {shown} {starts}"
 
     def lost(self, path: list[tuple[int, int]]) -> float:
         """Return what the actions of an episode gave away, Σ γ^h (V* − Q*): its mean is at most V* − V^π."""
@@ -148,17 +163,26 @@ class World:
             law[-1] -= self.time_out
             law, mean = law / law.sum(), mean / (1.0 - self.time_out)
         following = min(int(np.searchsorted(np.cumsum(law), rng.random(), side="right")), self.n_states)
-        reward = (high if rng.random() < (mean - low) / (high - low) else low) if self.noisy else mean
+        reward, u = mean, rng.random()
+        if self.noise == "ends":
+            reward = high if u < (mean - low) / (high - low) else low
+        elif self.noise == "spread":
+            reward = mean + (2.0 * u - 1.0) * min(mean - low, high - mean)
         ended = following == self.n_states
         return float(reward), s if ended else following, ended, False
 
     def _tables(self, table: np.ndarray) -> np.ndarray:
-        """Return tables (H, …) as they are handed over: one, one for each class by its number, or one for each stage."""
+        """Return tables (H, …) as they are handed over: one, one for each class in its order, or all."""
         if self.classes is None:
             return table[0]
         if self.by_class:
             return table[[self.classes.index(c) for c in range(max(self.classes) + 1)]]
         return table
+
+    def env_options(self, known_reward: bool) -> dict[str, Any]:
+        """Return what an agent has to be told about the environment of this world."""
+        options = {"reward_range": self.reward_range, "horizon": None if self.endless else self.horizon}
+        return {**options, **self._timing(), **({"reward": self._tables(self.rewards)} if known_reward else {})}
 
     def _timing(self) -> dict[str, Any]:
         timing: dict[str, Any] = {"discount": self.discount} if self.discount < 1.0 else {}
@@ -193,7 +217,7 @@ class World:
             reward_range=self.reward_range,
             start=np.append(self.start, [0.0] * self.ends),
             end_state=self.n_states if self.ends else None,
-            noisy_rewards=self.noisy,
+            noisy_rewards=self.noise == "ends",
             allowed=None if self.allowed.all() else self._tables(allowed),
             **self._timing(),
         )
@@ -202,30 +226,26 @@ class World:
 class WorldEnv(gym.Env[int, int]):
     """A world as a Gymnasium environment without a table, which reports masks with the states that allow less."""
 
-    metadata: dict[str, Any] = {}
-
     def __init__(self, world: World) -> None:
         self.world, self.horizon = world, world.horizon
         self.observation_space = gym.spaces.Discrete(world.n_states)
         self.action_space = gym.spaces.Discrete(world.n_actions)
         self.paths: list[list[tuple[int, int]]] = []
-        self.seen = np.zeros(world.n_states, dtype=bool)
+        self.seen = np.zeros(world.n_states, dtype=bool)  # states whose mask was reported
 
     def _info(self) -> dict[str, Any]:
+        self.seen[self.state] = True
         if self.world.allowed.all():
             return {}
-        self.seen[self.state] = True
         return {"action_mask": self.world.allowed[0, self.state].astype(np.int8)}
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
-        """Begin an episode."""
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:  # noqa: ARG002
         super().reset(seed=seed)
         self.stage, self.state = 0, self.world.first(self.np_random)
         self.paths.append([])
         return self.state, self._info()
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Take an action; one that is not allowed is an error of the library."""
         assert self.world.allowed[self.stage, self.state, action], f"forbidden action {action} in state {self.state}"
         self.paths[-1].append((self.state, int(action)))
         reward, self.state, ended, _ = self.world.step(self.np_random, self.stage, self.state, int(action))

@@ -311,10 +311,9 @@ def rare(seed: int) -> Iterator[Run]:
 
 def coins(seed: int) -> Iterator[Run]:
     # every coin is compared with another one: the union over pairs is nearly exact here
-    laws = np.repeat(np.array([[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]])[:, None], 12, axis=1)
-    world = simple_world(laws, np.repeat([[0.0], [0.0], [1.0]], 12, axis=1), 2)
-    pairs = [(np.full((2, 3), a), np.full((2, 3), a + 1)) for a in range(0, 12, 2)]
-    return scenario(seed, world, (24, 100, 500), logged, pairs=pairs)
+    pairs = [(np.full((2, 2), a), np.full((2, 2), a + 1)) for a in range(0, 16, 2)]
+    world = simple_world(np.full((1, 16, 1), 0.5), np.ones((1, 16)), 2)
+    return scenario(seed, world, (60, 250, 1000), logged, pairs=pairs)
 
 
 def ends_of_range(seed: int) -> Iterator[Run]:
@@ -333,8 +332,8 @@ def luck(seed: int) -> Iterator[Run]:
 
 def masks(seed: int) -> Iterator[Run]:
     laws = [[[0.7, 0.3], [0, 1], [0.5, 0.5]], [[0, 1], [0.4, 0.6], [0.6, 0.4]]]
-    allowed = [[True, False, True], [False, True, True]]  # what is not allowed would pay most
-    world = simple_world(laws, [[0.1, 1, 0], [1, 0.4, 0.6]], 2, allowed=allowed)
+    allowed = [[True, False, True], [False, True, True]]  # what is not allowed would pay most, or as much as the rest
+    world = simple_world(laws, [[0.1, 1, 0], [0, 0, 0]], 2, allowed=allowed)
     return scenario(seed, world, (2, 10), Run.play, how=("task", "mdp")[seed % 2])
 
 
@@ -410,7 +409,7 @@ def nobody_follows(seed: int) -> Iterator[Run]:
 BOTH, SECOND = [0.5, 0.5], [0.0, 1.0]
 PROBLEMS: dict[str, Callable[[int], Iterator[Run]]] = {
     "rare transitions, p = 0.001": rare,
-    "twelve fair coins": coins,
+    "sixteen fair coins": coins,
     "rewards at the ends of the range": ends_of_range,
     "actions and stopping follow luck": luck,
     "declared masks": masks,

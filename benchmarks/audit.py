@@ -14,6 +14,7 @@ starts worker processes (1 by default), `--out DIR` writes the tables as CSV and
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import sys
@@ -36,7 +37,7 @@ from rich.table import Table
 from scipy.stats import beta as beta_law
 
 from audit_worlds import World, WorldEnv, simple_world
-from matrixrl import MatrixRL, MatrixRLError
+from matrixrl import InvalidInput, MatrixRL, MatrixRLError
 
 COVERAGE_DELTA, AGENT_DELTA = 0.5, 1e-4
 LIMITS = {
@@ -208,9 +209,8 @@ class Run:
         names = ("episode", "step", "state", "action", "reward", "terminated", *(["next_state"] if with_next else []))
         order = self.rng.permutation(len(rows)) if shuffled else np.arange(len(rows))
         columns = {name: [rows[i][k] for i in order] for k, name in enumerate(names)}
-        if (
-            with_next or len({row[0] for row in rows if row[5]}) or len(rows) > n_episodes
-        ):  # else there is nothing in it
+        # A log without next states may have nothing to learn from, and is refused then.
+        with contextlib.suppress(*([] if with_next else [InvalidInput])):
             self.agent.learn_from(columns, verbose=False, first_step=first_step)
 
     def reload(self) -> None:

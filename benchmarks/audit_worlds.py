@@ -231,10 +231,9 @@ class WorldEnv(gym.Env[int, int]):
         self.observation_space = gym.spaces.Discrete(world.n_states)
         self.action_space = gym.spaces.Discrete(world.n_actions)
         self.paths: list[list[tuple[int, int]]] = []
-        self.seen = np.zeros(world.n_states, dtype=bool)  # states whose mask was reported
+        self.seen = np.zeros(world.n_states, dtype=bool)  # states whose mask was reported before an action
 
     def _info(self) -> dict[str, Any]:
-        self.seen[self.state] = True
         if self.world.allowed.all():
             return {}
         return {"action_mask": self.world.allowed[0, self.state].astype(np.int8)}
@@ -247,6 +246,7 @@ class WorldEnv(gym.Env[int, int]):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         assert self.world.allowed[self.stage, self.state, action], f"forbidden action {action} in state {self.state}"
+        self.seen[self.state] = True
         self.paths[-1].append((self.state, int(action)))
         reward, self.state, ended, _ = self.world.step(self.np_random, self.stage, self.state, int(action))
         self.stage += 1

@@ -152,6 +152,27 @@ def test_three_features_of_which_two_are_one_block(rng):
     np.testing.assert_allclose(found, [first, second], rtol=1e-6)
 
 
+def test_radii_grow_by_what_rounding_may_have_added_to_the_moments():
+    """Half-widths of models, rewards and V* are those of exact moments plus e·w, with e as in section 18."""
+    table, n = fan(9_000.0, 1e-3), 10**5
+    error = 2.0**-53 * (n + 2) * n * 9_000.0
+    for kind in ("frobenius", "sandwich"):
+        algorithm = learned(table, n, per_update=1000, set=kind, known_reward=False)
+        confidence, design, clock = algorithm.confidence, algorithm.design, algorithm.clock
+        width = np.sqrt(design.width_sq)
+        ball = algorithm.belief("proven")
+        radii = confidence.radii(design, clock, level="proven")
+        if kind == "frobenius":
+            more = ball.reaches[0].half_width / width - radii.models
+        else:
+            values, _ = confidence.value_radii(design, clock, level="proven")
+            more = algorithm.beliefs("proven")[0].half_width / width - values
+        np.testing.assert_allclose(more, error, rtol=1e-3)
+        mean = algorithm.features.phi.dot(design.solve(algorithm.reward_moment[:, :, None])[:, :, 0]).reshape(1, -1)
+        half = np.minimum(mean + (radii.rewards + error) * width, 1.0)
+        np.testing.assert_allclose(ball.most.reshape(1, -1), half, rtol=1e-6)
+
+
 def test_the_regret_bound_is_withdrawn_where_radii_allow_for_rounding():
     algorithm = learned(fan(9_000.0, 1e-3), 100_000, per_update=1000)
     assert "phi is so long compared with the ridge" in algorithm.guarantee

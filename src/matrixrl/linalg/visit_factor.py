@@ -77,7 +77,8 @@ class VisitFactor:
     def inverse_norms_sq(self) -> FloatArray:
         """Return ‖A⁻¹φ‖² of all pairs, shape (B, P)."""
         found = [np.square(_solve(r, _solve(r, self._rows.T, transposed=True))).sum(axis=0) for r in self.upper]
-        return np.stack(found) * np.square(1.0 + self.error)[:, None] ** 2
+        norms_sq: FloatArray = np.stack(found) * (1.0 + self.error[:, None]) ** 4
+        return norms_sq
 
     def root_max_norms(self) -> FloatArray:
         """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
@@ -95,7 +96,7 @@ class VisitFactor:
 
 def _triangular(rows: FloatArray, visits: FloatArray, ridge: float) -> FloatArray:
     """Return R of one replica, of shape (d, d)."""
-    upper = np.sqrt(ridge) * np.eye(rows.shape[1])
+    upper: FloatArray = np.sqrt(ridge) * np.eye(rows.shape[1])
     visited = np.flatnonzero(visits)
     for first in range(0, len(visited), _CHUNK):
         some = visited[first : first + _CHUNK]

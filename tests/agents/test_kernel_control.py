@@ -174,3 +174,15 @@ def test_a_wrapper_of_rewards_withdraws_the_known_range():
     env = gym.wrappers.TransformReward(gym.make("CartPole-v1", max_episode_steps=30), lambda reward: 10.0 * reward)
     assert KernelControl(env, seed=0).learn(n_episodes=1).returns[0] >= 10.0
     assert "1 continuous number" in repr(KernelControl(gym.make("Pendulum-v1"), seed=0))
+
+
+def test_load_needs_the_environment_as_the_documents_say(tmp_path):
+    """On vectors no file holds the task, also for ask and tell; an agent on numbered states needs none."""
+    path = tmp_path / "agent.npz"
+    matrixrl.KernelControl("pendulum", seed=0).save(path)
+    with pytest.raises(matrixrl.CheckpointError, match="env must be the environment that it was saved from"):
+        matrixrl.KernelControl.load(path)
+    assert matrixrl.KernelControl.load(path, env="pendulum").n_episodes == 0
+    matrixrl.MatrixRL("river-swim", seed=0).save(path)
+    episode = matrixrl.MatrixRL.load(path).begin_episode()
+    assert episode.act(0) in (0, 1)

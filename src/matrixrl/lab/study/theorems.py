@@ -196,7 +196,10 @@ def _bound(evidence: Evidence) -> Answer:
         envs = [e for summaries in evidence.summaries.values() for e in summaries]
         figure.set_size_inches(6.4, 6.0)
         figure.get_layout_engine().set(h_pad=0.12)  # room for the legends below the panels
-        for axes, e in zip(np.ravel(figure.subplots(2, -(-len(envs) // 2))), envs, strict=True):
+        panels = np.ravel(figure.subplots(2, -(-len(envs) // 2)))
+        for axes in panels[len(envs) :]:
+            axes.set_axis_off()
+        for axes, e in zip(panels, envs, strict=False):
             curves(axes, e.agents, bounds=True)
             axes.set_title(e.id, fontsize=8)
             axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0.0, -0.28), frameon=False)

@@ -15,11 +15,12 @@ import time
 
 import numpy as np
 
-from matrixrl import FiniteMDP, MatrixRL, Steps, make, run_seeds, solve
+from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
 from matrixrl.core import RADII, SETS
 from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
 from matrixrl.problems import low_rank
+from matrixrl.records import Steps
 from matrixrl.simulate import Simulation
 
 TASKS = {

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from matrixrl import CheckpointError, InvalidInput, KernelControl, KernelMatrixRL, make, run_seeds
+from matrixrl import CheckpointError, InvalidInput, KernelControl, KernelMatrixRL, MatrixRL, make, run_seeds
 from matrixrl.envs import CartPoleSwingUp, PointObservations
 
 
@@ -179,10 +179,10 @@ def test_a_wrapper_of_rewards_withdraws_the_known_range():
 def test_load_needs_the_environment_as_the_documents_say(tmp_path):
     """On vectors no file holds the task, also for ask and tell; an agent on numbered states needs none."""
     path = tmp_path / "agent.npz"
-    matrixrl.KernelControl("pendulum", seed=0).save(path)
-    with pytest.raises(matrixrl.CheckpointError, match="env must be the environment that it was saved from"):
-        matrixrl.KernelControl.load(path)
-    assert matrixrl.KernelControl.load(path, env="pendulum").n_episodes == 0
-    matrixrl.MatrixRL("river-swim", seed=0).save(path)
-    episode = matrixrl.MatrixRL.load(path).begin_episode()
+    KernelControl("pendulum", seed=0).save(path)
+    with pytest.raises(CheckpointError, match="env must be the environment that it was saved from"):
+        KernelControl.load(path)
+    assert KernelControl.load(path, env="pendulum").n_episodes == 0
+    MatrixRL("river-swim", seed=0).save(path)
+    episode = MatrixRL.load(path).begin_episode()
     assert episode.act(0) in (0, 1)

@@ -238,7 +238,7 @@ def reproduce_command(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full/--quick", help="The whole study (within an hour on 2 cores), or a small one (5 minutes)."),
+        typer.Option("--full/--quick", help="The whole study, or a small one (five minutes of processor time)."),
     ] = False,
     on: Annotated[str, typer.Option("--on", help="serial, processes or ray.")] = "processes",
     workers: WorkersOption = None,

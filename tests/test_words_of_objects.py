@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ import matrixrl
 from continuum import line
 from matrixrl.html_tables import html_table, in_digits
 from matrixrl.progress import EpisodeProgress
+from matrixrl.records import Certificate
 
 EVIL = "<script>alert('x')</script>\x1b[2J"
 
@@ -138,3 +140,9 @@ def test_progress_in_a_notebook_is_one_output_that_is_updated(monkeypatch):
     with EpisodeProgress("a", 10, console=console, visible=False) as bar:
         bar.advance()
     assert len(shown) == 1
+
+
+def test_a_probability_below_one_is_never_shown_as_one():
+    certificate = Certificate(1.0, 0.0, 1e-9, True, start="state 0")
+    assert "with probability 1 − 1e-09" in str(certificate)
+    assert "with probability 0.95" in str(replace(certificate, delta=0.05))

@@ -7,7 +7,7 @@ from html import escape
 
 from matrixrl.printable import printable
 
-__all__ = ["Described", "html_table", "in_digits"]
+__all__ = ["Described", "confidence", "html_table", "in_digits"]
 
 _LONGEST = 400  # characters of a cell
 _CELL = "text-align:left;vertical-align:top;padding:0.1em 1em 0.1em 0;background:transparent"
@@ -25,6 +25,16 @@ def html_table(caption: str, rows: Mapping[str, object]) -> str:
     ]
     table = f"<table><tbody>{''.join(lines)}</tbody></table>" if lines else ""
     return f"<div><strong>{_text(caption)}</strong>{table}</div>"
+
+
+def confidence(delta: float) -> str:
+    """Return 1 − δ as text that never rounds to 1.
+
+    >>> confidence(0.05), confidence(1e-9)
+    ('0.95', '1 − 1e-09')
+    """
+    chance = f"{1.0 - delta:g}"
+    return f"1 − {delta:g}" if chance == "1" else chance
 
 
 def _text(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.html_tables import Described, html_table, in_digits
+from matrixrl.html_tables import Described, confidence, html_table, in_digits
 from matrixrl.measuring import held
 
 __all__ = [
@@ -204,7 +204,7 @@ class Certificate:
         bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
         bounds += f" (start: {self.start})" if self.start else ""
         if self.guarantee is True:
-            return f"with probability {1.0 - self.delta:g} {bounds}"
+            return f"with probability {confidence(self.delta)} {bounds}"
         return f"not proven ({self.guarantee}): {bounds}"
 
     def _repr_html_(self) -> str:
@@ -343,7 +343,7 @@ class RegretBound:
 
 def _claim(delta: float, guarantee: Literal[True] | str) -> dict[str, object]:
     """Return what is claimed about bounds, as rows of a table."""
-    return {"holds with probability": 1.0 - delta, "proven": "yes" if guarantee is True else f"no: {guarantee}"}
+    return {"holds with probability": confidence(delta), "proven": "yes" if guarantee is True else f"no: {guarantee}"}
 
 
 @dataclass(frozen=True, slots=True)

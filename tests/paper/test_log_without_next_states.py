@@ -71,3 +71,19 @@ def test_the_number_of_the_first_step_is_not_guessed_if_laws_differ_between_stag
             assert agent.plan_log(log, first_step=first).n_late == 1 - first
         assert agent.plan_log(log | {"step": [0, 1]}).n_late == 0
     assert MatrixRL(coin_task(3), known_reward=False, seed=0).plan_log(log).n_steps == 2
+
+
+@pytest.mark.parametrize(("first_step", "lowest"), [(0, 0.4), (1, 3.0)])
+def test_the_number_of_the_first_step_is_not_guessed_if_first_states_are_estimated(first_step, lowest):
+    """Steps 1 to 3 of four: whether episodes began in state 1 depends on what 1 counts from."""
+    rows = [(episode, step, 1, 0, 1.0, 1) for episode in range(60) for step in (1, 2, 3)]
+    names = ("episode", "step", "state", "action", "reward", "next_state")
+    log = dict(zip(names, (list(column) for column in zip(*rows, strict=True)), strict=True))
+    task = Task([[0.0, 0.1], [1.0, 0.9]], horizon=4)
+    agent = MatrixRL(task, seed=0, compiled=False)
+    with pytest.raises(InvalidInput, match="first_step"):
+        agent.learn_from(log, verbose=False)
+    assert agent.certificate().lower <= 0.4  # nothing was learned
+    agent.learn_from(log, first_step=first_step, verbose=False)
+    # The best policy earns 0.1 a step in state 0, which episodes may begin in if no first state was logged.
+    assert (agent.certificate().lower > lowest) == (first_step == 1)

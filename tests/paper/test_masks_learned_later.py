@@ -252,3 +252,29 @@ def test_nothing_is_proven_before_the_first_episode_of_an_environment_that_may_r
     declared = agent_on(env, allowed=env.masks)
     assert declared.certificate().guarantee is True
     assert "reports no mask" not in declared.assumptions
+
+
+class _MaskAtTheEnd(gym.Env):
+    """One step from state 0 to state 1, whose mask is in the info of that step alone."""
+
+    observation_space = gym.spaces.Discrete(2)
+    action_space = gym.spaces.Discrete(2)
+    horizon = 1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {"action_mask": np.array([1, 1], dtype=np.int8)}
+
+    def step(self, action):
+        return 1, 0.0, False, True, {"action_mask": np.array([0, 1], dtype=np.int8)}
+
+
+@pytest.mark.parametrize("mode", [None, gym.vector.AutoresetMode.NEXT_STEP, gym.vector.AutoresetMode.DISABLED])
+def test_a_mask_that_comes_with_the_last_step_is_heeded(mode):
+    agent = MatrixRL(_MaskAtTheEnd(), known_reward=False, seed=0, compiled=False)
+    if mode is None:
+        agent.learn(3)
+    else:
+        agent.learn(3, env=gym.vector.SyncVectorEnv([_MaskAtTheEnd] * 2, autoreset_mode=mode))
+    for policy in (agent.policy, agent.greedy(), agent.recommend()):
+        assert policy.act(1, stage=0) == 1

@@ -153,6 +153,20 @@ class MaskReader:
             algorithm.tell_mask(state, mask)
         return None if mask.all() else mask
 
+    def note_last(self, state: Any, info: Any) -> None:
+        """Take note of the mask of the state after the last step, in which nothing is chosen any more.
+
+        Args:
+            state: The state.
+            info: What `step` returned with it. A mask without any action is one of an episode that is over.
+        """
+        given, algorithm = info.get(_INFO) if isinstance(info, dict) else None, self._algorithm
+        if given is None or self._ignores or self._is_known or not isinstance(algorithm, FiniteAlgorithm):
+            return
+        reported = algorithm.reported_masks
+        if np.any(given) and (reported is None or not reported.known[int(state)]):
+            algorithm.tell_mask(state, as_mask(f"info['{_INFO}']", given, algorithm.problem.actions.size))
+
     def _compare(self, name: str, state: Any, stage: int, mask: BoolArray) -> None:
         """Refuse a mask that forbids an action which was declared as allowed."""
         problem = self._algorithm.problem

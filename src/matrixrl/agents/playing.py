@@ -158,6 +158,7 @@ def play_through(episode: OpenEpisode, env: gym.Env[Any, Any], obs: Any, info: A
             return
         if truncated and stage < horizon - 1:
             refuse_truncation(stage + 1, horizon)
+    masks.note_last(episode._next_states[-1], info)
 
 
 def refuse_truncation(n_steps: int, horizon: int) -> NoReturn:

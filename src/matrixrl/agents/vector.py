@@ -129,6 +129,8 @@ class _VectorPlay:
             ended = flag("terminated", terminations[i], remedy="env.step returns it.")
             episode.observe(before[i], actions[i], float(rewards[i]), following, ended)
             if episode.is_finished:
+                if not ended and not (done[i] and self._mode == _SAME):  # else the mask is that of the next episode
+                    self._masks.note_last(episode._next_states[-1], self._infos[i])
                 finished.append(episode)
                 self._slots[i] = None
                 to_reset[i] |= not done[i]  # the horizon is shorter than the episodes of the environment

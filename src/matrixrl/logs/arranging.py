@@ -142,12 +142,22 @@ class _Arranger:
         if least not in (0, 1):
             rule, remedy = "must have a step 0 or 1", "Pass first_step=…, the number of the first step of an episode."
             fail(self.source.name, rule, f"steps from {least}", remedy)
+        # Steps may count from 1, or from 0 with the first row of every episode missing.
+        why = None
         if least == 1 and self.problem.stages is not None:
-            # Steps may count from 1, or from 0 with the first row of every episode missing: the stages differ.
-            rule = "must come with first_step=…, as laws differ between stages and no row has step 0"
+            why = "laws differ between stages"
+        elif least == 1 and self._estimates_start and steps.max() < self.problem.task.horizon:
+            why = "first states are estimated from the log"
+        if why is not None:
+            rule = f"must come with first_step=…, as {why} and no row has step 0"
             remedy = "Pass first_step=1 if steps count from 1, or first_step=0 if the first steps are missing."
             fail(self.source.name, rule, "steps from 1", remedy)
         return least
+
+    @property
+    def _estimates_start(self) -> bool:
+        """Whether first states of the log are draws of a start that nobody declared."""
+        return self.problem.kind == "finite" and not self.problem.start_is_declared
 
     def check_chain(self) -> None:
         """Refuse rows after the end of an episode, and steps that do not begin where the one before ended."""

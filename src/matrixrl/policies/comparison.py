@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from matrixrl.html_tables import html_table
+from matrixrl.html_tables import confidence, html_table
 from matrixrl.printable import printable
 
 __all__ = ["Comparison"]
@@ -72,7 +72,7 @@ class Comparison:
             verdict = "it is better"
         elif self.upper < 0.0:
             verdict = "it is worse"
-        return f"<Comparison: with probability {1.0 - self.delta:g} {what}: {verdict}>"
+        return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}>"
 
     def _repr_html_(self) -> str:
         """Return the comparison as a table, as notebooks show it."""
@@ -80,7 +80,7 @@ class Comparison:
         rows: dict[str, object] = {f"value of the {k}": f"{low:.4g} to {high:.4g}" for k, (low, high) in both.items()}
         rows["difference"] = rows.pop("value of the difference")
         rows["start"] = self.start or "not known"
-        rows["holds with probability"] = 1.0 - self.delta
+        rows["holds with probability"] = confidence(self.delta)
         rows["proven"] = "yes" if self.guarantee is True else f"no: {self.guarantee}"
         return html_table(repr(self)[1:-1], rows)
 

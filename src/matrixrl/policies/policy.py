@@ -13,7 +13,7 @@ from matrixrl.archive import refusing
 from matrixrl.checks import fail, file_path, index, indices, integer, number, shown
 from matrixrl.coding import Codec, DiscreteCodec, codec_from
 from matrixrl.errors import CheckpointError, InvalidInput
-from matrixrl.html_tables import html_table
+from matrixrl.html_tables import confidence, html_table
 from matrixrl.policies.files import digest_of, read_policy, write_csv, write_json, write_numpy
 from matrixrl.printable import printable
 from matrixrl.records import Certificate, IntArray
@@ -186,7 +186,7 @@ class Policy:
         start = f" (start: {printable(shown_bounds.start)})" if shown_bounds.start else ""
         if shown_bounds.guarantee is not True:
             return f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee)}){start}"
-        chance = f"{1.0 - shown_bounds.delta:g}"
+        chance = confidence(shown_bounds.delta)
         words = f"; with probability {chance} it earns at least {lower} in an episode, within {gap} of the best policy"
         return words + start
 

@@ -18,6 +18,7 @@ from matrixrl.checks import fail
 from matrixrl.core import Clock
 from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.embedding import refuted_assumption
+from matrixrl.html_tables import confidence
 from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, Steps
 from matrixrl.settings import Settings
@@ -204,7 +205,7 @@ class MatrixRLLearner(Algorithm):
         if self.confidence.watches_rewards:
             rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
         return (
-            f"with probability {1.0 - self.delta:g}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
             f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
             "left out for what was observed in it; no action, and no decision to end an episode, depends on what was "
             "observed in episodes begun later"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from matrixrl.html_tables import confidence
 from matrixrl.service.problem import Mode, ServedProblem
 
 __all__ = ["switch"]
@@ -34,8 +35,7 @@ def switch(
         return None
     if compared["guarantee"] is not True or not compared["lower"] > 0.0:
         return None
-    chance = 1.0 - compared["delta"]
     if_so = f", if {compared['assumptions']}" if "assumptions" in compared else ""
-    words = f"with probability {chance:g} the recommended policy earns at least {compared['lower']:.4g} more"
+    words = f"with probability {confidence(compared['delta'])} the recommended policy earns at least {compared['lower']:.4g} more"
     reason = f"{words} in an episode than the incumbent{if_so} (start: {compared['start']})"
     return {"from": mode, "to": "live", "reason": reason, "proof": compared}

@@ -164,7 +164,8 @@ class SampledPlan:
         values = pessimistic_values(self._at_columns, policy, self._frame)
         low = self._belief(states).q(values[:, 1] if horizon > 1 else None, sign=-1.0)[0]
         chosen = played.actions(0, states)
-        return np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
+        kept: FloatArray = np.clip(low[chosen, np.arange(len(chosen))], 0.0, float(horizon))
+        return kept
 
     def table(self) -> IntArray:
         """Return the policy of every state of a finite problem: (H, S)."""

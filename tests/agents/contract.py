@@ -142,9 +142,17 @@ def random_step(agent, episode, obs, rng):
     return action, following
 
 
+def first_obs(agent, rng):
+    """Return an observation in which an episode may begin."""
+    obs, problem = random_obs(agent, rng), agent.problem
+    if problem.kind != "finite" or (problem.mdp is None and not problem.start_is_declared):
+        return obs
+    return problem.observation(int(rng.choice(np.flatnonzero(problem.finite_task.start))))
+
+
 def play_randomly(agent, episode, rng, most=1000):
     """Go on with an open episode, at most so many steps; return the actions that were advised."""
-    actions, obs = [], random_obs(agent, rng)
+    actions, obs = [], random_obs(agent, rng) if episode.stage else first_obs(agent, rng)
     for _ in range(most):
         if episode.is_finished:
             break

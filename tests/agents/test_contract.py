@@ -14,6 +14,7 @@ from agents.contract import (
     Case,
     can_end,
     env_stream,
+    first_obs,
     play_by_hand,
     play_randomly,
     random_obs,
@@ -124,7 +125,7 @@ def before_the_first_step(agent):
 
 def after_the_last_step(agent):
     agent.learn(1)
-    episode, obs = agent.begin_episode(), random_obs(agent, np.random.default_rng(1))
+    episode, obs = agent.begin_episode(), first_obs(agent, np.random.default_rng(1))
     if can_end(agent):
         episode.observe(obs, episode.act(obs), 0.5, obs, terminated=True)
     else:
@@ -168,7 +169,7 @@ def test_a_question_that_was_asked_before_a_save_has_the_same_answer_after_it(ca
     rng = np.random.default_rng(3)
     for _ in range(3):
         ours, theirs = steady.begin_episode(), nightly.begin_episode()
-        obs = random_obs(steady, rng)
+        obs = first_obs(steady, rng)
         while not ours.is_finished:
             action = ours.act(obs)
             assert theirs.act(obs) == action
@@ -293,7 +294,7 @@ def test_an_open_episode_keeps_its_plan_while_others_are_learned_from(case):
     before, features, state = answers(), algorithm.n_features(), algorithm.state()
     scale = 50.0 if agent.problem.kind == "continuous" else 1.0
     while not first.is_finished:
-        obs, following = (random_obs(agent, rng) for _ in range(2))
+        obs, following = (random_obs if first.stage else first_obs)(agent, rng), random_obs(agent, rng)
         if scale > 1.0:
             obs, following = scale * obs, scale * following
         first.observe(obs, first.act(obs), 0.5, following)
@@ -333,7 +334,8 @@ def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
     def tell(n_steps):
         for _ in range(n_steps):
             for i in rng.permutation([i for i, episode in episodes.items() if not episode.is_finished]):
-                obs, following, reward = random_obs(agent, rng), random_obs(agent, rng), float(rng.random())
+                obs = (random_obs if episodes[i].stage else first_obs)(agent, rng)
+                following, reward = random_obs(agent, rng), float(rng.random())
                 stage, action = episodes[i].stage, episodes[i].act(obs)
                 state = np.asarray(agent.problem.state("obs", obs))
                 inner = int(other.act(plans[i], stage, state[None])[0])

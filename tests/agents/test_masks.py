@@ -324,7 +324,7 @@ def declared_task():
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("settings", [{"set": "normalised"}, {}, {"set": "sandwich"}, {"ties": "estimate"}], ids=str)
 def test_the_answer_is_the_best_of_the_request_by_q(settings, compiled, rng):
-    agent = MatrixRL(masked_mdp(n_actions=4, seed=2), seed=0, compiled=compiled, **settings)
+    agent = MatrixRL(masked_mdp(n_actions=4, seed=2, start=np.full(5, 0.2)), seed=0, compiled=compiled, **settings)
     agent.learn(10)
     algorithm, frame = agent.algorithm, agent.algorithm.frame
     q = np.empty((1, 4, 4, 5))
@@ -345,7 +345,7 @@ def test_the_answer_is_the_best_of_the_request_by_q(settings, compiled, rng):
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "kernel-control"])  # which has vectors, below
 def test_every_agent_answers_requests(name):
     horizon = 1 if name in BANDITS else 4
-    agent = AGENTS[name](masked_mdp(n_actions=4, horizon=horizon, seed=2), seed=0)
+    agent = AGENTS[name](masked_mdp(n_actions=4, horizon=horizon, seed=2, start=np.full(5, 0.2)), seed=0)
     agent.learn(4)
     episode = agent.begin_episode()
     before = agent.algorithm.state()
@@ -368,7 +368,7 @@ def test_vectors_and_functions_answer_requests(agent):
 
 
 def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificate_changes(tmp_path):
-    agent = MatrixRL(masked_mdp(n_actions=4, seed=2), seed=0)
+    agent = MatrixRL(masked_mdp(n_actions=4, seed=2, start=1), seed=0)
     agent.learn(5)
     assert agent.guarantee is True
     episode = agent.begin_episode()
@@ -393,7 +393,7 @@ def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificat
 
 
 def test_an_episode_with_another_action_than_the_plans_has_no_regret():
-    mdp = masked_mdp(n_actions=4, seed=2)
+    mdp = masked_mdp(n_actions=4, seed=2, start=1)
     agent = MatrixRL(mdp, seed=0)
     for narrow in (False, True):
         episode = agent.begin_episode()

@@ -204,6 +204,16 @@ class TestEstimatedStart:
             misses += missed
         assert misses < 14
 
+    def test_states_in_which_no_episode_began_yet_count(self):
+        """If first states are the good one with chance p, none is seen in n episodes with chance (1 − p)^n = 0.06 > δ."""
+        agent = MatrixRL(Task(np.array([[0.0], [1.0]]), 1), seed=0, delta=0.05)
+        for n in range(1, 41):
+            serve(agent, 0, horizon=1)
+            if n in (1, 10, 40):
+                shown = agent.certificate()
+                assert shown.upper >= 1.0 - 0.06 ** (1 / n)
+                assert shown.lower == pytest.approx(0.0, abs=1e-12)
+
     def test_a_certificate_before_the_first_episode_is_of_the_same_start_as_later_ones(self):
         """State 0 is worth 3.5 and state 1 is worth 4: the first bound must not be that of state 0."""
         agent = MatrixRL(Task(np.array([[0.875], [1.0]]), 4), seed=0)

@@ -194,7 +194,8 @@ def read_start(start: Any, states: Codec) -> FloatArray:
         given = shaped("start", start, (n,), remedy="Give a state or one probability for each state.")
         return distributions("start", given)
     remedy = "Give a state of observation_space, or one probability for each state."
-    return np.eye(n)[int(states.encode("start", start, remedy))]
+    one: FloatArray = np.eye(n)[int(states.encode("start", start, remedy))]
+    return one
 
 
 def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatArray, bool]:

@@ -156,6 +156,8 @@ def _check_entries(kind: str, header: dict[str, Any], arrays: Arrays) -> None:
         wanted_type = np.bool_ if name == "allowed" else np.float64
         if array.dtype != wanted_type and name not in ("psi_indices", "psi_indptr", "psi_shape"):
             raise InvalidInput(f"{name} must be {np.dtype(wanted_type)}; got {array.dtype}")
+        if name.endswith("fingerprint") and array.ndim != 1:
+            raise InvalidInput(f"{name} must be a list of numbers; got an array of shape {array.shape}")
 
 
 def _pair(value: Any) -> tuple[float, float]:

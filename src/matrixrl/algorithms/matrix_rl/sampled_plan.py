@@ -183,7 +183,8 @@ class SampledPlan:
         following = self._frame.discount * values[:, 1] if horizon > 1 else None
         low = self._belief(states).q(following, sign=-1.0)[0]
         chosen = played.actions(0, states)
-        return np.clip(low[chosen, np.arange(len(chosen))], 0.0, self._frame.ceilings()[0])
+        kept: FloatArray = np.clip(low[chosen, np.arange(len(chosen))], 0.0, self._frame.ceilings()[0])
+        return kept
 
     def table(self) -> IntArray:
         """Return the policy of every state of a finite problem: (H, S)."""

@@ -77,7 +77,7 @@ class OneHotPhi(Phi):
         return Blocks(index, list(index[:, None]), np.ones(self.d), one_pair_each=True)
 
     @property
-    def too_small(self) -> None:  # type: ignore[override]
+    def too_small(self) -> None:
         """None: all directions have the same size."""
 
     def smallest_design_eigenvalue(self) -> float:

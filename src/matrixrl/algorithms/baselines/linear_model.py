@@ -140,10 +140,8 @@ class LinearModel:
             return normals * np.sqrt(self.design.width_sq).reshape(self.n_replicas, self.n_groups, -1)
         assert isinstance(self.design, DensePairs)
         # A = LLᵀ, so L⁻ᵀz has covariance A⁻¹; from A itself, whose rounding does not build up.
-        if self.design.is_factorised:
-            upper = self.design.factor.upper
-        else:
-            upper = np.linalg.cholesky(self.design.design.matrix).transpose(0, 2, 1)
+        factorised, matrix = self.design.is_factorised, self.design.design.matrix
+        upper = self.design.factor.upper if factorised else np.linalg.cholesky(matrix).transpose(0, 2, 1)
         z = normals.reshape(len(upper), -1, self.phi.d).transpose(0, 2, 1)
         drawn: FloatArray = np.linalg.solve(upper, z).transpose(0, 2, 1).reshape(normals.shape)
         return drawn

@@ -125,7 +125,8 @@ class FunctionOracle:
     def __init__(self, task: FunctionalTask, m: int) -> None:
         self.task = task
         self.n_actions, self.horizon, self.reward_range = task.n_actions, task.horizon, task.reward_range
-        self.stages, self.discount, self.tail = None, 1.0, 0.0
+        self.stages: Stages | None = None
+        self.discount, self.tail = 1.0, 0.0
         self.d, self.d_psi = task.d, task.d_psi
         self.draw: Callable[[np.random.Generator], Columns] = lambda rng: Columns(*task.draw(rng, m))
 

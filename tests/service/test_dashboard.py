@@ -25,7 +25,7 @@ from matrixrl.service.running import Service
 
 @pytest.fixture
 def service(tmp_path):
-    with Service(shop(), tmp_path, learning=False) as service:
+    with Service(shop(default_reward=0.0), tmp_path, learning=False) as service:
         yield service
 
 
@@ -234,7 +234,7 @@ def test_a_broken_log_is_said(service, monkeypatch):
 
 
 def test_the_page_says_nothing_and_its_data_need_the_scope_read(tmp_path):
-    with Service(shop(name="secret-shop", default_reward=0.0), tmp_path, learning=False) as service:
+    with Service(shop(name="secret-shop"), tmp_path, learning=False) as service:
         tokens = {scope: create_token(service.log, scope, [scope]) for scope in ("read", "ask")}
         with web_of(service) as web:
             page = web.get("/")

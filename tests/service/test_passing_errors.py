@@ -140,15 +140,17 @@ def test_idle_connections_do_not_use_up_the_files_of_the_process(tmp_path, probl
         with httpx.Client(base_url=url, timeout=30.0) as web:
             web.get("/health")  # its connection is there before the others
             is_ready.wait()
+            is_full.wait()
             statuses.extend(web.request(method, path, **body).status_code for _ in range(15))
 
-    is_ready = threading.Barrier(9)
+    is_ready, is_full = threading.Barrier(9), threading.Barrier(9)
     work = [("POST", "/v1/episodes", {"json": {}})] * 4 + [("GET", "/v1/events?limit=100", {})] * 4
     try:
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(8) as pool:
             sent = [pool.submit(send, method, path, **body) for method, path, body in work]
             is_ready.wait()
             idle.extend(socket.create_connection((place.hostname, place.port), timeout=30.0) for _ in range(400))
+            is_full.wait()
             for one in sent:
                 one.result()
         assert statuses == [200] * 120

@@ -205,7 +205,8 @@ class MatrixRLLearner(Algorithm):
         if self.confidence.watches_rewards:
             rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
         return (
-            f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some M*; "
+            f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some "
+            "M*; "
             f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
             "left out for what was observed in it; no action, and no decision to end an episode, depends on what was "
             "observed in episodes begun later"

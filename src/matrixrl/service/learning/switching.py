@@ -36,6 +36,7 @@ def switch(
     if compared["guarantee"] is not True or not compared["lower"] > 0.0:
         return None
     if_so = f", if {compared['assumptions']}" if "assumptions" in compared else ""
-    words = f"with probability {confidence(compared['delta'])} the recommended policy earns at least {compared['lower']:.4g} more"
+    words = f"with probability {confidence(compared['delta'])} the recommended policy earns at least "
+    words += f"{compared['lower']:.4g} more"
     reason = f"{words} in an episode than the incumbent{if_so} (start: {compared['start']})"
     return {"from": mode, "to": "live", "reason": reason, "proof": compared}

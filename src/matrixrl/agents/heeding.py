@@ -161,8 +161,9 @@ class MaskReader:
             info: What `step` returned with it. A mask without any action is one of an episode that is over.
         """
         given, algorithm = info.get(_INFO) if isinstance(info, dict) else None, self._algorithm
-        if given is None or self._ignores or self._is_known or not isinstance(algorithm, FiniteAlgorithm):
+        if given is None or self._ignores or self._is_known or algorithm.problem.kind != "finite":
             return
+        assert isinstance(algorithm, FiniteAlgorithm)
         reported = algorithm.reported_masks
         if np.any(given) and (reported is None or not reported.known[int(state)]):
             algorithm.tell_mask(state, as_mask(f"info['{_INFO}']", given, algorithm.problem.actions.size))

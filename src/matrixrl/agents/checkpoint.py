@@ -292,7 +292,7 @@ def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays)
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
     agent._overridden = integer("overridden", header["overridden"], low=0, high=most, remedy="It is damaged.")
     agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
-    if isinstance(agent.algorithm, FiniteAlgorithm):
+    if isinstance(agent.algorithm, FiniteAlgorithm) and agent.problem.kind == "finite":
         agent._known_masks = agent.algorithm.reported_masks
         agent._certified.permit(agent.algorithm.frame)
     if header["refutation"] is not None:

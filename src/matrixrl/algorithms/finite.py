@@ -122,7 +122,10 @@ class FiniteAlgorithm(Algorithm):
     @property
     def may_be_told(self) -> bool:
         """Whether allowed actions are not declared, so that an environment may report them."""
-        return self.task.allowed is None and self.problem.mdp is None and not self.problem.ignores_masks
+        problem = self.problem
+        if problem.kind != "finite" or problem.mdp is not None or problem.ignores_masks:
+            return False
+        return self.task.allowed is None
 
     @property
     def reported_masks(self) -> ReportedMasks | None:
@@ -238,10 +241,13 @@ class FiniteAlgorithm(Algorithm):
 
     def _restore_tried(self, tried: NDArray[Any] | None) -> None:
         """Take back the pairs that were learned from; None if they were not saved, so that any pair may be one."""
+        if tried is None:
+            self._tried = None
+            return
         shape = (self.task.n_states, self.task.n_actions)
-        if tried is not None and (tried.shape != shape or tried.dtype != np.bool_):
+        if tried.shape != shape or tried.dtype != np.bool_:
             raise InvalidInput(f"{TRIED} must be booleans of shape {shape}")
-        self._tried = None if tried is None else tried.copy()
+        self._tried = tried.copy()
 
     def action_values(self, plan: Plan, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
         """Return Q of all actions at a stage, by a plan that is made again from the data at hand: (B,) → (B, A)."""

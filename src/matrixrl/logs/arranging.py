@@ -237,8 +237,10 @@ class _Arranger:
                 "next state is not known"
             )
         missing = int((~known[last]).sum())
-        if missing and ("next_state" in self.columns or known[last].any()):
-            return f"{missing} rows of the last stage were left out of a log, as their next state is not recorded"
+        if missing and known[last].any():
+            return f"{missing} rows of the last stage were left out of a log, and others were not"
+        if missing and "next_state" in self.columns:
+            return f"{missing} rows of the last stage were left out of a log, as their next states are empty cells"
         return None
 
 

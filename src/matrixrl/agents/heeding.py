@@ -163,7 +163,8 @@ class MaskReader:
         given, algorithm = info.get(_INFO) if isinstance(info, dict) else None, self._algorithm
         if given is None or self._ignores or self._is_known or algorithm.problem.kind != "finite":
             return
-        assert isinstance(algorithm, FiniteAlgorithm)
+        if not isinstance(algorithm, FiniteAlgorithm):  # it refuses masks where actions are chosen
+            return
         reported = algorithm.reported_masks
         if np.any(given) and (reported is None or not reported.known[int(state)]):
             algorithm.tell_mask(state, as_mask(f"info['{_INFO}']", given, algorithm.problem.actions.size))

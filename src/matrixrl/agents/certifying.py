@@ -131,6 +131,9 @@ class Certifying:
                 distribution of first states, which all first states so far estimate (docs/proofs.md, section 6.1).
                 `Certificate.start` says which.
         """
+        if not self._algorithm.certifies:
+            words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
+            raise ProtocolError(words)
         played = self._order.open[0]._plan if self._order.n_open == 1 else self._advised_plan()
         return self._certificate_of(played) if start is None else self._named_certificate(played, start)
 

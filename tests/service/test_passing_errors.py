@@ -105,6 +105,19 @@ def test_a_plan_that_is_made_while_the_log_is_locked_is_published_later(tmp_path
             until(lambda: service.writer.error is not None)
         learning.join(30.0)
         assert service.desk.book.plan == before + 1
+        for _ in range(3):
+            play(service.desk, rng)
+        service.writer.settle()
+        service._within.loop.catch_up()
+        made = service.learner.plan()
+        with locked(tmp_path):
+            service.desk.open("local")
+            until(lambda: service.writer.error is not None)  # now the log takes no events
+            publishing = threading.Thread(target=service._publish, args=made)
+            publishing.start()
+            time.sleep(0.3)
+        publishing.join(30.0)
+        assert service.desk.book.plan == before + 2
         assert service.failure is None
     assert replay(tmp_path).difference is None
 

@@ -157,7 +157,7 @@ class Certifying:
         return best, self._least(replace(current, lower=best.lower))
 
     def _certificate_of(self, plan: Any) -> Certificate:
-        start, of_start = self._first.start()
+        start, of_start = self._first.start() if self._algorithm.certifies else (None, "")
         bounds = self._algorithm.certify(plan, start)
         found = bounds.certificate(0, self._algorithm.delta, self._certificate_words(bool(bounds.empty[0])), of_start)
         if self.problem.kind == "finite":

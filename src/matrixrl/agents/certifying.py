@@ -96,12 +96,12 @@ class Certifying:
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
         words = self._algorithm.assumptions
-        if words and self._time_outs:
-            words = f"{words}; {TIME_OUT_ASSUMPTION}"
         if words and self._first.is_estimated and self._algorithm.certifies:
             words = f"{words}; {START_ASSUMPTION}"
         elif words and self._first.n_counted:
             words = f"{words}; {_DECLARED_ASSUMPTION}"
+        if words and self._time_outs:
+            words = f"{words}; {TIME_OUT_ASSUMPTION}"
         return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
 
     def certificate(self, *, start: Any = None) -> Certificate:

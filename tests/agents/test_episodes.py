@@ -264,7 +264,7 @@ def test_a_broken_certified_episode_leaves_no_certificate_behind(tmp_path):
     agent = MatrixRL(line(start=None, env=Anywhere()), columns=50, seed=0)
     agent.learn(2, certify=True)
     agent.save(tmp_path / "a")
-    with pytest.raises(ProtocolError, match="needs a start"):
+    with pytest.raises(InvalidInput, match="start must be known"):
         agent.certificate()
     before = agent.certificate(start=[0.25])
     assert before.start == "state [0.25]"

@@ -178,7 +178,7 @@ def play(episodes, rng, n_steps):
         for i in rng.permutation(len(episodes)):
             episode = episodes[i]
             if episode.is_open and not episode.is_finished:
-                state = int(rng.integers(5))
+                state = int(rng.integers(5)) if episode.stage else 0
                 episode.observe(state, episode.act(state), 0.0, int(rng.integers(5)))
 
 

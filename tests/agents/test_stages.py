@@ -84,7 +84,7 @@ def test_what_is_told_is_counted_at_its_stage():
 
 
 def test_requests_are_about_the_actions_of_their_stage():
-    agent = MatrixRL(masked(), seed=0)
+    agent = MatrixRL(masked(start=1), seed=0)
     agent.learn(5)
     episode = agent.begin_episode()
     for h in range(H):
@@ -110,7 +110,7 @@ def test_requests_are_about_the_actions_of_their_stage():
 
 def test_the_answer_to_a_request_is_the_best_by_q_of_its_stage():
     """With much data Q is close to that of the true model, whose order is that of the stage."""
-    mdp = calendar(seed=2)
+    mdp = calendar(seed=2, start=np.full(S, 1 / S))
     agent = MatrixRL(mdp, preset="practical", seed=0)
     agent.learn(3000)
     values = solve(mdp).values

@@ -135,10 +135,10 @@ def test_sizes_may_be_said_together_with_rewards():
 
 @pytest.mark.parametrize("settings", [{}, {"set": "normalised"}])
 def test_an_end_state_that_is_added_is_the_one_that_a_user_would_add(settings, tmp_path):
-    added = Task(**SIZES, may_terminate=True, start=[0.5, 0.5, 0.0, 0.0])
+    added = Task(**SIZES, may_terminate=True, start=[0.5, 0.2, 0.2, 0.1])
     assert (added.n_states, added.n_observed, added.end_state) == (S + 1, S, S)
-    assert added.start.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
-    by_hand = Task(np.zeros((S + 1, A)), H, end_state=S, start=[0.5, 0.5, 0.0, 0.0, 0.0])
+    assert added.start.tolist() == [0.5, 0.2, 0.2, 0.1, 0.0]
+    by_hand = Task(np.zeros((S + 1, A)), H, end_state=S, start=[0.5, 0.2, 0.2, 0.1, 0.0])
     agent = told(MatrixRL(added, seed=0, **settings), ends=True)
     assert_same(agent, told(MatrixRL(by_hand, known_reward=False, seed=0, **settings), ends=True))
     agent.save(tmp_path / "a")

@@ -205,7 +205,7 @@ class TestEstimatedStart:
         assert misses < 14
 
     def test_states_in_which_no_episode_began_yet_count(self):
-        """If the good state is first with chance p, no episode of n begins in it with chance (1 − p)^n = 0.06 > δ."""
+        """If the good state is the first one with chance p, n episodes miss it with chance (1 − p)^n = 0.06 > δ."""
         agent = MatrixRL(Task(np.array([[0.0], [1.0]]), 1), seed=0, delta=0.05)
         for n in range(1, 41):
             serve(agent, 0, horizon=1)

@@ -110,12 +110,12 @@ class Certifying:
         words, algorithm = self._algorithm.assumptions, self._algorithm
         if words and isinstance(algorithm, FiniteAlgorithm) and algorithm.may_be_told and self.problem.env is not None:
             words = f"{words}; {MASK_ASSUMPTION}"
-        if words and self._time_outs:
-            words = f"{words}; {TIME_OUT_ASSUMPTION}"
         if words and self._first.is_estimated and self._algorithm.certifies:
             words = f"{words}; {START_ASSUMPTION}"
         elif words and self._first.n_counted:
             words = f"{words}; {_DECLARED_ASSUMPTION}"
+        if words and self._time_outs:
+            words = f"{words}; {TIME_OUT_ASSUMPTION}"
         return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged_episodes else words
 
     def certificate(self, *, start: Any = None) -> Certificate:

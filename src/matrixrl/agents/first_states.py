@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail, shown
 from matrixrl.core.start import START_SHARE, Start, estimated_start, log_start_ratio
-from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.errors import InvalidInput
 from matrixrl.printable import printable
 from matrixrl.problems import Problem
 from matrixrl.records import IntArray
@@ -54,7 +54,7 @@ class FirstStates:
         """Return what certificates are about, None for the start that the problem declares, and its words.
 
         Raises:
-            ProtocolError: No start is declared, and states are not numbered.
+            InvalidInput: No start is declared, and states are not numbered.
         """
         problem = self._problem
         if self.is_estimated:
@@ -62,10 +62,8 @@ class FirstStates:
                 self._estimate = estimated_start(self._counts, self._delta)
             return self._estimate, self._estimate.words
         if not problem.start_is_declared:
-            raise ProtocolError(
-                "a certificate needs a start, and this problem declares none: make the FunctionalTask with start=…, or "
-                "name a state: certificate(start=…)"
-            )
+            remedy = "Make the FunctionalTask with start=…, or name a state: certificate(start=…)."
+            fail("start", "must be known to bound the value of an episode", None, remedy)
         return None, problem.start_words
 
     def named(self, state: Any) -> tuple[Start, str]:

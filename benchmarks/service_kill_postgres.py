@@ -176,9 +176,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(
-            options.database, write_problem(Path(folder) / "inventory.toml", time_out=5.0, default_reward=0.0)
-        )
+        problem = write_problem(Path(folder) / "inventory.toml", time_out=5.0, default_reward=0.0)
+        cluster = Cluster(options.database, problem)
         try:
             found = asyncio.run(_run(cluster, options, random.Random(options.seed)))
         finally:

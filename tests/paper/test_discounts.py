@@ -144,7 +144,7 @@ def test_returns_and_the_bounds_from_them_are_discounted(endless):
     certified, best = agent.recommend().certificate, solve(mdp).start_value
     assert certified.lower <= best <= certified.upper
     assert agent.regret_certificate().upper >= history.cumulative_regret[-1]
-    frozen = agent._certified.returns.best(0)
+    frozen = agent._certified.returns.best()
     assert frozen is not None
     assert frozen[0] <= best
 

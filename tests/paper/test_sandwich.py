@@ -305,7 +305,7 @@ class TestRecords:
         assert (value < bounds.optimal_lower).all()
         assert (bounds.optimal_lower <= best).all()
         assert (best <= bounds.upper).all()
-        shown = bounds.certificate(1, 0.05, True)
+        shown = bounds.certificate(1, 0.05, True, "state 0")
         assert shown.optimal_interval == (bounds.optimal_lower[1], bounds.upper[1])
         assert shown.gap == bounds.upper[1] - bounds.lower[1]  # of the policy: not the width of the interval
 

@@ -184,7 +184,8 @@ def test_compiled_episodes_are_those_of_numpy(settings):
 
 def test_the_estimated_policy_is_best_in_the_empirical_model_of_each_stage():
     table, reward = laws(3, seed=5)
-    agent = MatrixRL(FiniteMDP(table, reward, 3), preset="practical", seed=0)
+    mdp = FiniteMDP(table, reward, 3, start=np.full(3, 1 / 3))
+    agent = MatrixRL(mdp, preset="practical", seed=0)
     counts = np.zeros((3, 3, 2, 3))
     rng = np.random.default_rng(3)
     for _ in range(400):

@@ -23,7 +23,7 @@ SERIES = ("return", "regret", "optimistic")
 
 def played(episodes: int, batch: int) -> dict[tuple[str, str], FloatArray]:
     """Return the series of every cell, (SEEDS, episodes)."""
-    agents = [{"name": "matrix-rl", "sweep": {"preset": ["guaranteed", "practical"]}}]
+    agents = [{"name": "matrix-rl", "sweep": {"preset": ["optimistic", "tuned"]}}]
     spec = {
         **{"name": "batches", "episodes": episodes, "seeds": SEEDS, "batch": batch},
         "env": [{"name": name} for name in ENVS],

@@ -20,8 +20,8 @@ import numpy as np
 
 from matrixrl import FiniteMDP, MatrixRL, Task, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.play.rollout import TableWorld
 from matrixrl.problems import Problem, tabular
-from matrixrl.simulate.worlds import TableWorld
 from presets import worn_machine
 
 FIRST_SEED = 1000
@@ -36,9 +36,9 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any] | None]] = {
     "FourRooms 5": ("four-rooms", {"size": 5}),
 }
 AGENTS: dict[str, dict[str, Any]] = {
-    "practical": {"preset": "practical"},
-    "guaranteed": {},
-    "practical, explore_for=certificate": {"preset": "practical", "explore_for": "certificate"},
+    "tuned": {"preset": "tuned"},
+    "optimistic": {},
+    "tuned, explore_for=certificate": {"preset": "tuned", "explore_for": "certificate"},
 }
 
 
@@ -201,12 +201,12 @@ def _refuted(off: float, noisy: bool, delta: float, runs: int, most: int) -> tup
     episode, visits = np.full((2, runs), np.inf)
     seen = np.zeros(runs)
     for n in range(most):
-        steps = world.play(algorithm, algorithm.plan())
+        steps = world.play(algorithm, algorithm.plan()).steps
         algorithm.update(steps)
         seen += ((steps.states == 0) & (steps.actions == 0)).sum(axis=1)
-        new = algorithm.given.alarm & np.isinf(episode)
+        new = algorithm.claims.given.alarm & np.isinf(episode)
         episode[new], visits[new] = n + 1, seen[new]
-        if algorithm.given.alarm.all():
+        if algorithm.claims.given.alarm.all():
             break
     return episode, visits
 

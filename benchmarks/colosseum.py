@@ -1,7 +1,7 @@
 """Twenty public MDPs (Colosseum, Conserva & Rauber 2022): the regret of agents as a share of uniform play's.
 
 python benchmarks/colosseum.py [--data ../shared/data/colosseum] [--out out/colosseum] [--seeds 8] [--large-seeds 2]
-                               [--only Taxi …] [--agents practical …]
+                               [--only Taxi …] [--agents tuned …]
 
 The result of an agent on an MDP is a small JSON file in the folder `--out`. Seeds that are there, of the same table
 and settings, are not played again, so an interrupted benchmark continues and seeds can be added; delete the folder
@@ -46,13 +46,13 @@ LARGE = 60
 """An MDP with more states is played with `--large-seeds` seeds."""
 
 AGENTS: dict[str, dict[str, Any]] = {
-    "practical": {"preset": "practical", "known_reward": False, "delta": 0.05},
+    "tuned": {"preset": "tuned", "known_reward": False, "delta": 0.05},
     "q-learning": {"agent": "q-learning", "preset": "tuned", "known_reward": False, "delta": 0.05},
     "ucbvi": {"agent": "ucbvi", "preset": "tuned", "known_reward": False, "delta": 0.05},
     "psrl": {"agent": "psrl", "preset": "tuned", "known_reward": False},
-    "guaranteed (R known)": {"preset": "guaranteed", "known_reward": True, "delta": 0.05},
-    "guaranteed": {"preset": "guaranteed", "known_reward": False, "delta": 0.05},
-    "practical (R known)": {"preset": "practical", "known_reward": True, "delta": 0.05},
+    "optimistic (R known)": {"preset": "optimistic", "known_reward": True, "delta": 0.05},
+    "optimistic": {"preset": "optimistic", "known_reward": False, "delta": 0.05},
+    "tuned (R known)": {"preset": "tuned", "known_reward": True, "delta": 0.05},
     "ucbvi-bf": {"agent": "ucbvi", "bonus": "bernstein", "preset": "tuned", "known_reward": False, "delta": 0.05},
     "q-learning (paper)": {"agent": "q-learning", "preset": "paper", "known_reward": False, "delta": 0.05},
     "ucbvi (paper)": {"agent": "ucbvi", "preset": "paper", "known_reward": False, "delta": 0.05},
@@ -108,7 +108,7 @@ def play(mdp: FiniteMDP, name: str, seeds: Sequence[int], n_episodes: int) -> di
             "within": first_within(result.regret[k], optimum),
             "final_value": optimum - float(result.regret[k, -WINDOW:].mean()),
             "optimistic_share": float((result.upper[k] >= optimum - ROUNDING * max(1.0, optimum)).mean()),
-            "guarantee": result.guarantee,
+            "guarantee": result.guarantee.as_dict(),
             "ms": 1e3 * float(result.seconds[k].mean()),
         }
         for k, seed in enumerate(result.seeds)

@@ -12,22 +12,22 @@ import numpy as np
 Results = Sequence[dict[str, Any]]
 
 ORDER = (
-    "guaranteed",
-    "practical",
+    "optimistic",
+    "tuned",
     "psrl",
     "ucbvi",
     "ucbvi-bf",
     "q-learning",
-    "guaranteed (R known)",
-    "practical (R known)",
+    "optimistic (R known)",
+    "tuned (R known)",
     "ucbvi (paper)",
     "q-learning (paper)",
 )
 """Columns of the tables."""
 
 LOOKS = {
-    "practical": ("#0072B2", "o"),
-    "guaranteed": ("#000000", "D"),
+    "tuned": ("#0072B2", "o"),
+    "optimistic": ("#000000", "D"),
     "psrl": ("#D55E00", "s"),
     "ucbvi": ("#009E73", "^"),
     "ucbvi-bf": ("#56B4E9", "v"),
@@ -35,7 +35,7 @@ LOOKS = {
 }
 """Colour and marker of the agents of the picture, from the top of a row to its bottom."""
 
-NAMES = {"practical": "MatrixRL practical", "guaranteed": "MatrixRL guaranteed", "psrl": "PSRL", "ucbvi": "UCBVI"}
+NAMES = {"tuned": "MatrixRL tuned", "optimistic": "MatrixRL optimistic", "psrl": "PSRL", "ucbvi": "UCBVI"}
 NAMES |= {"ucbvi-bf": "UCBVI-BF", "q-learning": "Q-learning"}
 
 
@@ -147,29 +147,29 @@ def _episodes(rows: dict[str, dict[str, dict[str, Any]]], agents: Sequence[str])
 def _optimism(results: Results) -> list[str]:
     """Return whether all plans of agents with a proof were optimistic."""
     lines = []
-    for name in ("guaranteed", "guaranteed (R known)"):
+    for name in ("optimistic", "optimistic (R known)"):
         found = [r for r in results if r["asked"]["agent"] == name]
         optimistic = sum(all(run["optimistic_share"] == 1.0 for run in r["runs"].values()) for r in found)
-        proven = sum(all(run["guarantee"] is True for run in r["runs"].values()) for r in found)
+        proven = sum(all(run["guarantee"]["holds"] for run in r["runs"].values()) for r in found)
         lines.append(f"{name}: optimistic in every episode on {optimistic} of {len(found)} MDPs, proven on {proven}")
     return lines
 
 
 def _best(rows: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
-    """Return the MDPs where `practical` has not the least share of those that learn rewards, with standard errors."""
+    """Return the MDPs where `tuned` has not the least share of those that learn rewards, with standard errors."""
     lines = []
     for n in (1_000, 10_000):
         for mdp, row in rows.items():
-            if "practical" not in row:
+            if "tuned" not in row:
                 continue
-            own = mean_share(row["practical"], n)
+            own = mean_share(row["tuned"], n)
             for name, other in row.items():
                 if is_rival(name) and mean_share(other, n) < own:
                     lines.append(
-                        f"{short(mdp)}, {n:,} episodes: practical {with_error(row['practical'], n)}, "
+                        f"{short(mdp)}, {n:,} episodes: tuned {with_error(row['tuned'], n)}, "
                         f"{name} {with_error(other, n)}"
                     )
-    return lines or ["practical has the least regret on every MDP, after 1,000 and after 10,000 episodes"]
+    return lines or ["tuned has the least regret on every MDP, after 1,000 and after 10,000 episodes"]
 
 
 def with_error(result: dict[str, Any], n: int) -> str:

@@ -12,7 +12,7 @@ import resource
 import numpy as np
 
 from first_solved import first_solved
-from matrixrl.simulate import SeedRuns
+from matrixrl.play import SeedRuns
 
 TASKS = {
     "cart-pole": ({"horizon": 200}, "mean return of episodes 11–25 ≥ 195"),

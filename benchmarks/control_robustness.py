@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from matrixrl.agents import AGENTS
+from matrixrl.agents import Agent
 from matrixrl.errors import MatrixRLWarning
 
 CART_POLE = np.array([2.4, 2.0, 0.21, 2.0])
@@ -230,7 +230,7 @@ TASKS: dict[str, Task] = {
 def play(task: str, agent: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Play one seed of one task."""
     make, n_episodes = TASKS[task]
-    made = AGENTS[agent](make(), seed=seed, **settings)
+    made = Agent(make(), agent, seed=seed, **settings)
     wall, cpu, each = time.perf_counter(), time.process_time(), [time.process_time()]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

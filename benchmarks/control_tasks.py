@@ -21,7 +21,7 @@ import gymnasium as gym
 import numpy as np
 
 import matrixrl
-from matrixrl.agents import AGENTS
+from matrixrl.agents import Agent
 from matrixrl.envs import CartPoleSwingUp, GridActions, PointObservations
 
 
@@ -120,7 +120,7 @@ def play(task: str, agent: str, seed: int, settings: dict[str, Any], torques: in
     env = make()
     if torques is not None and isinstance(env.action_space, gym.spaces.Box):
         env = GridActions(env, torques)
-    made = AGENTS[agent](env, seed=seed, **settings)
+    made = Agent(env, agent, seed=seed, **settings)
     wall, cpu, before = time.perf_counter(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     history = made.learn(n_episodes=n_episodes)
     found = {

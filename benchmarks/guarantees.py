@@ -1,4 +1,4 @@
-"""Regret with a proof: balls around M_n against the likelihood sets that `guaranteed` takes for indicator features.
+"""Regret with a proof: balls around M_n against the likelihood sets that `optimistic` takes for indicator features.
 
 python benchmarks/guarantees.py [--only river-6 …] [--seeds 8] [--balls]
 

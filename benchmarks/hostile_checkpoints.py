@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from agents.contract import CASES, Case, play_randomly
 from hostile import DAMAGE, KINDS
 from matrixrl import CheckpointError, MatrixRL, make
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
+from matrixrl.play import Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
 
 UNSEALED = {make_file.__name__ for make_file in DAMAGE}
 _CHILDREN = 2
@@ -69,8 +69,8 @@ class AgentTarget:
     @staticmethod
     def state(agent: Any) -> Any:
         problem, log, algorithm = agent.problem, agent._log, agent.algorithm
-        names = ("_states", "_actions", "_rewards", "_next_states", "_terminated", "_off_plan", "_advised")
-        episodes = [[getattr(e, name) for name in names] for e in agent.open_episodes]
+        names = ("states", "actions", "rewards", "next_states", "terminated")
+        episodes = [[*(getattr(e.data, name) for name in names), e._off_plan, e._advised] for e in agent.open_episodes]
         plans = [algorithm.plan_to_arrays(e._plan) for e in agent.open_episodes]
         history = {name: getattr(log, name) for name in log.__slots__}
         known = (
@@ -87,8 +87,8 @@ class AgentTarget:
             episodes,
             plans,
             known,
-            agent._first.doubt,
-            agent._first.arrays()["counts"].tolist(),
+            agent._ledger.start_doubt,
+            agent._ledger.arrays()["first_states"].tolist(),
             agent.seed,
             settings,
             algorithm.compiled,
@@ -127,7 +127,7 @@ class SimulationTarget:
 
     @staticmethod
     def state(simulation: Any) -> Any:
-        return simulation.algorithm.state(), simulation.alarmed, simulation.world.to_array(), simulation.done
+        return simulation.algorithm.state(), simulation.ledger.alarmed, simulation.world.to_array(), simulation.done
 
     @staticmethod
     def play_on(simulation: Any) -> None:
@@ -151,7 +151,7 @@ def targets(folder: Path) -> list[Any]:
     for settings in ({}, {"known_reward": False}, {"columns": 10}, {"columns": 10, "switch_growth": 0.5}):
         words = f"matrix-rl on low-rank {settings}"
         cases.append((words, lambda s=settings: MatrixRL(low_rank(), seed=0, **s), low_rank))
-    grid = Case("kernel-matrix-rl", "river-swim", {"preset": "practical", "known_reward": False})
+    grid = Case("kernel-matrix-rl", "river-swim", {"preset": "tuned", "known_reward": False})
     cases.append((str(grid), grid.build, grid.env))
     found: list[Any] = [
         AgentTarget(name, build, world, folder / "agent", i % 3) for i, (name, build, world) in enumerate(cases)

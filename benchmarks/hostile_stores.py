@@ -25,10 +25,10 @@ from rich.console import Console
 from matrixrl.cli.lab_tables import print_show, print_summary
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.analysis import summarise
+from matrixrl.lab.contents import contents
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.experiments import play
 from matrixrl.lab.export import export
-from matrixrl.lab.listing import listing
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
@@ -42,7 +42,7 @@ SPEC = {
     "batch": 2,
     "certify": True,
     "env": [{"name": "river-swim", "settings": {"n_states": 4}}],
-    "agent": [{"name": "matrix-rl", "settings": {"preset": "practical"}}, {"name": "psrl"}],
+    "agent": [{"name": "matrix-rl", "settings": {"preset": "tuned"}}, {"name": "psrl"}],
 }
 SAME, REFUSED, SILENT, FOREIGN = "same", "refused", "silent", "foreign"
 
@@ -73,7 +73,7 @@ def make_stores(folder: Path) -> dict[str, Path]:
 
 def show(folder: Path) -> str:
     with Store.open_to_read(folder) as store:
-        held, summary = listing(store), summarise(store)
+        held, summary = contents(store), summarise(store)
     text = io.StringIO()
     console = Console(file=text, width=250)
     print_show(console, {**held, "megabytes": 0.0})
@@ -96,7 +96,7 @@ def report(folder: Path) -> str:
 def resume(folder: Path) -> str:
     with Store.open_to_write(folder) as store:
         failed = play(store, on="serial").failed
-        held = listing(store)
+        held = contents(store)
         summaries = [
             (agent.id, agent.final, agent.gap, agent.guarantee) for e in summarise(store) for agent in e.agents
         ]
@@ -211,7 +211,7 @@ EDITS = {
     "facts that are a list": "UPDATE cells SET facts = '[]' WHERE cell = 0",
     "facts without V*": "UPDATE cells SET facts = '{}' WHERE cell = 0",
     "facts deleted": "UPDATE cells SET facts = NULL WHERE cell = 0",
-    "another guarantee": """UPDATE cells SET facts = json_set(facts, '$.guarantee', json('true'))""",
+    "another guarantee": """UPDATE cells SET facts = json_set(facts, '$.guarantee', json('{}'))""",
     "another V*": "UPDATE cells SET facts = json_set(facts, '$.optimal_value', 99.0)",
     "a cell deleted": "DELETE FROM cells WHERE cell = 0",
     "name": """UPDATE meta SET value = replace(value, '"hostile"', '"friendly"') WHERE key = 'experiment'""",

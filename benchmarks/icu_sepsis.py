@@ -1,7 +1,7 @@
 """ICU-Sepsis: episodes a second, and the value of the policy against the number of episodes.
 
     python benchmarks/icu_sepsis.py speed     # one seed, without regret, processor time, each in a process of its own
-    python benchmarks/icu_sepsis.py value     # practical, guaranteed, PSRL, UCBVI and Q-learning
+    python benchmarks/icu_sepsis.py value     # tuned, optimistic, PSRL, UCBVI and Q-learning
     python benchmarks/icu_sepsis.py warm      # after episodes of the clinicians
     python benchmarks/icu_sepsis.py parts     # what the mask and rare switching each buy
     python benchmarks/icu_sepsis.py picture   # docs/images/icu-sepsis.png from what value and warm have measured
@@ -37,23 +37,23 @@ SEEDS = range(100, 108)
 MARKS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 EVERY = 100  # episodes from one whose regret is measured to the next
 DOUBLED = {"switch_growth": 1.0}  # a new plan once some pair has twice the visits of the last one
-PRACTICAL: dict[str, Any] = {"preset": "practical", **DOUBLED}
-GUARANTEED: dict[str, Any] = {"preset": "guaranteed", **DOUBLED}
+TUNED: dict[str, Any] = {"preset": "tuned", **DOUBLED}
+OPTIMISTIC: dict[str, Any] = {"preset": "optimistic", **DOUBLED}
 
 VALUE: dict[str, dict[str, Any]] = {
-    "practical": {"settings": PRACTICAL, "episodes": 100_000},
-    "guaranteed": {"settings": GUARANTEED, "episodes": 30_000},
+    "tuned": {"settings": TUNED, "episodes": 100_000},
+    "optimistic": {"settings": OPTIMISTIC, "episodes": 30_000},
     **{
         name: {"agent": name.lower(), "settings": {"preset": "tuned"}, "episodes": 10_000}
         for name in ("PSRL", "UCBVI", "Q-learning")
     },
 }
 WARM: dict[str, dict[str, Any]] = {
-    f"practical after {n:,} logged": {"settings": PRACTICAL, "episodes": 30_000, "logged": n} for n in (1_000, 10_000)
+    f"tuned after {n:,} logged": {"settings": TUNED, "episodes": 30_000, "logged": n} for n in (1_000, 10_000)
 }
 PARTS: dict[str, dict[str, Any]] = {
     f"{'mask' if mask else 'no mask'}, {'a plan for each episode' if growth == 0.0 else f'switch_growth {growth:g}'}": {
-        "settings": {"preset": "practical", "switch_growth": growth},
+        "settings": {"preset": "tuned", "switch_growth": growth},
         "episodes": 10_000,
         "mask": mask,
     }
@@ -63,10 +63,10 @@ PARTS: dict[str, dict[str, Any]] = {
 SPEED: dict[str, dict[str, Any]] = {
     f"{name}, {n:,} episodes": {"settings": settings, "episodes": n, "regret": False}
     for name, settings, n in (
-        ("practical", PRACTICAL, 10_000),
-        ("practical", PRACTICAL, 30_000),
-        ("practical", PRACTICAL, 100_000),
-        ("guaranteed", GUARANTEED, 30_000),
+        ("tuned", TUNED, 10_000),
+        ("tuned", TUNED, 30_000),
+        ("tuned", TUNED, 100_000),
+        ("optimistic", OPTIMISTIC, 30_000),
     )
 }
 COMMANDS = {"value": VALUE, "warm": WARM, "parts": PARTS, "speed": SPEED}
@@ -93,7 +93,7 @@ def problem(mask: bool) -> Any:
 
 def run(cell: dict[str, Any]) -> dict[str, Any]:
     """Play one learner with one seed, and return what was measured."""
-    from matrixrl.simulate import Simulation
+    from matrixrl.play import Simulation
 
     settings = {**cell["settings"], "known_reward": False}
     mdp, measures = problem(cell.get("mask", True)), cell.get("regret", True)
@@ -129,8 +129,9 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
 
 def learn_from_clinicians(simulation: Any, n_episodes: int, seed: int) -> None:
     """Let a simulation begin with what simulated episodes of clinicians show."""
-    from matrixrl.envs.icu_sepsis import clinicians_log
+    sys.path.append(str(Path(__file__).parents[1] / "examples"))
     from matrixrl.logs import read_log
+    from usual_policies import clinicians_log
 
     simulation.algorithm.update_from_log(read_log(clinicians_log(n_episodes, seed), simulation.problem).steps)
 

@@ -14,13 +14,15 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from matrixrl import make, run_seeds
-from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
-from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.algorithms.continuous import ContinuousSettings
+from matrixrl.algorithms.continuous.base import Experience
+from matrixrl.algorithms.continuous.model import KernelModel
+from matrixrl.algorithms.continuous.plan import optimistic_plan
 from matrixrl.core.dual import effective_dimension
-from matrixrl.features.kernel_features import gram_root
+from matrixrl.features.kernel_features import factor_gram
 from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
-from matrixrl.simulate import Simulation
+from matrixrl.play import Simulation
 
 
 def row(*cells: object) -> None:
@@ -36,7 +38,7 @@ def finite() -> None:
             ("RBF 0.5", {"agent": "kernel-matrix-rl", "length_scale": 0.5}),
             ("RBF 1.0", {"agent": "kernel-matrix-rl", "length_scale": 1.0}),
         ):
-            found = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=env_settings, preset="practical", **settings)
+            found = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=env_settings, preset="tuned", **settings)
             late = found.regret[:, -n // 10 :].mean()
             pace = found.total_seconds / n / seeds * 1e3
             row(
@@ -65,22 +67,17 @@ def budget() -> None:
     rng = np.random.default_rng(0)
     settings = ContinuousSettings(budget=1000, tolerance=0.0, exploration=0.0, length_scale=0.3, ridge=0.1)
     kernel = RBF(0.3)
-    model = ContinuousModel(
-        2,
-        50,
-        ObservationScale(-np.ones(4), np.ones(4)),
-        InducingMap(as_kernel(kernel), 4, budget=1000, tolerance=0.0),
-        settings,
-    )
+    scale = ObservationScale(-np.ones(4), np.ones(4))
+    state_map = InducingMap(as_kernel(kernel), 4, budget=1000, tolerance=0.0)
+    model = KernelModel(2, scale, state_map, ridge=settings.ridge, correlation=settings.action_correlation)
     seconds = []
     for _ in range(100):
         start = time.perf_counter()
         obs, following = rng.uniform(-1, 1, (200, 4)), rng.uniform(-1, 1, (200, 4))
-        model.add(Experience(obs, rng.integers(0, 2, 200), _smooth(obs), following, np.zeros(200, dtype=bool)))
+        model.update(Experience(obs, rng.integers(0, 2, 200), _smooth(obs), following, np.zeros(200, dtype=bool)))
         seconds.append(time.perf_counter() - start)
     start = time.perf_counter()
-    model.horizon = 1
-    plan = model.plan(0.0, 1.0, rng)
+    plan = optimistic_plan(model, (0.0, 1.0), settings.exploration, rng, horizon=1)
     planned = time.perf_counter() - start
     where = rng.uniform(-1, 1, (200, 4))
     ours = plan.q_at(0, where)
@@ -120,7 +117,7 @@ def dims() -> None:
     }
     for label, kind in kinds.items():
         states = as_kernel(kind)(points, points)
-        rows = np.kron(np.eye(4), gram_root("k", states))
+        rows = np.kron(np.eye(4), factor_gram("k", states)[0])
         row(label, rows.shape[1], *(f"{effective_dimension(rows, most=t):.1f}" for t in (1_000, 100_000)))
 
 

@@ -25,7 +25,7 @@ name = "river-swim"
 settings = {{ n_states = 4 }}
 [[agent]]
 name = "matrix-rl"
-settings = {{ preset = "practical" }}
+settings = {{ preset = "tuned" }}
 """
 
 

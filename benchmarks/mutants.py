@@ -48,18 +48,16 @@ RADII = ["supermartingale", "block_radius", "radius_theorem", "radius_self_norma
 SETS = ["eq6_frobenius_ball", "eq5_column_ball", "normalised_set", "eq7_eq8_closed_forms"]
 FIRST = {
     "backup": ["lemma_optimism", "certificates", "special_cases", "ties_by_estimate"],
-    "belief": ["normalised_set", "certificates", "lemma_optimism"],
     "bounds": ["explicit_bound", "theorems_bounds", "eq9_kernel_form"],
     "columns": ["large_state_sets"],
     "confidence": ["supermartingale", "certificates", "explicit_bound"],
     "dual": ["eq9_kernel_form"],
     "embedding": ["theorems_bounds", "reward_alarm"],
-    "estimator": ["eq2_eq3_estimator"],
-    "pairwise_radius": ["sandwich"],
-    "radius": [*RADII, "explicit_bound"],
+    "matrix_bounds": ["normalised_set", "certificates", "lemma_optimism", "sandwich"],
+    "models/ridge": ["eq2_eq3_estimator"],
+    "radius": [*RADII, "explicit_bound", "sandwich"],
     "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
     "reward": ["reward_alarm", "unknown_rewards", "special_cases", "supermartingale"],
-    "sandwich": ["sandwich"],
     "sets/base": [*SETS, "every_set_and_radius"],
     "sets/normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
     "sets/paper": [*SETS, "explicit_bound"],
@@ -70,7 +68,6 @@ THEN = ["tests/core", "tests/paper"]
 EXTRA = {
     "greedy": ["tests/core/test_greedy.py", "tests/paper/test_ties_by_estimate.py"],
     "confidence": ["tests/core/test_confidence.py"],
-    "claims": ["tests/core/test_own_sets_and_radii.py"],
     "compiled/backup": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
     "compiled/arguments": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
 }

@@ -37,7 +37,7 @@ def large() -> MatrixRL:
         for a in range(n_actions):
             transitions[s, a, rng.choice(n_states, successors, replace=False)] = rng.dirichlet(np.ones(successors))
     mdp = FiniteMDP(transitions, rng.random((n_states, n_actions)), 30)
-    agent = MatrixRL(mdp, preset="practical", known_reward=False, seed=0, measure_regret=False)
+    agent = MatrixRL(mdp, preset="tuned", known_reward=False, seed=0, measure_regret=False)
     agent.learn(3)
     return agent
 

@@ -19,8 +19,8 @@ from matrixrl.algorithms import UCMatrixRL
 from matrixrl.envs import make
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
+from matrixrl.play import Simulation
 from matrixrl.problems import RegretEvaluator, tabular
-from matrixrl.simulate import Simulation
 from test_planning import learner_of, random_steps
 from timing import alternate
 
@@ -31,7 +31,7 @@ def planning(n_states: int, n_actions: int, d: int, horizon: int, replicas: int,
     one = learner_of(n_states, n_actions, d, horizon)
     algorithm = UCMatrixRL().start(one.problem, range(replicas))
     algorithm.use_compiled(compiled)
-    rows, psi, core = one.features.phi.flat, one.features.psi.table, algorithm.core_matrix()
+    rows, psi, core = one.features.phi.flat, one.features.psi.table, algorithm.model.core_matrix()
     values = np.random.default_rng(1).random((replicas, n_states))
 
     def bare() -> None:
@@ -76,7 +76,7 @@ def random_table(n_states: int) -> Pair:
     mdp = tabular(n_states=n_states, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
     simulation = Simulation(mdp, n_episodes=10**5, seeds=[0], compiled=True, measure_regret=False)
     simulation.advance(200)
-    seen, values = sparse.csr_array(simulation.algorithm.cross_moment[0]), np.ones(n_states)
+    seen, values = sparse.csr_array(simulation.algorithm.model.cross_moment[0]), np.ones(n_states)
 
     def bare() -> None:
         for _ in range(100 * 19):

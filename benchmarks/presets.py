@@ -1,4 +1,4 @@
-"""How the exploration of `preset=practical` was chosen: every candidate on every environment.
+"""How the exploration of `preset=tuned` was chosen: every candidate on every environment.
 
 python benchmarks/presets.py [--seeds 16]
 
@@ -64,7 +64,7 @@ def main() -> None:
     for label, (env, settings, n) in SUITE.items():
         row = []
         for chosen in [*(settings_of(e, label) for e in CANDIDATES), {"set": "normalised"}]:
-            result = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, preset="practical", **chosen)
+            result = run_seeds(env, n_episodes=n, seeds=seeds, env_settings=settings, preset="tuned", **chosen)
             row.append(result.final_regret.mean())
         table.append(row)
         print(f"| {label}, {n} | " + " | ".join(f"{x:,.1f}" for x in row) + " |", flush=True)

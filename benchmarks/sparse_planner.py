@@ -39,7 +39,7 @@ def random_mdp(n_states: int, n_actions: int, n_successors: int, horizon: int, s
 
 def plain_scipy(mdp: FiniteMDP) -> np.ndarray:
     """Return V* by one product with P, one maximum and its place for each stage."""
-    table, shape = mdp.transitions.matrix, (mdp.n_states, mdp.n_actions)
+    table, shape = mdp.transitions.law(), (mdp.n_states, mdp.n_actions)
     values = np.zeros((mdp.horizon + 1, mdp.n_states))
     policy = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
     for h in reversed(range(mdp.horizon)):
@@ -55,7 +55,7 @@ def quantecon_planner(mdp: FiniteMDP) -> Callable[[], np.ndarray] | None:
     from quantecon.markov import DiscreteDP, backward_induction
 
     states, actions = np.divmod(np.arange(mdp.n_states * mdp.n_actions), mdp.n_actions)
-    table = sparse.csr_matrix(mdp.transitions.matrix)
+    table = sparse.csr_matrix(mdp.transitions.law())
     problem: Any = DiscreteDP(mdp.task.reward.ravel(), table, 0.5, states, actions)
     problem.beta = 1.0  # rewards of a fixed number of stages are not discounted
     return lambda: backward_induction(problem, mdp.horizon)[0]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from matrixrl.algorithms.baselines import PSRL
-from matrixrl.algorithms.baselines.posterior import LEAST, unseen_entries
+from matrixrl.algorithms.baselines.psrl import LEAST, unseen_entries
 from matrixrl.records import FloatArray
 
 

@@ -19,9 +19,9 @@ from matrixrl import FiniteMDP, MatrixRL, make, run_seeds, solve
 from matrixrl.core import RADII, SETS
 from matrixrl.core.columns import column_sampler
 from matrixrl.features import Features, TablePhi
+from matrixrl.play import Simulation
 from matrixrl.problems import low_rank
 from matrixrl.records import Steps
-from matrixrl.simulate import Simulation
 
 TASKS = {
     "RiverSwim (4, 20)": ("river-swim", {"n_states": 4, "horizon": 20}, 3000),
@@ -133,11 +133,11 @@ def columns(seeds: int) -> None:
         row([f"{weights}: relative error of ΨᵀV", *alone])
         row([f"{weights}: largest error of E[V(s')] (V* up to {values.max():.1f})", *together])
     print()
-    head(["columns", "regret at N=200 (practical)"])
+    head(["columns", "regret at N=200 (tuned)"])
     kinds = [("norm", "resampled"), ("norm", "fixed"), ("uniform", "resampled"), ("uniform", "fixed")]
     for m, weights, kind in [(None, "norm", "fixed"), *[(m, *kind) for m in (2_000, 200) for kind in kinds]]:
         cells: list[object] = ["all" if m is None else f"{m:,}, {weights}, {kind}"]
-        settings = {"columns": m, "column_weights": weights, "column_draw": kind, "preset": "practical"}
+        settings = {"columns": m, "column_weights": weights, "column_draw": kind, "preset": "tuned"}
         found = run_seeds("soft-grid", n_episodes=200, seeds=seeds, **settings)
         cells.append(f"{found.final_regret.mean():,.1f} ± {found.final_regret.std(ddof=1):,.1f}")
         row(cells)
@@ -148,7 +148,7 @@ def million() -> None:
     for side in (100, 1_000):
         start = time.perf_counter()
         env = make("soft-grid", side=side)
-        agent = MatrixRL(env, columns=2_000, preset="practical", measure_regret=False, seed=0)
+        agent = MatrixRL(env, columns=2_000, preset="tuned", measure_regret=False, seed=0)
         built = time.perf_counter() - start
         start = time.perf_counter()
         history = agent.learn(200)

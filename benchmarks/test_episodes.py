@@ -7,17 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from matrixrl.simulate import Simulation
+from matrixrl.play import Simulation
 from timing import cpu_seconds, seconds
 
-PRACTICAL = {"preset": "practical"}
+TUNED = {"preset": "tuned"}
 
 
 def test_32_replicas_against_32_runs(benchmark, report):
     """RiverSwim-6, 300 episodes: together, and one by one through the same code."""
 
     def play(seeds):
-        Simulation("river-swim", n_episodes=300, seeds=seeds, settings=PRACTICAL, compiled=False).run(blas_threads=None)
+        Simulation("river-swim", n_episodes=300, seeds=seeds, settings=TUNED, compiled=False).run(blas_threads=None)
 
     play([0])
     together = min(seconds(lambda: play(list(range(32)))) for _ in range(3))
@@ -33,7 +33,7 @@ def test_compiled_episodes_against_numpy(count, benchmark, report):
     """RiverSwim-6, 300 episodes, exact regret included; loaded before the clock starts."""
 
     def play(compiled):
-        Simulation("river-swim", n_episodes=300, seeds=range(count), settings=PRACTICAL, compiled=compiled).run()
+        Simulation("river-swim", n_episodes=300, seeds=range(count), settings=TUNED, compiled=compiled).run()
 
     play(True)
     loops, arrays = (min(seconds(lambda c=c: play(c)) for _ in range(3)) for c in (True, False))
@@ -50,7 +50,7 @@ def test_compiled_episodes_against_numpy(count, benchmark, report):
 )
 def test_cost_per_episode_is_flat(env, settings, benchmark, report):
     def simulate(n):
-        return Simulation(env, n_episodes=n, seeds=[0], settings=PRACTICAL, env_settings=settings)
+        return Simulation(env, n_episodes=n, seeds=[0], settings=TUNED, env_settings=settings)
 
     old = simulate(10_050)
     for _ in range(9_000):

@@ -37,7 +37,7 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
     n_states, n_actions, d, horizon, bound = SIZES[size]
     algorithm = learner_of(n_states, n_actions, d, horizon)
     rows = algorithm.features.phi.rows(np.arange(n_states * n_actions))
-    psi, core = algorithm.features.psi.table, algorithm.core_matrix()
+    psi, core = algorithm.features.psi.table, algorithm.model.core_matrix()
     values = np.random.default_rng(1).random((1, n_states))
 
     def bare():
@@ -48,7 +48,10 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
 
     def learn():  # a plan of unchanged data would be the last one
         algorithm.update(random_steps(rng, n_states, n_actions, horizon))
-        assert algorithm.design.width_sq.shape == (1, len(rows))  # widths are brought up to date where they are read
+        assert algorithm.model.design.width_sq.shape == (
+            1,
+            len(rows),
+        )  # widths are brought up to date where they are read
 
     plan, products = alternate(algorithm.plan, bare, rounds=9, before=learn, clock=cpu_seconds)
     benchmark.pedantic(algorithm.plan, setup=learn, rounds=3)
@@ -59,7 +62,7 @@ def test_planning_against_its_bare_matrix_products(size, benchmark, report):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_ties_by_the_estimate_against_random_ones(size, report):
-    """The default of `guaranteed` with dense features: a second plan, of the estimated model."""
+    """The default of `optimistic` with dense features: a second plan, of the estimated model."""
     *sizes, _ = SIZES[size]
     both = [learner_of(*sizes, ties=ties) for ties in ("estimate", "random")]
     rng = np.random.default_rng(2)
@@ -67,7 +70,7 @@ def test_ties_by_the_estimate_against_random_ones(size, report):
     def learn():
         for algorithm in both:
             algorithm.update(random_steps(rng, *sizes[:2], sizes[3]))
-            assert algorithm.design.width_sq.ndim == 2
+            assert algorithm.model.design.width_sq.ndim == 2
 
     two, one = alternate(both[0].plan, both[1].plan, rounds=9, before=learn, clock=cpu_seconds)
     report(f"plan with ties by the estimate / random ones, {size}", two / one, "<= 2.5", ms=round(two * 1e3, 2))
@@ -81,10 +84,10 @@ def test_widths_by_downdate_against_recomputing(benchmark, report):
     rng = np.random.default_rng(2)
 
     def downdate():
-        algorithm.design.update(rng.integers(0, len(rows), (1, horizon)), np.ones((1, horizon)))
-        return algorithm.design.width_sq
+        algorithm.model.design.update(rng.integers(0, len(rows), (1, horizon)), np.ones((1, horizon)))
+        return algorithm.model.design.width_sq
 
-    fast, slow = alternate(downdate, lambda: algorithm.design.design.width_sq(rows), rounds=7, clock=cpu_seconds)
+    fast, slow = alternate(downdate, lambda: algorithm.model.design.design.width_sq(rows), rounds=7, clock=cpu_seconds)
     benchmark.pedantic(downdate, rounds=3)
     times = {"downdate_ms": round(fast * 1e3, 1), "recompute_ms": round(slow * 1e3, 1)}
     report("widths: recompute / downdate, largest size", slow / fast, ">= 4", **times)

@@ -18,7 +18,7 @@ path = Path(tempfile.mkdtemp()) / "shop.npz"
 
 # Rewards are learned, so this table only says how many states and actions there are.
 task = matrixrl.Task(n_states=capacity + 1, n_actions=3, horizon=days)  # rewards are learned
-matrixrl.MatrixRL(task, preset="practical", seed=1).save(path)
+matrixrl.MatrixRL(task, preset="tuned", seed=1).save(path)
 
 customers = np.random.default_rng(0)
 earned = []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from case_study import BASELINES, MATRIX_RL, Case, main
-from matrixrl.envs.dynamic_pricing import best_fixed_price, fluid_prices
+from usual_policies import best_fixed_price, fluid_prices
 
 PARTS = np.arange(20) * 3 // 20  # early, middle and late weeks
 
@@ -31,17 +31,17 @@ def shared_by(classes: Any) -> Any:
     return phi
 
 
-PRACTICAL = MATRIX_RL["practical"]
+TUNED = MATRIX_RL["MatrixRL, tuned"]
 CASE = Case(
     env="dynamic-pricing",
     title="Ten seats, twenty weeks until the flight",
     unit="revenue of a flight",
     usual=lambda env: {"one price": best_fixed_price(env), "fluid prices": fluid_prices(env)},
     learners={
-        "practical": PRACTICAL,
-        "practical, three parts": PRACTICAL | {"phi": shared_by(PARTS)},
-        "practical, one law for all weeks": PRACTICAL | {"phi": shared_by(0 * PARTS)},
-        "guaranteed": MATRIX_RL["guaranteed"],
+        "MatrixRL, tuned": TUNED,
+        "MatrixRL, tuned, three parts": TUNED | {"phi": shared_by(PARTS)},
+        "MatrixRL, tuned, one law for all weeks": TUNED | {"phi": shared_by(0 * PARTS)},
+        "MatrixRL, optimistic": MATRIX_RL["MatrixRL, optimistic"],
     }
     | BASELINES,
     settings={"known_reward": False},

@@ -9,7 +9,7 @@ docs/cases/lost-sales.md explains the table and the picture.
 """
 
 from case_study import Case, main
-from matrixrl.envs.lost_sales import best_base_stock
+from usual_policies import best_base_stock
 
 CASE = Case(
     env="lost-sales",

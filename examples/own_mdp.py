@@ -17,7 +17,7 @@ for s in range(n_states):
     reward[s] = 1.0 - s / (n_states - 1), 0.3
 
 mdp = matrixrl.FiniteMDP(transitions, reward, horizon)
-agent = matrixrl.MatrixRL(mdp, preset="practical", seed=0)
+agent = matrixrl.MatrixRL(mdp, preset="tuned", seed=0)
 history = agent.learn(n_episodes=300, progress=True)
 
 best = matrixrl.solve(mdp)

@@ -9,7 +9,7 @@ months with the usual policy. docs/cases/perishable-stock.md explains the table 
 """
 
 from case_study import Case, main
-from matrixrl.envs.perishable_stock import best_base_stock, best_base_stock_with_waste
+from usual_policies import best_base_stock, best_base_stock_with_waste
 
 CASE = Case(
     env="perishable-stock",

@@ -9,7 +9,7 @@ table and the picture.
 """
 
 from case_study import BASELINES, MATRIX_RL, Case, main
-from matrixrl.envs.queue_admission import best_thresholds
+from usual_policies import best_thresholds
 
 AFTER = {"env_settings": {"post_decision": True}}  # one law for each number of customers after the decision
 CASE = Case(
@@ -20,7 +20,7 @@ CASE = Case(
     learners=MATRIX_RL
     | {f"{name}, post-decision states": arguments | AFTER for name, arguments in MATRIX_RL.items()}
     | BASELINES,
-    certified=MATRIX_RL["practical"] | AFTER,
+    certified=MATRIX_RL["MatrixRL, tuned"] | AFTER,
 )
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import struct
@@ -10,10 +11,7 @@ import zipfile
 
 import numpy as np
 
-try:
-    from matrixrl.archive.seal import SEAL_SIZE, seal
-except ImportError:  # formats before 4 had no digest
-    SEAL_SIZE, seal = 0, lambda _: None
+from matrixrl.archive import _DIGITS, _MARK
 
 HEADER = "header.npy"
 HOSTILE_VALUES = [
@@ -27,7 +25,7 @@ HOSTILE_VALUES = [
         "",
         "x",
         "os:system",
-        "practical",
+        "tuned",
         "\x00",
         "é" * 50,
         "one-hot",
@@ -57,26 +55,20 @@ def members_of(data):
         return [(info.filename, archive.read(info)) for info in archive.infolist()]
 
 
-def zipped(members, compression=zipfile.ZIP_STORED):
-    """Return a zip file with members and, where the format has one, an empty seal."""
+def archive_of(members, compression=zipfile.ZIP_STORED):
+    """Return an archive with members, given as (name, bytes), and the digest that belongs to them."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", compression) as archive:
         warnings.simplefilter("ignore")  # of names that are repeated
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, compression)
-        archive.comment = bytes(SEAL_SIZE)
-    return buffer.getvalue()
+        archive.comment = _MARK + bytes(_DIGITS)
+    return resealed(buffer.getvalue())
 
 
 def resealed(data):
     """Return the bytes of a zip file with the digest that an attacker computes."""
-    buffer = io.BytesIO(data)
-    seal(buffer)
-    return buffer.getvalue()
-
-
-def archive_of(members, compression=zipfile.ZIP_STORED):
-    return resealed(zipped(members, compression))
+    return data[:-_DIGITS] + hashlib.sha256(data[:-_DIGITS]).hexdigest().encode()
 
 
 def header_of(data):
@@ -140,7 +132,7 @@ def stale_edit(data, rng, other):
     """An edit of a member with the digest of the file before."""
     edit = (edited_header, edited_array, swapped_member)[int(rng.integers(3))]
     out = edit(data, rng, other)
-    return out[: len(out) - SEAL_SIZE] + data[len(data) - SEAL_SIZE :] if SEAL_SIZE else out
+    return out[:-_DIGITS] + data[-_DIGITS:]
 
 
 # Edits with a new digest
@@ -443,8 +435,8 @@ def large_numbers(data, rng, _):
 
 def large_problem(data, rng, _):
     """A long horizon or many states, with a fingerprint to match and nothing else."""
-    from matrixrl.coding import DiscreteCodec
     from matrixrl.problems import Task, fingerprint
+    from matrixrl.spaces import DiscreteCodec
 
     header, members = header_of(data), dict(members_of(data))
     problem = header.get("problem", {})
@@ -467,7 +459,8 @@ def large_problem(data, rng, _):
         task = Task(reward, problem["horizon"], reward_range=span, start=start, end_state=problem["end_state"])
     except ValueError:
         return large_numbers(data, rng, _)
-    return changed(data, {**change, HEADER: header_member(header), "problem_fingerprint.npy": npy(fingerprint(task))})
+    problem["fingerprint"] = fingerprint(task)
+    return changed(data, {**change, HEADER: header_member(header)})
 
 
 def wide_features(data, rng, _):
@@ -499,6 +492,6 @@ RESEALED = [
     broken_json,
     lying_npy,
 ]
-LYING_ZIPS = [edited_directory, overlapping_members, zip64_records, compressed]
+LYING_DIRECTORIES = [edited_directory, overlapping_members, zip64_records]
 BOMBS = [many_overlaps, endless_directory, large_numbers, large_problem, wide_features]
-KINDS = {make.__name__: make for make in (*DAMAGE, *RESEALED, several_edits, *LYING_ZIPS, *BOMBS)}
+KINDS = {make.__name__: make for make in (*DAMAGE, *RESEALED, several_edits, *LYING_DIRECTORIES, compressed, *BOMBS)}

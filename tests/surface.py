@@ -23,7 +23,7 @@ from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import as_kernel
 from matrixrl.logs import ROLES
-from matrixrl.simulate import Simulation, inspect_problem
+from matrixrl.play import Simulation, inspect_problem
 
 P = np.full((3, 2, 3), 1.0 / 3.0)
 R = np.linspace(0.0, 1.0, 6).reshape(3, 2)

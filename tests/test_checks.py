@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from matrixrl import checks
-from matrixrl.algorithms.possible import check_whole
 from matrixrl.checks import choice, index, integer, number, shaped
 from matrixrl.errors import InvalidInput, MatrixRLError, UnknownName
-from matrixrl.seeding import generator, restore, seed_list, state_of, stream_seed
+from matrixrl.random_streams import generator, restore, seed_list, state_of, stream_seed
 
 
 def test_every_error_is_of_one_family_and_also_the_builtin_people_expect():
@@ -92,9 +91,3 @@ def warn(depth):
     with pytest.warns(UserWarning, match="careful") as seen:
         names["warn"](depth)
     assert seen[0].filename == __file__
-
-
-@pytest.mark.parametrize("value", [-1.0, 0.5])
-def test_visits_are_refused_with_the_rule_said_once(value):
-    with pytest.raises(InvalidInput, match=r"must be whole numbers of at least 0(?!, none)"):
-        check_whole("visits", np.array([value]))

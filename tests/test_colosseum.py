@@ -122,7 +122,12 @@ def test_a_folder_without_tables_is_refused(table, tmp_path):
 
 def entry(mdp, agent, shares, within):
     runs = {
-        str(k): {"share": {"1000": 2 * x, "10000": x}, "within": n, "optimistic_share": 1.0, "guarantee": True}
+        str(k): {
+            "share": {"1000": 2 * x, "10000": x},
+            "within": n,
+            "optimistic_share": 1.0,
+            "guarantee": {"holds": True, "reason": ""},
+        }
         for k, (x, n) in enumerate(zip(shares, within, strict=True))
     }
     return {
@@ -137,16 +142,16 @@ def entry(mdp, agent, shares, within):
 def test_the_tables_name_the_best_and_those_that_never_come_close(tmp_path):
     taxi, lake = "ergodic-TaxiEpisodic-prms_0", "communicating-FrozenLakeEpisodic-prms_2"
     results = [
-        entry(taxi, "practical", [0.02, 0.04], [10, 20]),
+        entry(taxi, "tuned", [0.02, 0.04], [10, 20]),
         entry(taxi, "psrl", [0.2, 0.4], [2000, None]),
-        entry(taxi, "practical (R known)", [0.001, 0.001], [1, 1]),
-        entry(lake, "practical", [0.2, 0.2], [5, 5]),
+        entry(taxi, "tuned (R known)", [0.001, 0.001], [1, 1]),
+        entry(lake, "tuned", [0.2, 0.2], [5, 5]),
         entry(lake, "psrl", [0.1, 0.1], [7, 7]),
     ]
     text = colosseum_report.summary(results)
     assert "| Taxi 0, ergodic | 9, 4, 5 | 2 | **0.030** | 0.30 | 0.0010 |" in text
     assert "| Taxi 0, ergodic | 1 | 0.5 | 15 | > 10,000 | 1 |" in text
-    assert "FrozenLake 2, communicating, 10,000 episodes: practical 0.2000 ± 0.0000, psrl 0.1000 ± 0.0000" in text
+    assert "FrozenLake 2, communicating, 10,000 episodes: tuned 0.2000 ± 0.0000, psrl 0.1000 ± 0.0000" in text
     assert "Taxi 0, ergodic, 10,000 episodes" not in text
     colosseum_report.draw(results, tmp_path / "a" / "picture.png")
     assert (tmp_path / "a" / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import runpy
@@ -15,9 +16,9 @@ from typer.main import get_command
 
 import matrixrl
 from matrixrl.algorithms import make_algorithm
-from matrixrl.cli.listing import TOPICS
 from matrixrl.cli.main import app
-from matrixrl.cli.parsing import parse_settings
+from matrixrl.cli.names import TOPICS
+from matrixrl.cli.options import parse_settings
 from matrixrl.envs import open_problem
 from matrixrl.lab.spec import read_spec
 from matrixrl.references import is_reference
@@ -201,7 +202,11 @@ def test_the_problem_file_that_is_shown_is_the_shipped_one():
     assert shown == shipped.partition("\n\n")[2]  # without the comment on how to start it
 
 
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "case_study.py")
+EXAMPLES = sorted(
+    path
+    for path in (ROOT / "examples").glob("*.py")
+    if path.name not in ("case_study.py", "small_problems.py", "usual_policies.py")
+)
 CASES = [path for path in EXAMPLES if "from case_study import" in path.read_text(encoding="utf-8")]
 
 
@@ -235,11 +240,21 @@ def test_every_case_is_tested():
 
 @pytest.mark.parametrize("page", ["paper-map.md", "proofs.md"])
 def test_files_named_by_the_theory_pages_exist(page):
-    """Tests without a folder are in tests/paper; other paths are below src/matrixrl."""
+    """Tests without a folder are in tests/paper; code is below src/matrixrl, except for the examples."""
     text = (DOCS / page).read_text(encoding="utf-8")
     for name in re.findall(r"`([\w/]+\.py)`", text):
-        folder = "tests/paper" if name.startswith("test_") else "" if name.startswith("tests/") else "src/matrixrl"
+        folder = "tests/paper" if name.startswith("test_") else "src/matrixrl"
+        folder = "" if name.startswith(("tests/", "examples/")) else folder
         assert (ROOT / folder / name).exists(), name
+
+
+def test_names_of_the_glossary_exist_and_fit_a_screen():
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`(matrixrl\.[\w.]+)`", text):
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
+    assert {f"matrixrl list {topic}" for topic in ("sets", "radii")} <= set(re.findall(r"`(matrixrl list \w+)`", text))
+    assert len(text.splitlines()) <= 40
 
 
 def test_the_reference_lists_every_public_name():

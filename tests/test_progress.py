@@ -122,7 +122,8 @@ def test_the_variable_is_checked(monkeypatch, given):
 
 _COMPILING = """
 import numba, sys
-import matrixrl.compiling.jit as jit
+from matrixrl.compilation import _announce_first_compilation
+_announce_first_compilation()
 def add(a, b):
     return a + b
 add.__module__ = sys.argv[1]

@@ -89,7 +89,7 @@ def test_what_is_missing_is_named(package):
 @pytest.mark.parametrize(
     ("text", "cause", "words"),
     [
-        ("1 / 0\n", ZeroDivisionError, r"\(ZeroDivisionError: division by zero\)\. Correct the module"),
+        ("1 / 0\n", ZeroDivisionError, r"\(ZeroDivisionError: division by zero\)"),
         ("raise ValueError('bad data')\n", ValueError, r"\(ValueError: bad data\)"),
         ("def broken(:\n", SyntaxError, "SyntaxError"),
         ("import own_missing_of_tests\n", ImportError, "No module named 'own_missing_of_tests'"),

@@ -11,15 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from matrixrl import InvalidInput, MatrixRLSettings
-from matrixrl.agents import AGENTS
-from matrixrl.algorithms import ALGORITHMS, ContinuousSettings
+from matrixrl import InvalidInput, MatrixRL
+from matrixrl.algorithms import ALGORITHMS, ContinuousSettings, MatrixRLSettings
 from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
 from matrixrl.checks import fail
+from matrixrl.core.likelihood import ValueTargetedSet
 from matrixrl.core.radius import ConstantRadius
+from matrixrl.core.sets import NormalisedBall, PaperBall
 from matrixrl.core.sets.paper import FrobeniusBall
 from matrixrl.errors import UnknownName
 from matrixrl.settings import Settings, describe_settings, flag, one_of, optional, plain_value, real, setting, whole
+from named_agents import AGENTS
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def test_objects_become_words():
 
 def test_sets_and_radii_are_names_or_objects():
     found = MatrixRLSettings.resolve({"set": FrobeniusBall(), "radius": ConstantRadius(beta=0.2)})
-    assert found.make_set() is found.set
+    assert type(found.make_set()) is type(found.set)
     assert found.make_radius().beta == 0.2
     assert found.as_dict()["radius"] == "matrixrl.core.radius:ConstantRadius"
     assert MatrixRLSettings.resolve({"radius": "constant", "beta": 0.3}).make_radius().beta == 0.3
@@ -157,17 +159,21 @@ def test_sets_and_radii_are_names_or_objects():
 
 
 def test_presets_of_the_library():
-    assert MatrixRLSettings.resolve({}).preset == "guaranteed"
+    assert MatrixRLSettings.resolve({}).preset == "optimistic"
     assert MatrixRLSettings.resolve({}).set == "tightest"
-    tuned = MatrixRLSettings.resolve({"preset": "practical"})
+    tuned = MatrixRLSettings.resolve({"preset": "tuned"})
     assert (tuned.set, tuned.exploration) == ("tightest", 0.3)
     assert tuned.exploration * math.sqrt(tuned.beta) == pytest.approx(0.05)  # of a ball, docs/presets.md
-    assert MatrixRLSettings.resolve({"preset": "practical", "exploration": 0.05}).exploration == 0.05
-    assert ContinuousSettings.resolve({"preset": "practical"}) == ContinuousSettings()
-    with pytest.raises(InvalidInput, match="preset must be 'practical' for vectors as states, where nothing is proven"):
-        ContinuousSettings.resolve({"preset": "guaranteed"})
+    assert MatrixRLSettings.resolve({"preset": "tuned", "exploration": 0.05}).exploration == 0.05
+    assert ContinuousSettings.resolve({"preset": "tuned"}) == ContinuousSettings()
+    with pytest.raises(InvalidInput, match="preset must be 'tuned' for vectors as states, where nothing is proven"):
+        ContinuousSettings.resolve({"preset": "optimistic"})
     with pytest.raises(UnknownName, match="preset must be one of"):
-        ContinuousSettings.resolve({"preset": "tuned"})
+        ContinuousSettings.resolve({"preset": "fast"})
+    for kind in (MatrixRLSettings, ContinuousSettings, ALGORITHMS["psrl"].settings_class):
+        for old, new in (("guaranteed", "optimistic"), ("practical", "tuned")):
+            with pytest.raises(UnknownName, match=f"preset '{old}' is now called '{new}'"):
+                kind.resolve({"preset": old})
 
 
 CLASSES = [
@@ -184,8 +190,24 @@ def test_every_class_of_settings_describes_itself_and_survives_the_round_trip(ki
     assert [name for name, _, _ in rows] == kind.names()
     assert all(words.endswith(".") for _, _, words in rows), [n for n, _, w in rows if not w.endswith(".")]
     for preset in kind.PRESETS:
-        if (kind, preset) == (ContinuousSettings, "guaranteed"):
+        if (kind, preset) == (ContinuousSettings, "optimistic"):
             continue
         found = kind.resolve({"preset": preset})
         assert found.preset == preset
         assert kind.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+@pytest.mark.parametrize(
+    ("chosen", "name", "value"),
+    [
+        (PaperBall(), "radius", "self-normalised"),
+        (PaperBall(), "c", 2.0),
+        (NormalisedBall(ridge=0.5), "ridge", 2.0),
+        (ValueTargetedSet(), "ridge", 2.0),
+    ],
+    ids=["radius", "c", "ridge", "counts"],
+)
+def test_a_setting_beside_a_set_that_has_its_own_is_refused(chosen, name, value):
+    with pytest.raises(InvalidInput, match=f"{name} must be left out with the set"):
+        MatrixRL("river-swim", seed=0, set=chosen, **{name: value})
+    MatrixRL("river-swim", seed=0, set=chosen)

@@ -21,7 +21,7 @@ from matrixrl.lab import run_experiment
 from matrixrl.service.log import Draft, EventLog
 from matrixrl.service.log.events import FIRST_DIGEST, chained
 from matrixrl.service.problem import ProblemFile, ServedProblem, read_problem
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 MODULE = "module_of_a_stranger"
 
@@ -160,7 +160,7 @@ if __name__ == "__main__":
 """
 SERVICE = """
 from matrixrl.service.problem import ProblemFile
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 if __name__ == "__main__":
     with Service(ProblemFile(states=2, actions=2, horizon=2), "data", apart=True) as service:
         print("served", service.desk.newest.version)

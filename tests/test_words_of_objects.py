@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
-import types
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import matrixrl
 from continuum import line
-from matrixrl.html_tables import html_table, in_digits
-from matrixrl.progress import EpisodeProgress
-from matrixrl.records import Certificate
+from matrixrl.display import html_table, in_digits
+from matrixrl.records import Certificate, Guarantee
 
 EVIL = "<script>alert('x')</script>\x1b[2J"
 
@@ -88,7 +84,7 @@ def test_text_and_tables_say_the_numbers_of_the_object():
     assert "3 of 4" in found["task with masks"]._repr_html_()
     assert repr(found["features"]) == "<Features: d 1 (TablePhi), d' 1 (TablePsi)>"
     certificate = found["certificate"]
-    for words in (f"at least {certificate.lower:.4g}", f"at most {certificate.gap:.4g}", "0.95", "yes"):
+    for words in (f"at least {certificate.lower:.4g}", f"at most {certificate.gap:.4g}", "0.95", "proven"):
         assert words in certificate._repr_html_()
 
 
@@ -101,8 +97,8 @@ def test_names_of_users_are_escaped_everywhere():
     table = html_table(EVIL, {EVIL: EVIL, "long": "x" * 1000})
     policy = matrixrl.Policy([[0, 1]], n_actions=2, description=EVIL[:-4])
     result = replace(objects()["result"], env=EVIL, withdrawn=EVIL)
-    comparison = replace(objects()["comparison"], guarantee=EVIL)
-    certificate = replace(objects()["certificate"], guarantee=EVIL)
+    comparison = replace(objects()["comparison"], guarantee=Guarantee(False, EVIL))
+    certificate = replace(objects()["certificate"], guarantee=Guarantee(False, EVIL))
     for html in (table, *(one._repr_html_() for one in (policy, result, comparison, certificate))):
         assert "<script" not in html
         assert "\x1b" not in html
@@ -111,38 +107,7 @@ def test_names_of_users_are_escaped_everywhere():
     assert len(table) < 1500
 
 
-def test_progress_in_a_notebook_is_one_output_that_is_updated(monkeypatch):
-    shown = []
-
-    class Handle:
-        def update(self, one):
-            shown[-1].append(one._repr_html_())
-
-    def display(one, *, display_id):
-        assert display_id
-        shown.append([one._repr_html_()])
-        return Handle()
-
-    module = types.ModuleType("IPython.display")
-    module.display = display
-    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
-    monkeypatch.setitem(sys.modules, "IPython.display", module)
-    monkeypatch.setattr("matrixrl.notebooks._SECONDS", 3600.0)
-    console = Console(force_jupyter=True)
-    with EpisodeProgress("<b>", 1000, console=console) as bar:
-        for _ in range(1000):
-            bar.advance("return 1")
-    (output,) = shown
-    assert len(output) == 2, "the first one, and the last one: a thousand advances write no thousand outputs"
-    assert 'value="1.0000"' in output[-1]
-    assert "1,000 of 1,000 episodes" in output[-1]
-    assert output[-1].startswith("<div>&lt;b&gt; ")
-    with EpisodeProgress("a", 10, console=console, visible=False) as bar:
-        bar.advance()
-    assert len(shown) == 1
-
-
 def test_a_probability_below_one_is_never_shown_as_one():
-    certificate = Certificate(1.0, 0.0, 1e-9, True, start="state 0")
+    certificate = Certificate(1.0, 0.0, 1e-9, Guarantee(True), start="state 0")
     assert "with probability 1 − 1e-09" in str(certificate)
     assert "with probability 0.95" in str(replace(certificate, delta=0.05))

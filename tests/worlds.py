@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -10,8 +11,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 from matrixrl.algorithms import UCMatrixRL
-from matrixrl.core import Level, SetContext, form_belief
-from matrixrl.core.belief import next_value_bound
+from matrixrl.core import Level, MatrixBounds, SetContext
 from matrixrl.problems import EmbeddedMDP, FiniteMDP, Problem
 from matrixrl.records import Steps
 from small_worlds import WORLDS, Batch, phi_rows, random_batch
@@ -62,31 +62,37 @@ def random_steps(mdp: FiniteMDP, rng: np.random.Generator, n_replicas: int) -> S
 
 def model_radii(algorithm: UCMatrixRL, level: Level = "agent") -> np.ndarray:
     """Return √β of the set for the next episode: (B, 1) or (B, P)."""
-    return algorithm.confidence.radii(algorithm.design, algorithm.clock, level=level).models
+    return algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock, level=level).models
 
 
 def set_context(world: EmbeddedMDP) -> SetContext:
     psi = world.features.psi
-    return SetContext(psi.total, world.features.phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
+    return SetContext(
+        psi.total, world.features.phi.d, world.mdp.horizon, psi.constants.c_psi, psi.constants.c_psi_max_norm
+    )
+
+
+class UnclippedBounds(MatrixBounds):
+    """Bounds that are not clipped to the range of the values, as functions of v = ΨᵀV."""
+
+    is_normalised = False
 
 
 def set_bounds(world, algorithm, v, radius, *, kind, sign=1.0, alarm_radius=None):
-    """Return our bounds on φᵀMv for all pairs (before any clip), and the belief they come from."""
+    """Return our bounds on φᵀMv for all pairs (before any clip), and the object that they come from."""
     size = np.array([[radius]])
-    belief = form_belief(
+    bounds = MatrixBounds.of(
         world.features.phi,
         world.features.psi,
         kind().bind(set_context(world)),
-        algorithm.design,
-        algorithm.core_matrix(),
+        algorithm.model.design,
+        algorithm.model.core_matrix(),
         (size, size if alarm_radius is None else np.array([[alarm_radius]])),
         (algorithm.unit_reward, algorithm.unit_reward),
     )
-    parts = [
-        next_value_bound(belief.phi, belief.core_matrix, v, member.split(v), reach, sign=sign).ravel()
-        for member, reach in zip(belief.confidence_set.members, belief.reaches, strict=True)
-    ]
-    return (np.minimum if sign > 0 else np.maximum).reduce(parts), belief
+    given = SimpleNamespace(project=lambda v: v)
+    fields = bounds.core_matrix, bounds.confidence_set, bounds.reaches, bounds.slack, bounds.most, bounds.least
+    return UnclippedBounds(bounds.phi, given, *fields).bound(v, sign=sign).ravel(), bounds
 
 
 def ball_setting(name, rng, episodes=6):

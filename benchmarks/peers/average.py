@@ -129,8 +129,8 @@ def report(found: list[dict[str, Any]], chosen: argparse.Namespace) -> str:
         f"`{command}`: statisticalrl-learners 2.2507, δ = 0.05, one process at a time, one thread, runs of both "
         f"libraries alternate, {chosen.rounds} rounds, at most {chosen.limit:g} s of processor time for a contestant "
         f"and MDP, {chosen.stage_limit:g} s with the stage in the state (fewer than {chosen.seeds} seeds where they do "
-        'not fit). Ours plays the seeds of a round side by side. Rewards are learned except for "matrix-rl guaranteed" '
-        'and "matrix-rl practical". Read [README.md](README.md) for what the learners see and what the classes mean.',
+        'not fit). Ours plays the seeds of a round side by side. Rewards are learned except for "matrix-rl optimistic" '
+        'and "matrix-rl tuned". Read [README.md](README.md) for what the learners see and what the classes mean.',
         "Ratios are ours to theirs, both with learned rewards: below 1, ours has less regret.",
         summary_table(by_world),
         "The best deterministic policy that sees the state but not the stage has an expected regret of "

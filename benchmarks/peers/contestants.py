@@ -42,11 +42,11 @@ def _matrix_rl() -> list[Contestant]:
             f"matrix-rl {preset}" + ("" if known else ", rewards learned"),
             "ours",
             "matrix-rl",
-            PROOF if preset == "guaranteed" else TUNED,
+            PROOF if preset == "optimistic" else TUNED,
             {"preset": preset, "known_reward": known},
             knows_reward=known,
         )
-        for preset in ("guaranteed", "practical")
+        for preset in ("optimistic", "tuned")
         for known in (True, False)
     ]
 
@@ -75,17 +75,17 @@ MAIN = [
             f"matrix-rl {preset}, rewards learned, switch_growth=1",
             "ours",
             "matrix-rl",
-            PROOF if preset == "guaranteed" else TUNED,
+            PROOF if preset == "optimistic" else TUNED,
             {"preset": preset, "known_reward": False, "switch_growth": 1.0},
         )
-        for preset in ("guaranteed", "practical")
+        for preset in ("optimistic", "tuned")
     ),
     Contestant(
-        "matrix-rl guaranteed, rewards learned, ties by estimate",
+        "matrix-rl optimistic, rewards learned, ties by estimate",
         "ours",
         "matrix-rl",
         PROOF,
-        {"preset": "guaranteed", "known_reward": False, "ties": "estimate"},
+        {"preset": "optimistic", "known_reward": False, "ties": "estimate"},
     ),
 ]
 BASELINES = _baselines()

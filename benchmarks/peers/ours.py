@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from runner import peak_mb
 
+from matrixrl.play import Simulation
 from matrixrl.problems import FiniteMDP
-from matrixrl.simulate import Simulation
 from worlds import WORLDS
 
 

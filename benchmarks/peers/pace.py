@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 FIRST_SEED, N_EPISODES = 1000, 1000
-OURS = {f"matrix-rl {preset}": {"preset": preset, "known_reward": False} for preset in ("guaranteed", "practical")}
+OURS = {f"matrix-rl {preset}": {"preset": preset, "known_reward": False} for preset in ("optimistic", "tuned")}
 PEERS = {"rlberry UCBVI": "ucbvi", "rlberry UCBVI-RTDP": "ucbvi-rtdp", "rlberry PSRL": "psrl", "rlberry OptQL": "optql"}
 Run = tuple[Callable[[], object], Callable[[], tuple[np.ndarray, np.ndarray]]]
 Play = Callable[[int], Run]
@@ -31,7 +31,7 @@ Play = Callable[[int], Run]
 
 def ours(name: str, world: str) -> Play:
     """Return a function of the seed that prepares a run of ours."""
-    from matrixrl.simulate import Simulation
+    from matrixrl.play import Simulation
     from worlds import WORLDS
 
     mdp = WORLDS[world].build()

@@ -25,7 +25,7 @@ from worlds import WORLDS
 
 QUICK = ["river-6", "random-100"]
 BATCH, LARGE_BATCH = 32, 8
-EXACT = Contestant("check", "ours", "matrix-rl", "tuned", {"preset": "practical"}, knows_reward=True)
+EXACT = Contestant("check", "ours", "matrix-rl", "tuned", {"preset": "tuned"}, knows_reward=True)
 
 
 def turns(world: str, chosen: argparse.Namespace) -> Iterator[Turn]:

@@ -11,7 +11,7 @@ import numpy as np
 from matrixrl.envs import make
 from matrixrl.features import OneHotPhi
 from matrixrl.problems import FiniteMDP, from_gymnasium, tabular
-from matrixrl.problems.solving import optimal_q
+from matrixrl.problems.solution import optimal_q
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matrixrl.agents import Agent, KernelControl, KernelMatrixRL, MatrixRL
-    from matrixrl.algorithms import MatrixRLSettings
     from matrixrl.envs import make
+    from matrixrl.envs import open_problem as Problem  # read like a class, as threading.Lock is
     from matrixrl.errors import CheckpointError, InvalidInput, MatrixRLError, ProtocolError
     from matrixrl.features import Features, one_hot, tensor_product
-    from matrixrl.policies import Policy
+    from matrixrl.play import run_seeds
+    from matrixrl.policies import Comparison, Policy
     from matrixrl.problems import (
         FiniteMDP,
         FunctionalTask,
@@ -27,37 +28,23 @@ if TYPE_CHECKING:
         from_gymnasium,
         solve,
     )
-    from matrixrl.records import Episode, History
-    from matrixrl.simulate import RunResult, run_seeds
+    from matrixrl.records import Certificate, Guarantee
 
 __version__ = "0.2.0"
 
 _MODULES = {
-    "Agent": "agents",
-    "CheckpointError": "errors",
-    "Episode": "records",
-    "Features": "features",
-    "FiniteMDP": "problems",
-    "FunctionalTask": "problems",
-    "History": "records",
-    "InvalidInput": "errors",
-    "KernelControl": "agents",
-    "KernelMatrixRL": "agents",
-    "MDPEnv": "problems",
-    "MatrixRL": "agents",
-    "MatrixRLError": "errors",
-    "MatrixRLSettings": "algorithms",
-    "Policy": "policies",
-    "ProtocolError": "errors",
-    "RunResult": "simulate",
-    "Task": "problems",
-    "evaluate": "problems",
-    "from_gymnasium": "problems",
-    "make": "envs",
-    "one_hot": "features",
-    "run_seeds": "simulate",
-    "solve": "problems",
-    "tensor_product": "features",
+    name: module
+    for module, names in {
+        "agents": ("Agent", "KernelControl", "KernelMatrixRL", "MatrixRL"),
+        "envs": ("make",),
+        "errors": ("CheckpointError", "InvalidInput", "MatrixRLError", "ProtocolError"),
+        "features": ("Features", "one_hot", "tensor_product"),
+        "policies": ("Comparison", "Policy"),
+        "problems": ("FiniteMDP", "FunctionalTask", "MDPEnv", "Task", "evaluate", "from_gymnasium", "solve"),
+        "records": ("Certificate", "Guarantee"),
+        "play": ("run_seeds",),
+    }.items()
+    for name in names
 }
 
 _PACKAGES = (
@@ -71,27 +58,27 @@ _PACKAGES = (
     "policies",
     "problems",
     "service",
-    "simulate",
+    "play",
 )
 
 __all__ = [
     "Agent",
+    "Certificate",
     "CheckpointError",
-    "Episode",
+    "Comparison",
     "Features",
     "FiniteMDP",
     "FunctionalTask",
-    "History",
+    "Guarantee",
     "InvalidInput",
     "KernelControl",
     "KernelMatrixRL",
     "MDPEnv",
     "MatrixRL",
     "MatrixRLError",
-    "MatrixRLSettings",
     "Policy",
+    "Problem",
     "ProtocolError",
-    "RunResult",
     "Task",
     "evaluate",
     "from_gymnasium",
@@ -109,6 +96,8 @@ if not _is_command:  # a command imports Gymnasium when it needs it, so that its
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Problem":
+        return import_module("matrixrl.envs").open_problem
     if name in _MODULES:
         return getattr(import_module(f"matrixrl.{_MODULES[name]}"), name)
     if name in _PACKAGES:  # so that matrixrl.algorithms.FiniteAlgorithm needs no import of its own
@@ -117,4 +106,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, *_PACKAGES])
+    return sorted([*globals(), *_MODULES, *_PACKAGES, "Problem"])

@@ -216,7 +216,7 @@ def index(argument: str, value: object, *, size: int, first: int = 0, remedy: st
 
 def indices(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int | NDArray[np.int64]:
     """Return `value` as an int, or as an array of integers of any shape, each in first … first+size-1."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if not isinstance(value, (list, tuple)) and not (hasattr(value, "__array__") and np.ndim(value)):
         return index(argument, value, size=size, first=first, remedy=remedy)
     if np.ma.is_masked(value):
         fail(argument, "must not have masked entries", shown(value), remedy)

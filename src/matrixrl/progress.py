@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -22,8 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from matrixrl.checks import fail
-from matrixrl.notebooks import NotebookBar
-from matrixrl.printable import literal, printable
+from matrixrl.display import literal, printable
 
 __all__ = ["EpisodeProgress", "ProgressLines", "can_draw", "progress_console"]
 
@@ -37,12 +37,16 @@ def progress_console(console: Console | None) -> Console:
 
 
 def can_draw(console: Console | None) -> bool:
-    """Return whether a bar can be redrawn on a console; standard error must be a terminal itself.
+    """Return whether a bar can be redrawn on a console; standard error must be a terminal itself, or a notebook's.
+
+    Rich draws in notebooks with ipywidgets.
 
     Settings such as FORCE_COLOR make Rich treat any file as a terminal, and a bar would fill a log with copies of
     itself.
     """
     given = progress_console(console)
+    if given.is_jupyter:
+        return find_spec("ipywidgets") is not None
     is_terminal = sys.stderr.isatty() if console is None else given.is_terminal
     return is_terminal and not given.is_dumb_terminal
 
@@ -143,13 +147,11 @@ class _WithLines(Progress):
 class EpisodeProgress:
     """Progress over episodes, by default on standard error, so that standard output holds results only.
 
-    In a notebook it is one output of the cell that is updated in place.
-
     Args:
         label: Text before the bar.
         total: Number of episodes to play.
         console: Console to draw on; standard error by default. If it is neither a terminal nor a
-            notebook, lines are printed instead of a bar (`ProgressLines`).
+            notebook with ipywidgets, lines are printed instead of a bar (`ProgressLines`).
         visible: Whether to show progress.
     """
 
@@ -168,11 +170,9 @@ class EpisodeProgress:
             transient=True,
             refresh_per_second=8,
         )
-        is_notebook = progress_console(console).is_jupyter
-        self._notebook = NotebookBar(printable(label)) if visible and is_notebook else None
-        self._done, self._total, self._begun = 0, total, time.monotonic()
+        self._done, self._total = 0, total
         self._task: TaskID = self._progress.add_task(literal(label), total=total, rate="", note="")
-        show_lines = visible and not is_drawn and not is_notebook
+        show_lines = visible and not is_drawn
         self._lines = ProgressLines(label, console=console) if show_lines else None
         self._print_line("")
 
@@ -187,8 +187,6 @@ class EpisodeProgress:
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
-        if self._notebook is not None:
-            self._notebook.close()
 
     @property
     def is_drawn(self) -> bool:
@@ -205,10 +203,6 @@ class EpisodeProgress:
         """
         self._done += count
         self._print_line(note)
-        if self._notebook is not None:
-            speed = self._done / max(time.monotonic() - self._begun, 1e-9)
-            counted = f"{self._done:,} of {self._total:,} episodes, {speed:,.0f}/s"
-            self._notebook.show(self._done / max(self._total, 1), f"{counted} {note}".rstrip())
         if self._progress.disable:
             return
         task = self._progress.tasks[0]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.html_tables import Described, confidence, html_table, in_digits
-from matrixrl.measuring import held
+from matrixrl.display import Described, confidence, html_table, in_digits
+from matrixrl.errors import InvalidInput
+from matrixrl.measurement import held
 
 __all__ = [
     "BoolArray",
@@ -18,6 +19,7 @@ __all__ = [
     "Certificate",
     "Episode",
     "FloatArray",
+    "Guarantee",
     "History",
     "HistoryLog",
     "IntArray",
@@ -30,6 +32,61 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Whether a statement is proven; the truth value is `holds`.
+
+    ``first and second`` is therefore the first of two guarantees that does not hold, or the last one.
+
+    Attributes:
+        holds: Whether the statement is proven, under the assumptions of the object that makes it.
+        reason: Why it is not proven; empty if it is.
+
+    >>> found = Guarantee(True) and Guarantee(False, "exploration 0.5 is below 1")
+    >>> bool(found), str(found)
+    (False, 'not proven: exploration 0.5 is below 1')
+    """
+
+    holds: bool
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.holds) is not bool or not isinstance(self.reason, str) or self.holds == bool(self.reason):
+            rule = "must have a reason exactly if it does not hold: Guarantee(True) or Guarantee(False, 'the reason')"
+            raise InvalidInput(f"guarantee {rule}; got Guarantee({self.holds!r}, {self.reason!r})")
+
+    @classmethod
+    def unless(cls, *reasons: str | None) -> Guarantee:
+        """Return a guarantee that holds unless a reason is given; the first one counts."""
+        reason = next(filter(None, reasons), "")
+        return cls(not reason, reason)
+
+    @classmethod
+    def of(cls, owner: object) -> Guarantee:
+        """Return `owner.guarantee`; any other object than a guarantee would be true without being one.
+
+        Raises:
+            InvalidInput: A user's own class declares something else.
+        """
+        found = owner.guarantee  # type: ignore[attr-defined]
+        if not isinstance(found, cls):
+            raise InvalidInput(
+                f"{type(owner).__name__}.guarantee must be a matrixrl.Guarantee; got {found!r}. "
+                "Write Guarantee(True) or Guarantee(False, 'the reason')."
+            )
+        return found
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        return "proven" if self.holds else f"not proven: {self.reason}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return both entries by name."""
+        return {"holds": self.holds, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +145,11 @@ class Steps:
         """Weights (B, k) of the steps: 1 if the step was taken, else 0."""
         return self.taken.astype(np.float64)
 
+    def cut(self, length: int) -> Steps:
+        """Return the first `length` steps."""
+        parts: tuple[NDArray[Any], ...] = (self.states, self.actions, self.rewards, self.next_states)
+        return Steps(*(array[:, :length] for array in (*parts, self.ended, self.taken)))
+
     def padded(self, length: int) -> Steps:
         """Return the steps padded to `length` steps with steps that were not taken."""
         return self._with_missing(length - self.actions.shape[1], before=False)
@@ -123,13 +185,13 @@ class Bounds(NamedTuple):
     empty: IntArray
     optimal_lower: FloatArray | None = None
 
-    def certificate(self, replica: int, delta: float, guarantee: Literal[True] | str, start: str) -> Certificate:
+    def certificate(self, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
         """Return the certificate of one replica.
 
         Args:
             replica: Number of the replica.
             delta: Probability δ with which the bounds may fail.
-            guarantee: True if the bounds are proven, else the reason why they are not.
+            guarantee: Whether the bounds are proven.
             start: What the bounds are about, in words.
         """
         optimal = None if self.optimal_lower is None else float(self.optimal_lower[replica])
@@ -175,7 +237,7 @@ class Certificate:
         upper: Upper bound on V*(s0), in the environment's unit.
         lower: Lower bound on V^π(s0) of the policy, in the environment's unit.
         delta: Probability δ with which the bounds may fail; otherwise both hold for all episodes at once.
-        guarantee: True if the bounds are proven, else the reason why they are not.
+        guarantee: Whether the bounds are proven.
         optimal_lower: Lower bound on V*(s0), in the environment's unit, from a set that bounds V* on both sides; it may
             exceed V^π(s0). None if no bound but `lower` is known.
         start: Start that the bounds are about, in words: the declared one, the distribution of first states as it was
@@ -185,7 +247,7 @@ class Certificate:
     upper: float
     lower: float
     delta: float
-    guarantee: Literal[True] | str
+    guarantee: Guarantee
     optimal_lower: float | None = None
     start: str = ""
 
@@ -203,9 +265,9 @@ class Certificate:
     def __str__(self) -> str:
         bounds = f"the policy earns at least {self.lower:.4g}, and no policy more than {self.upper:.4g}"
         bounds += f" (start: {self.start})" if self.start else ""
-        if self.guarantee is True:
+        if self.guarantee:
             return f"with probability {confidence(self.delta)} {bounds}"
-        return f"not proven ({self.guarantee}): {bounds}"
+        return f"not proven ({self.guarantee.reason}): {bounds}"
 
     def _repr_html_(self) -> str:
         """Return the certificate as a table, as notebooks show it."""
@@ -227,7 +289,7 @@ class Certificate:
             "gap": self.gap,
             "optimal_interval": list(self.optimal_interval),
             "delta": self.delta,
-            "guarantee": self.guarantee,
+            "guarantee": self.guarantee.as_dict(),
             "start": self.start,
         }
 
@@ -242,7 +304,7 @@ class RegretCertificate:
         earned: Sum of the returns, in the environment's unit.
         deviation: What chance along the played steps may have added to the sum of returns.
         delta: Probability with which the bound may fail: δ for V*, and δ for chance along the played steps.
-        guarantee: True if the bound is proven, else the reason why it is not.
+        guarantee: Whether the bound is proven.
         start: Start s0 that the bound is about, in words.
     """
 
@@ -251,7 +313,7 @@ class RegretCertificate:
     earned: float
     deviation: float
     delta: float
-    guarantee: Literal[True] | str
+    guarantee: Guarantee
     start: str = ""
 
     @property
@@ -284,7 +346,7 @@ class RegretBound:
             environment's unit; 0 if all actions were the agent's own.
         n_episodes: Number of episodes N.
         delta: Probability with which the bound may fail: δ for the radii, and δ for chance along the played steps.
-        guarantee: True if the bound is proven, else the reason why it is not.
+        guarantee: Whether the bound is proven.
     """
 
     total: float | None
@@ -292,7 +354,7 @@ class RegretBound:
     gaps: float
     n_episodes: int
     delta: float
-    guarantee: Literal[True] | str
+    guarantee: Guarantee
 
     @property
     def probability(self) -> float:
@@ -310,7 +372,7 @@ class RegretBound:
 
     def __str__(self) -> str:
         if self.total is None:
-            return f"no regret bound is proven ({self.guarantee})"
+            return f"no regret bound is proven ({self.guarantee.reason})"
         return (
             f"with probability {self.probability:g} the regret of {self.n_episodes:,} episodes is at most "
             f"{in_digits(self.total)}: {in_digits(self.a_priori or 0.0)} and gaps of {in_digits(self.gaps)}"
@@ -336,14 +398,14 @@ class RegretBound:
             "gaps": self.gaps,
             "n_episodes": self.n_episodes,
             "delta": self.delta,
-            "guarantee": self.guarantee,
+            "guarantee": self.guarantee.as_dict(),
             "about": self.about,
         }
 
 
-def _claim(delta: float, guarantee: Literal[True] | str) -> dict[str, object]:
+def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
     """Return what is claimed about bounds, as rows of a table."""
-    return {"holds with probability": confidence(delta), "proven": "yes" if guarantee is True else f"no: {guarantee}"}
+    return {"holds with probability": confidence(delta), "guarantee": guarantee}
 
 
 @dataclass(frozen=True, slots=True)

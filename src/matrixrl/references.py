@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,11 @@ __all__ = [
     "reference_of",
     "refuse_untrusted",
     "safe_path",
-    "same_code",
-    "same_description",
-    "show_description",
 ]
 
+_DEEPEST = 6  # objects inside objects that are described
+_SCRIPTS = ("__main__", "__mp_main__")  # modules of code that was run, not imported
+_NOWHERE = (None, "builtins", *_SCRIPTS)
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -102,124 +104,78 @@ def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
         found: Any = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InvalidInput(
-            f"{what} must name something that can be imported; got {value!r} ({error}). Check the spelling, and that "
-            "the package is installed or on PYTHONPATH."
-        ) from error
     except (Exception, SystemExit) as error:  # a user's module may raise anything while it is imported
         raise InvalidInput(
-            f"{what} must name something that can be imported; got {value!r} ({type(error).__name__}: {error}). "
-            "Correct the module, which failed while it was imported."
+            f"{what} must name something that can be imported; got {value!r} ({type(error).__name__}: {error}). Check "
+            "the spelling, that the package is installed or on PYTHONPATH, and that the module imports without errors."
         ) from error
     return found
 
 
-def reference_of(value: object) -> str | None:
-    """Return ``package.module:Name`` of a class, a function or the class of an object; None if it has no such name.
-
-    >>> reference_of(is_reference)
-    'matrixrl.references:is_reference'
-    """
-    owner: Any = value if hasattr(value, "__qualname__") else type(value)
-    module, name = getattr(owner, "__module__", None), getattr(owner, "__qualname__", "")
-    if module in (None, "builtins", "__main__") or "<" in name:
-        return None
-    return f"{module}:{name}"
-
-
 def code_of(value: object) -> str:
-    """Return ``package.module:Name`` of a class, a function or the class of an object, also of code in a script.
+    """Return ``package.module:Name`` of a class, a function or the class of an object.
+
+    Code of a script has the name of its file, as another script that imports it knows it.
 
     >>> code_of(3), code_of(is_reference)
     ('builtins:int', 'matrixrl.references:is_reference')
     """
     owner: Any = value if hasattr(value, "__qualname__") else type(value)
-    return f"{getattr(owner, '__module__', None)}:{owner.__qualname__}"
+    module = getattr(owner, "__module__", None)
+    if module in _SCRIPTS:
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or "__main__").stem
+    return f"{module}:{owner.__qualname__}"
 
 
-def same_code(one: object, other: object) -> bool:
-    """Say whether two results of `code_of` name the same code; a script may import what another script defined.
+def reference_of(value: object) -> str | None:
+    """Return ``package.module:Name`` of a class, a function or the class of an object; None if it cannot be imported.
 
-    >>> same_code("package.module:Name", "__main__:Name"), same_code("package.module:Name", "package.other:Name")
-    (True, False)
+    >>> reference_of(is_reference)
+    'matrixrl.references:is_reference'
     """
-    if one == other:
-        return True
-    if not isinstance(one, str) or not isinstance(other, str):
-        return False
-    (module, _, name), (other_module, _, other_name) = one.partition(":"), other.partition(":")
-    return name == other_name and "__main__" in (module, other_module)
-
-
-_DEEPEST = 6  # objects inside objects that are described
-_LONGEST = 2000  # characters of a description, after which its digest stands for it
+    owner: Any = value if hasattr(value, "__qualname__") else type(value)
+    code = code_of(owner)
+    return code if is_reference(code) and getattr(owner, "__module__", None) not in _NOWHERE else None
 
 
 def describe(value: object) -> Any:
-    """Return plain data that tell an object from others of its class: its code and its attributes.
+    """Return plain data that tell an object from others: its code and a digest of its attributes.
 
-    Equal objects have equal descriptions in every process. A function is described by its code alone.
+    Equal objects have equal descriptions in every process. A function is described by its code alone, and what is plain
+    data by itself.
 
     >>> describe(0.5), describe(np.zeros(3))
-    (0.5, 'array float64 (3,) 9d908ecfb6b256de')
+    (0.5, 'numpy:ndarray 117048dd978f8fc3')
     """
-    found = _described(value, 0)
-    text = json.dumps(found, sort_keys=True)
-    return json.loads(text) if len(text) <= _LONGEST else f"{code_of(value)} {_digest(text.encode())}"
+    if value is None or isinstance(value, (bool, int, float, str)) or hasattr(value, "__qualname__"):
+        return _plain(value, 0)
+    text = json.dumps(_plain(value, 0), sort_keys=True)
+    return f"{code_of(value)} {_digest(text.encode())}"
 
 
-def same_description(one: Any, other: Any) -> bool:
-    """Say whether two descriptions are of equal objects, by `same_code`."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_description(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(same_description(*pair) for pair in zip(one, other, strict=True))
-    return (one == other and isinstance(one, bool) == isinstance(other, bool)) or same_code(one, other)
-
-
-def show_description(described: Any) -> str:
-    """Return a description as text.
-
-    >>> show_description({"code": "package.module:Name", "attributes": {"beta": 2}})
-    'package.module:Name(beta=2)'
-    """
-    if not isinstance(described, dict) or "code" not in described:
-        return repr(described) if isinstance(described, (dict, list)) else str(described)
-    made = described.get("attributes") or described.get("parameters") or {}
-    inside = ", ".join(f"{name}={show_description(value)}" for name, value in made.items())
-    return f"{described['code']}({inside})"
-
-
-def _described(value: Any, depth: int) -> Any:
+def _plain(value: Any, depth: int) -> Any:
+    """Return JSON data that say what a value is made of."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value if not isinstance(value, float) or np.isfinite(value) else repr(value)
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or isinstance(value, type) or hasattr(value, "__qualname__"):
         return code_of(value)
     if isinstance(value, np.ndarray):
-        kind = f"array {value.dtype} {value.shape}"
-        return kind if value.dtype.hasobject else f"{kind} {_digest(np.ascontiguousarray(value).tobytes())}"
+        numbers = "" if value.dtype.hasobject else _digest(np.ascontiguousarray(value).tobytes())
+        return f"array {value.dtype} {value.shape} {numbers}"
     if isinstance(value, np.generic):
-        return _described(value.item(), depth)
+        return _plain(value.item(), depth)
     if isinstance(value, (list, tuple)):
-        return [_described(item, depth + 1) for item in value]
+        return [_plain(item, depth + 1) for item in value]
     if isinstance(value, (set, frozenset)):
-        return sorted((_described(item, depth + 1) for item in value), key=str)
+        return sorted((_plain(item, depth + 1) for item in value), key=str)
     if isinstance(value, Mapping):
-        return {str(key): _described(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, type) or hasattr(value, "__qualname__"):
-        return code_of(value)
-    return {"code": code_of(value), **_described(_attributes(value), depth)}
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Return what an object was made with: the parameters of a scikit-learn object, else its attributes."""
-    parameters = getattr(value, "get_params", None)
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    parameters = getattr(value, "get_params", None)  # of scikit-learn
     if callable(parameters):
-        return {"parameters": parameters()}
-    names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    slots = {name: getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name)}
-    return {"attributes": {**slots, **getattr(value, "__dict__", {})}}
+        return [code_of(value), _plain(parameters(), depth)]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    attributes = {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}
+    return [code_of(value), _plain({**attributes, **getattr(value, "__dict__", {})}, depth)]
 
 
 def _digest(data: bytes) -> str:

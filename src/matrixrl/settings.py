@@ -21,6 +21,7 @@ from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.references import reference_of
 
 __all__ = [
+    "ELSEWHERE",
     "Check",
     "Settings",
     "describe_settings",
@@ -38,13 +39,15 @@ Check = Callable[[str, Any], Any]
 """(name of the setting, value) → the value to keep; raises `InvalidInput`."""
 
 _DISCOUNT = "It belongs to the problem: pass discount=… to the agent, to run_seeds, or to FiniteMDP and Task."
-_ELSEWHERE = {
+ELSEWHERE = {
     "features": "Pass phi=… and psi=…, such as phi=features.phi and psi=features.psi.",
     "discount": _DISCOUNT,
     "gamma": _DISCOUNT,
     "algorithm": "Name another algorithm as the second argument of matrixrl.Agent, or as agent=… of run_seeds.",
 }
 """Advice for names that users of other libraries expect."""
+
+_RENAMED_PRESETS = {"guaranteed": "optimistic", "practical": "tuned"}
 
 _REMEDY = "Leave it out for the value of the preset."
 
@@ -111,13 +114,16 @@ class Settings:
         """Start from the preset and let every explicit setting win; None means not given."""
         chosen = {key: value for key, value in given.items() if value is not None}
         for key in chosen:
-            if key not in cls.names() and key in _ELSEWHERE:
-                raise UnknownName(f"{key} is not an agent setting; got {shown(chosen[key])}. {_ELSEWHERE[key]}")
+            if key not in cls.names() and key in ELSEWHERE:
+                raise UnknownName(f"{key} is not an agent setting; got {shown(chosen[key])}. {ELSEWHERE[key]}")
             choice("agent setting", key, cls.names())
         if not cls.PRESETS:
             return cls(**chosen)
         default = next(f.default for f in fields(cls) if f.name == "preset")
-        preset = choice("preset", chosen.get("preset", default), cls.PRESETS)
+        given_preset = chosen.get("preset", default)
+        if isinstance(given_preset, str) and given_preset in _RENAMED_PRESETS:
+            raise UnknownName(f"preset {given_preset!r} is now called {_RENAMED_PRESETS[given_preset]!r}.")
+        preset = choice("preset", given_preset, cls.PRESETS)
         return cls(**{**cls.PRESETS[preset], **chosen, "preset": preset})
 
     def as_dict(self) -> dict[str, Any]:

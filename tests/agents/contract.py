@@ -9,9 +9,9 @@ import numpy as np
 
 from continuum import line
 from matrixrl import make
-from matrixrl.agents import AGENTS
 from matrixrl.problems import FiniteMDP, MDPEnv, low_rank
-from matrixrl.seeding import stream_seed
+from matrixrl.random_streams import stream_seed
+from named_agents import AGENTS
 from small_worlds import calendar, masked_mdp, random_mask
 
 SEED = 11
@@ -89,7 +89,8 @@ class Case:
 
 BANDITS = ("lin-ucb", "kernel-ucb")
 VECTORS = ("kernel-control",)
-FINITE = [name for name in AGENTS if name not in VECTORS]
+DOUBLING = "doubling-matrix-rl"  # matrix-rl but for its epochs, so that it has few cases
+FINITE = [name for name in AGENTS if name not in (*VECTORS, DOUBLING)]
 TUNED = {"preset": "tuned"}
 BALL = {"set": "normalised"}
 CASES = [
@@ -97,13 +98,13 @@ CASES = [
     *(Case(name, "one step") for name in FINITE),
     *(Case(name, world) for name in ("kernel-matrix-rl", "random") for world in ("mountain-car", "cart-pole")),
     *(Case("kernel-control", world) for world in ("cart-pole", "pendulum")),  # discrete and continuous actions
-    Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
+    Case("matrix-rl", "functions", {"columns": 40, "preset": "tuned"}),
     *(Case("matrix-rl", world, BALL) for world in ("river-swim", "frozen-lake")),
     *(Case("matrix-rl", "river-swim", {**more, "switch_growth": 0.5}) for more in (BALL, {})),
-    Case("matrix-rl", "river-swim", {"doubling": "restart", "radius": "theorem"}),
-    *(Case("matrix-rl", "river-swim", {**more, "doubling": "keep", "known_reward": False}) for more in (BALL, {})),
-    *(Case("matrix-rl", "river-swim", {**more, "ties": "estimate", "preset": "practical"}) for more in (BALL, {})),
-    Case("matrix-rl", "functions", {"columns": 40, "switch_growth": 0.5, "doubling": "restart"}),
+    Case(DOUBLING, "river-swim", {"radius": "theorem"}),
+    *(Case(DOUBLING, "river-swim", {**more, "keep_data": True, "known_reward": False}) for more in (BALL, {})),
+    *(Case("matrix-rl", "river-swim", {**more, "ties": "estimate", "preset": "tuned"}) for more in (BALL, {})),
+    Case("matrix-rl", "functions", {"columns": 40, "switch_growth": 0.5}),
     Case("kernel-matrix-rl", "mountain-car", {"anchors": 20}),
     Case("kernel-matrix-rl", "cart-pole", {"features": "nystroem", "budget": 2}),
     *(Case(name, "river-swim", TUNED) for name in ("epsilon-greedy", "ucrl2", "psrl", "ucbvi", "rlsvi", "ucrl-vtr")),
@@ -145,7 +146,7 @@ def random_step(agent, episode, obs, rng):
 def first_obs(agent, rng):
     """Return an observation in which an episode may begin."""
     obs, problem = random_obs(agent, rng), agent.problem
-    if problem.kind != "finite" or (problem.mdp is None and not problem.start_is_declared):
+    if problem.kind != "finite" or (problem.mdp is None and not problem.task.start_is_declared):
         return obs
     return problem.observation(int(rng.choice(np.flatnonzero(problem.finite_task.start))))
 

@@ -13,6 +13,7 @@ import hostile
 from agents.helpers import assert_same_arrays
 from hostile import archive_of, changed, header_of, members_of, npy, raw_npy, resealed
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, Task, make
+from matrixrl.archive import FORMAT_VERSION, pack
 
 PROBLEMS = {
     "one-hot": lambda: make("river-swim", n_states=5, horizon=9),
@@ -24,7 +25,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("settings", [{"preset": "practical"}, {"radius": "theorem", "n_episodes": 40}])
+@pytest.mark.parametrize("settings", [{"preset": "tuned"}, {"radius": "theorem", "n_episodes": 40}])
 def test_stop_save_load_go_on_is_bitwise_an_uninterrupted_run(name, settings, tmp_path):
     whole = MatrixRL(PROBLEMS[name](), seed=9, **settings)
     uninterrupted = whole.learn(40)
@@ -75,12 +76,31 @@ def test_an_episode_that_left_its_plan_has_no_regret_after_a_save_either(tmp_pat
 
 
 def test_a_loaded_agent_predicts_without_an_environment(tmp_path):
-    agent = MatrixRL(make("river-swim"), seed=0, preset="practical")
+    agent = MatrixRL(make("river-swim"), seed=0, preset="tuned")
     agent.learn(50)
     agent.save(tmp_path / "a.npz")
     loaded = MatrixRL.load(tmp_path / "a.npz")
     np.testing.assert_array_equal(loaded.policy, agent.policy)
     assert loaded.problem.env is None
+
+
+def test_a_least_upper_bound_from_features_that_are_not_one_hot_survives_a_save(tmp_path):
+    agent = MatrixRL("linear-mdp", seed=0)
+    agent.learn(n_episodes=2, certify=True)
+    before = agent.certificate()
+    agent._ledger.least_upper[:] = before.upper - 0.01  # as an earlier certificate would have it
+    agent.save(tmp_path / "agent.mrl")
+    assert MatrixRL.load(tmp_path / "agent.mrl").certificate().upper == pytest.approx(before.upper - 0.01)
+
+
+def test_a_reward_that_rounding_moves_out_of_its_range_does_not_spoil_a_file(tmp_path):
+    task = Task(n_states=1, n_actions=1, horizon=1, reward_range=(-3.0, 0.5), start=0)
+    agent = MatrixRL(task, seed=0)
+    episode = agent.begin_episode()
+    episode.observe(0, 0, np.nextafter(-3.0, -4.0), 0)
+    episode.end()
+    agent.save(tmp_path / "agent.mrl")
+    assert MatrixRL.load(tmp_path / "agent.mrl").certificate() == agent.certificate()
 
 
 def test_another_environment_is_refused(tmp_path):
@@ -152,11 +172,9 @@ def test_every_flipped_bit_is_refused(saved, tmp_path):
 
 def test_an_edit_without_a_new_digest_is_refused_by_name(saved, tmp_path):
     data = bytearray(saved.read_bytes())
-    data[200] ^= 1
+    data[data.index(b"problem_reward.npy") + 200] ^= 1
     (tmp_path / "edit").write_bytes(data)
-    with pytest.raises(
-        CheckpointError, match="damaged or was changed after it was written: its digest is that of other"
-    ):
+    with pytest.raises(CheckpointError, match="damaged or was changed after it was written"):
         MatrixRL.load(tmp_path / "edit")
 
 
@@ -181,12 +199,12 @@ def test_foreign_files(tmp_path):
 
 
 def test_newer_versions_say_upgrade_and_older_ones_that_they_are(saved, tmp_path):
-    assert header_of(saved.read_bytes())["version"] == 9
+    assert header_of(saved.read_bytes())["version"] == FORMAT_VERSION
     with_header(saved, tmp_path / "new", version=99)
-    with pytest.raises(CheckpointError, match=r"format 99, newer than.*upgrade"):
+    with pytest.raises(CheckpointError, match=r"format 99.*newer than.*upgrade"):
         MatrixRL.load(tmp_path / "new")
     with_header(saved, tmp_path / "old", version=2)
-    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the 9 that this"):
+    with pytest.raises(CheckpointError, match=r"format 2, written by matrixrl .*, older than the \d+ that this"):
         MatrixRL.load(tmp_path / "old")
 
 
@@ -194,14 +212,12 @@ def test_a_file_of_format_3_says_which_version_wrote_it(tmp_path):
     """As `numpy.savez` wrote it, without a digest."""
     header = {"format": "matrixrl-agent", "version": 3, "library": "0.7.0"}
     np.savez(tmp_path / "old.npz", header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), a=np.zeros(3))
-    words = "format 3, written by matrixrl '0.7.0', older than the 9 .* load it with the version that wrote it"
+    words = "format 3, written by matrixrl '0.7.0', older than the .* load it with the version that wrote it"
     with pytest.raises(CheckpointError, match=words):
         MatrixRL.load(tmp_path / "old.npz")
 
 
 def test_a_header_that_could_not_be_read_is_not_written():
-    from matrixrl.archive import pack
-
     with pytest.raises(CheckpointError, match="the header would have"):
         pack("matrixrl-agent", {"long": "x" * (1 << 20)}, {})
 
@@ -256,8 +272,7 @@ def test_compressed_members_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"agent": "kernel-matrix-rl"},
-        {"agent": ...},
+        {"algorithm": "kernel-matrix-rl"},
         {"algorithm": ...},
         {"settings": 5},
         {"settings": {}},
@@ -265,8 +280,8 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"objects": ...},
         {"seed": "zero"},
         {"seed": -1},
-        {"start_doubt": 999},
-        {"start_doubt": ...},
+        {"certified": 999},
+        {"certified": ...},
         {"problem": ...},
         {"plans": ...},
         {"plans": []},
@@ -281,8 +296,12 @@ def test_compressed_members_are_refused(saved, tmp_path):
         {"n_begun": 0},
         {"n_begun": -1},
         {"n_begun": ...},
+        {"n_begun": 10**30},
+        {"delay": -1},
         {"delay": 99},
+        {"overridden": 99},
         {"time_outs": -1},
+        {"time_outs": 99},
         {"late_episodes": "forget"},
         {"late_episodes": ...},
         {"compiled": "maybe"},
@@ -352,23 +371,18 @@ def test_headers_of_the_problem_that_do_not_fit_are_refused(saved, tmp_path, cha
         ("episodes_number.npy", np.array([-1])),
         ("episodes_number.npy", np.array([99])),
         ("episodes_number.npy", np.array(0)),
-        ("episodes_planned_after.npy", np.array([99])),
-        ("episodes_planned_after.npy", np.array([-1])),
         ("episodes_plan.npy", np.array([1])),
         ("episodes_length.npy", np.array([2])),
         ("episodes_length.npy", np.array([0])),
         ("episodes_length.npy", np.array([-1])),
         ("episodes_terminated.npy", np.array([1])),
         ("episodes_waiting.npy", np.array([True, False])),
-        ("episodes_asked_at.npy", np.array([1.0])),
-        ("episodes_asked_at.npy", np.array([np.inf])),
         ("episodes_other.npy", np.array([1.0])),
         ("learned_refresh.npy", None),
         ("learned_episode.npy", np.array(77)),
         ("learned_episode.npy", np.array(3.5)),
         ("learned_episode.npy", np.array(-1)),
         ("learned_episode.npy", None),
-        ("learned_n_plans.npy", np.array([-1])),
         ("learned_n_plans.npy", np.array([1, 1])),
         ("learned_streams.npy", np.zeros((0, 6), dtype=np.uint64)),
         ("learned_streams.npy", np.zeros((1, 6), dtype=np.uint64)),
@@ -392,7 +406,6 @@ def test_arrays_that_do_not_fit_are_refused(saved, tmp_path, member, array):
         ("learned_design_inverse.npy", np.eye(4)[None] * 50),
         ("learned_logdet.npy", np.array([-1e9])),
         ("learned_width_sq.npy", np.zeros((1, 100))),
-        ("learned_cross_moment.npy", np.full((1, 4, 4), 1e300)),
         ("learned_design.npy", np.zeros((1, 4))),
     ],
 )
@@ -432,7 +445,7 @@ def test_an_encrypted_member_is_refused(saved, tmp_path):
         if data[match : match + 4] == b"PK\x01\x02":
             data[match + 8] |= 1
     (tmp_path / "locked").write_bytes(resealed(bytes(data)))
-    with pytest.raises(CheckpointError, match="compressed or encrypted"):
+    with pytest.raises(CheckpointError, match="encrypted"):
         MatrixRL.load(tmp_path / "locked")
 
 

@@ -12,12 +12,14 @@ from sklearn.kernel_approximation import RBFSampler
 from agents.helpers import assert_same_arrays, interrupted_at
 from continuum import Buffer
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make, run_seeds
-from matrixrl.algorithms.continuous.model import ContinuousModel, Experience
-from matrixrl.algorithms.continuous.settings import ContinuousSettings
+from matrixrl.algorithms.continuous import ContinuousSettings
+from matrixrl.algorithms.continuous.base import Experience
+from matrixrl.algorithms.continuous.model import KernelModel
+from matrixrl.algorithms.continuous.plan import optimistic_plan
 from matrixrl.features import kernel_features
 from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
-from matrixrl.simulate import SeedRuns
+from matrixrl.play import SeedRuns
 
 
 def steps(rng, n, p=2, n_actions=2):
@@ -25,9 +27,15 @@ def steps(rng, n, p=2, n_actions=2):
     return Experience(obs, rng.integers(0, n_actions, n), rng.random(n), following, rng.random(n) < 0.1)
 
 
-def model_of(settings, *, horizon=4, p=2, n_actions=2, kernel=None):
+def model_of(settings, *, p=2, n_actions=2, kernel=None, reach=1.0):
     state_map = InducingMap(as_kernel(kernel or RBF(0.7)), p, budget=settings.budget, tolerance=settings.tolerance)
-    return ContinuousModel(n_actions, horizon, ObservationScale(-np.ones(p), np.ones(p)), state_map, settings)
+    scale = ObservationScale(np.full(p, -reach), np.full(p, reach))
+    return KernelModel(n_actions, scale, state_map, ridge=settings.ridge, correlation=settings.action_correlation)
+
+
+def plan_of(model, settings, rng, *, horizon=4):
+    options = {"horizon": horizon, "max_return": settings.max_return, "anchors": settings.anchors}
+    return optimistic_plan(model, (0.0, 1.0), settings.exploration, rng, **options)
 
 
 def exact_values(data, settings, horizon, kernel, low, high):
@@ -62,30 +70,30 @@ def test_with_every_point_planning_is_exact_kernel_regression(rho, exploration):
     model, rng, data = model_of(settings), np.random.default_rng(0), None
     for _ in range(3):  # three episodes, folded in one after the other
         more = steps(rng, 20)
-        model.add(more)
+        model.update(more)
         data = more if data is None else data.followed_by(more)
-    plan = model.plan(0.0, 1.0, rng)
+    plan = plan_of(model, settings, rng)
     for h, truth in enumerate(exact_values(data, settings, 4, RBF(0.7), 0.0, 1.0)):
-        ours = plan.q(h, *model.coordinates().describe(data.next_obs))
+        ours = plan.q(h, *model.bounds(0.0).describe(data.next_obs))
         np.testing.assert_allclose(ours, truth, atol=1e-6)
 
 
 def test_one_stage_is_a_gaussian_process():
     """H = 1: what is regressed is the reward less the most it can be; the width is the posterior deviation."""
     settings = ContinuousSettings(ridge=0.05, tolerance=0.0, budget=500, action_correlation=0.0, exploration=0.0)
-    model, rng = model_of(settings, horizon=1), np.random.default_rng(1)
+    model, rng = model_of(settings), np.random.default_rng(1)
     data = steps(rng, 50)
-    model.add(data)
-    plan = model.plan(0.0, 1.0, rng)
+    model.update(data)
+    plan = plan_of(model, settings, rng, horizon=1)
     where = rng.uniform(-1, 1, (10, 2))
-    z, residual = model.coordinates().describe(where)
+    z, residual = model.bounds(0.0).describe(where)
     for a in range(2):
         taken = data.actions == a
         process = GaussianProcessRegressor(RBF(0.7), alpha=0.05, optimizer=None)
         process.fit(data.obs[taken], data.rewards[taken] - 1.0)
         mean, deviation = process.predict(where, return_std=True)
         np.testing.assert_allclose(plan.q(0, z, residual)[:, a], 1.0 + mean, atol=1e-6)
-        np.testing.assert_allclose(plan.widths(z, residual)[:, a], deviation, atol=1e-5)
+        np.testing.assert_allclose(plan.bounds.widths(z, residual)[:, a], deviation, atol=1e-5)
 
 
 def test_folding_in_is_fitting_at_once():
@@ -94,15 +102,15 @@ def test_folding_in_is_fitting_at_once():
     parts = [steps(rng, 15) for _ in range(4)]
     slowly, at_once = model_of(settings), model_of(settings)
     for part in parts:
-        slowly.add(part)
+        slowly.update(part)
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.followed_by(part)
-    at_once.add(whole)
+    at_once.update(whole)
     where = rng.uniform(-1, 1, (8, 2))
-    plans = [m.plan(0.0, 1.0, rng) for m in (slowly, at_once)]
+    plans = [plan_of(m, settings, rng) for m in (slowly, at_once)]
     for h in range(4):
-        answers = [p.q(h, *m.coordinates().describe(where)) for p, m in zip(plans, (slowly, at_once), strict=True)]
+        answers = [p.q(h, *m.bounds(0.0).describe(where)) for p, m in zip(plans, (slowly, at_once), strict=True)]
         np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
 
 
@@ -114,9 +122,9 @@ def test_an_inducing_budget_is_close_to_the_exact_kernel_and_says_how_close():
     for budget in (10, 40, 240):
         settings = ContinuousSettings(tolerance=0.0, budget=budget, exploration=0.0, ridge=0.1)
         model = model_of(settings)
-        model.add(data)
-        plan = model.plan(0.0, 1.0, rng)
-        errors.append((plan.q(0, *model.coordinates().describe(where)), model.coordinates().describe(where)[1].max()))
+        model.update(data)
+        plan = plan_of(model, settings, rng)
+        errors.append((plan.q(0, *model.bounds(0.0).describe(where)), model.bounds(0.0).describe(where)[1].max()))
     exact = errors[-1][0]
     off = [np.abs(q - exact).max() for q, _ in errors]
     assert off[1] < 0.1 * off[0]
@@ -132,9 +140,9 @@ def test_anchors_at_every_next_state_are_close_to_all_of_them():
     for anchors in (None, 79, 40):
         settings = ContinuousSettings(tolerance=1e-3, budget=300, exploration=0.0, ridge=0.1, anchors=anchors)
         model = model_of(settings)
-        model.add(data)
-        plan = model.plan(0.0, 1.0, np.random.default_rng(0))
-        answers[anchors] = plan.q(0, *model.coordinates().describe(where))
+        model.update(data)
+        plan = plan_of(model, settings, np.random.default_rng(0))
+        answers[anchors] = plan.q(0, *model.bounds(0.0).describe(where))
     assert np.abs(answers[79] - answers[None]).max() < 0.2
     assert np.abs(answers[40] - answers[None]).max() < 1.0
 
@@ -211,9 +219,9 @@ def test_predicting_changes_nothing():
 def test_a_finite_problem_gets_the_finite_agent(tmp_path):
     """The same runs as MatrixRL with the kernel's features, sets and certificates included; saved and loaded."""
     env = make("grid-world", size=5, horizon=12)
-    agent = KernelMatrixRL(env, length_scale=0.6, seed=2, preset="practical")
+    agent = KernelMatrixRL(env, length_scale=0.6, seed=2, preset="tuned")
     features = kernel_features(env.unwrapped.points, 4, k_phi=RBF(0.6))
-    other = MatrixRL(make("grid-world", size=5, horizon=12), phi=features.phi, seed=2, preset="practical")
+    other = MatrixRL(make("grid-world", size=5, horizon=12), phi=features.phi, seed=2, preset="tuned")
     np.testing.assert_array_equal(agent.learn(15).regret, other.learn(15).regret)
     assert agent.certificate().lower <= agent.certificate().upper
     agent.save(tmp_path / "a")
@@ -226,7 +234,7 @@ def test_a_finite_problem_gets_the_finite_agent(tmp_path):
         env_settings={"size": 5, "horizon": 12},
         agent="kernel-matrix-rl",
         length_scale=0.6,
-        preset="practical",
+        preset="tuned",
     )
     np.testing.assert_allclose(together.regret[1], other.history.regret[:15], atol=1e-9)
     assert together.settings["length_scale"] == 0.6
@@ -234,7 +242,7 @@ def test_a_finite_problem_gets_the_finite_agent(tmp_path):
 
 def test_the_kernel_generalises():
     """On an open grid neighbours behave alike: the kernel agent needs far fewer episodes than counting does."""
-    settings = {"n_episodes": 60, "seeds": 2, "env_settings": {"size": 8}, "preset": "practical"}
+    settings = {"n_episodes": 60, "seeds": 2, "env_settings": {"size": 8}, "preset": "tuned"}
     counting = run_seeds("grid-world", **settings)
     kernel = run_seeds("grid-world", agent="kernel-matrix-rl", **settings)
     assert kernel.final_regret.mean() < 0.8 * counting.final_regret.mean()
@@ -308,15 +316,11 @@ def test_a_change_of_unit_starts_the_points_anew():
     settings = ContinuousSettings(tolerance=0.0, budget=200, exploration=0.0, ridge=0.1)
     answers = []
     for order in ([parts[0], parts[1]], [parts[0].followed_by(parts[1])]):
-        free = np.full(2, np.inf)
-        kernel = as_kernel(RBF(0.7))
-        model = ContinuousModel(
-            2, 4, ObservationScale(-free, free), InducingMap(kernel, 2, budget=200, tolerance=0.0), settings
-        )
+        model = model_of(settings, reach=np.inf)
         for part in order:
-            model.add(part)
-        plan = model.plan(0.0, 1.0, rng)
-        answers.append(plan.q(0, *model.coordinates().describe(np.array([[0.5, 0.5], [-1.0, 0.2]]))))
+            model.update(part)
+        plan = plan_of(model, settings, rng)
+        answers.append(plan.q(0, *model.bounds(0.0).describe(np.array([[0.5, 0.5], [-1.0, 0.2]]))))
         assert np.abs(model.map.factor.points).max() <= 1.0
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
 

@@ -24,13 +24,13 @@ from agents.contract import (
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
 from continuum import line
 from matrixrl import Agent, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, make
-from matrixrl.agents import AGENTS, BASELINE_AGENTS, LinUCBAgent, PSRLAgent, RandomPlayAgent
 from matrixrl.algorithms import ALGORITHMS
+from named_agents import AGENTS, BASELINE_AGENTS, predicted
 from tolerances import ALGEBRA
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-CERTIFYING = ("matrix-rl", "kernel-matrix-rl")
-WITH_MODEL = (*CERTIFYING, "epsilon-greedy", "psrl", "ucbvi", "ucrl2")
+CERTIFYING = ("matrix-rl", "doubling-matrix-rl", "kernel-matrix-rl")
+WITH_MODEL = (*CERTIFYING, "epsilon-greedy", "lsvi-ucb", "psrl", "rlsvi", "ucbvi", "ucrl2")
 
 
 def own_world(name):
@@ -40,7 +40,7 @@ def own_world(name):
 
 def test_every_algorithm_has_an_agent_and_every_agent_is_here():
     assert set(AGENTS) == set(ALGORITHMS) == {case.agent for case in CASES}
-    assert len(AGENTS) == 15
+    assert len(AGENTS) == 16
     assert all(kind.name == name for name, kind in AGENTS.items())
 
 
@@ -198,7 +198,7 @@ def check_deployment(case, agent):
         return
     chosen = agent.greedy()
     assert chosen.table.shape == agent.policy.table.shape
-    assert (chosen.certificate is not None) == agent.algorithm.certifies == (case.agent in CERTIFYING)
+    assert (chosen.certificate is not None) == agent.algorithm.claims.certifies == (case.agent in CERTIFYING)
     if case.agent not in CERTIFYING or "columns" in case.settings:
         with pytest.raises(ProtocolError, match=r"needs certificates|without sampled columns"):
             agent.compare(chosen, chosen)
@@ -220,13 +220,13 @@ def test_predict_and_policy_change_nothing(case):
     answers = [agent.predict(obs, h) for obs, h in asked]
     assert answers == [agent.predict(obs, h) for obs, h in asked]
     if agent.problem.kind == "finite":
-        assert answers == [agent.policy.act(obs, h) for obs, h in asked]
+        assert answers == [predicted(agent).act(obs, h) for obs, h in asked]
         assert agent.policy.table.shape == (agent.problem.task.horizon, agent.problem.task.n_states)
         assert f"{case.agent} on {agent.problem.name}, 3 episodes" in agent.policy.description
         check_deployment(case, agent)
     (episode,) = agent.open_episodes
     assert agent.predict(asked[0][0], episode=episode) == answers[0]
-    if case.agent in CERTIFYING and agent.algorithm.certifies:
+    if case.agent in CERTIFYING and agent.algorithm.claims.certifies:
         agent.certificate()
     assert_same_arrays(agent.algorithm.state(), before)
     assert env_stream(agent) == stream
@@ -262,8 +262,8 @@ def test_an_episode_that_breaks_off_leaves_no_trace(case, error, finished):
     assert advice_of(agent) == advice
     assert not finished or env_stream(agent) == stream
     agent.learn(4)
-    if issubclass(error, Exception) and whole.guarantee is True:  # it may be due to what was observed
-        assert "ended in an error" in agent.guarantee
+    if issubclass(error, Exception) and whole.guarantee:  # it may be due to what was observed
+        assert "ended in an error" in agent.guarantee.reason
         agent._selection = None
     assert_same_agent(agent, whole)
 
@@ -353,7 +353,7 @@ def test_many_open_episodes_are_updates_of_the_algorithm(case, late):
                 other.update(steps_of(told[k]), plans[k])
                 closed = ended.pop(k)
                 assert closed.record.index == index
-                earned = sum(agent.problem.discount**h * step[2] for h, step in enumerate(told[k]))
+                earned = sum(agent.problem.task.discount**h * step[2] for h, step in enumerate(told[k]))
                 assert closed.record.episode_return == pytest.approx(earned, abs=1e-12)
             assert record is (closed.record if late == "learn" else None) or turn[0] == i
             assert (agent.n_episodes, agent.n_waiting) == (other.episode, len(ended))
@@ -427,15 +427,24 @@ def test_compiled_agents_play_the_same_episodes(case, tmp_path):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: PSRLAgent(make("cart-pole")), "numbered states for psrl.*vectors.*KernelControl learns from vectors"),
-        (lambda: PSRLAgent("cart-pole"), "numbered states for psrl; got cart-pole, with vectors as observations"),
+        (
+            lambda: AGENTS["psrl"](make("cart-pole")),
+            "numbered states for psrl.*vectors.*KernelControl learns from vectors",
+        ),
+        (
+            lambda: AGENTS["psrl"]("cart-pole"),
+            "numbered states for psrl; got cart-pole, with vectors as observations",
+        ),
         (lambda: MatrixRL(make("mountain-car")), "for matrix-rl.*vectors as observations.*KernelControl"),
-        (lambda: LinUCBAgent(make("river-swim")), "horizon must be 1 for lin-ucb, a bandit.*Use lsvi-ucb"),
+        (
+            lambda: AGENTS["lin-ucb"](make("river-swim")),
+            "horizon must be 1 for lin-ucb, a bandit.*Use lsvi-ucb",
+        ),
         (lambda: AGENTS["kernel-ucb"]("river-swim"), "horizon must be 1 for kernel-ucb, a bandit.*Use lsvi-ucb"),
         (lambda: KernelMatrixRL(line()), "numbered states for kernel-matrix-rl.*functions of states.*Use MatrixRL"),
-        (lambda: PSRLAgent(line()), "numbered states for psrl.*functions of states.*Use MatrixRL"),
-        (lambda: RandomPlayAgent(line()), "numbered states or vectors as states for random.*Use MatrixRL"),
-        (lambda: KernelMatrixRL(make("cart-pole"), preset="guaranteed"), "preset must be 'practical' for vectors"),
+        (lambda: AGENTS["psrl"](line()), "numbered states for psrl.*functions of states.*Use MatrixRL"),
+        (lambda: AGENTS["random"](line()), "numbered states or vectors as states for random.*Use MatrixRL"),
+        (lambda: KernelMatrixRL(make("cart-pole"), preset="optimistic"), "preset must be 'tuned' for vectors"),
         (lambda: MatrixRL(line()), "columns must be given for a task whose states are not enumerated"),
     ],
 )

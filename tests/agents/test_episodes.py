@@ -10,10 +10,11 @@ from agents.contract import recorded_plans
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays
 from continuum import Line, line
 from matrixrl import FiniteMDP, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make, run_seeds
-from matrixrl.agents import OpenEpisode, PSRLAgent, QLearningAgent, RandomPlayAgent, UCRLVTRAgent
+from matrixrl.agents import OpenEpisode
 from matrixrl.envs import GridWorld, PointObservations
 from matrixrl.features import Features, OneHotPsi, TablePhi
-from matrixrl.problems import tabular
+from matrixrl.problems import MDPEnv, tabular
+from named_agents import AGENTS
 from worlds import Hidden
 
 
@@ -98,8 +99,9 @@ def test_the_policy_is_a_record(agent):
     policy = agent.policy
     np.testing.assert_array_equal(np.asarray(policy), policy.table)
     assert np.asarray(policy, dtype=float).dtype == float
-    assert policy.act(2, stage=1) == policy.table[1, 2] == agent.predict(2, stage=1)
-    assert policy.description == f"matrix-rl on {agent.problem.name}, 5 episodes: the plan that predict follows"
+    assert policy.act(2, stage=1) == policy.table[1, 2]
+    assert agent.predict(2, stage=1) == agent.greedy().act(2, stage=1)
+    assert policy.description == f"matrix-rl on {agent.problem.name}, 5 episodes: the plan of the next episode"
     for state, stage, words in ((4, 0, "obs must be in 0 … 3"), (-1, 0, "obs must be"), (0, 3, "stage must be in")):
         with pytest.raises(InvalidInput, match=words):
             policy.act(state, stage)
@@ -107,7 +109,7 @@ def test_the_policy_is_a_record(agent):
 
 def test_advice_does_not_change_when_it_is_asked_for_twice():
     """An agent that draws when it acts: the draw is kept until the next step."""
-    agent = RandomPlayAgent(make("mountain-car", horizon=40), seed=0)
+    agent = AGENTS["random"](make("mountain-car", horizon=40), seed=0)
     episode = agent.begin_episode()
     seen = set()
     for i in range(40):
@@ -145,7 +147,7 @@ def numbered_from(first_state, first_action, reward=None):
 @pytest.mark.parametrize(("first_state", "first_action"), [(3, 0), (0, 5), (7, 2), (-2, -1)])
 def test_states_and_actions_may_be_numbered_from_anywhere(first_state, first_action, tmp_path):
     reward = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    options = {"reward": reward, "horizon": 6, "seed": 0, "preset": "practical"}
+    options = {"reward": reward, "horizon": 6, "seed": 0, "preset": "tuned"}
     plain, shifted = MatrixRL(Hidden(), **options), MatrixRL(numbered_from(first_state, first_action), **options)
     plain.learn(12)
     shifted.learn(12)
@@ -182,7 +184,7 @@ def misspecified():
 def until_the_alarm():
     agent = MatrixRL(misspecified(), seed=0)
     while not agent.history.alarms.any():
-        assert "alarm" not in agent.guarantee  # P is known here, and not represented
+        assert "alarm" not in agent.guarantee.reason  # P is known here, and not represented
         agent.learn(1)
         assert agent.n_episodes < 300
     return agent
@@ -191,10 +193,10 @@ def until_the_alarm():
 def test_an_alarm_ends_the_guarantee_for_good(tmp_path):
     agent = until_the_alarm()
     words = f"misspecification alarm in episode {agent.n_episodes}: the features cannot represent P"
-    assert words in agent.guarantee
+    assert words in agent.guarantee.reason
     agent.learn(3)
-    assert words in agent.guarantee  # the first one counts
-    assert "misspecification alarm" in agent.certificate().guarantee
+    assert words in agent.guarantee.reason  # the first one counts
+    assert "misspecification alarm" in agent.certificate().guarantee.reason
     agent.save(tmp_path / "a")
     assert MatrixRL.load(tmp_path / "a").guarantee == agent.guarantee
 
@@ -204,33 +206,32 @@ def test_an_alarm_counts_once_its_episode_is_ended():
     quiet = until_the_alarm().n_episodes - 1
     agent = MatrixRL(misspecified(), seed=0)
     agent.learn(quiet)
-    assert "alarm" not in agent.guarantee  # P is known here, and not represented
+    assert "alarm" not in agent.guarantee.reason  # P is known here, and not represented
     alarmed, other = agent.begin_episode(), agent.begin_episode()
-    assert "alarm" not in agent.guarantee
+    assert "alarm" not in agent.guarantee.reason
     alarmed.abandon()
-    assert "alarm" not in agent.guarantee
+    assert "alarm" not in agent.guarantee.reason
     alarmed = agent.begin_episode()
     for episode in (alarmed, other):
         episode.observe(0, episode.act(0), 0.0, 1)
     assert other.end().alarm  # made of the same data
-    assert f"alarm in episode {quiet + 1}" in agent.guarantee
+    assert f"alarm in episode {quiet + 1}" in agent.guarantee.reason
     assert alarmed.end().alarm
-    assert f"alarm in episode {quiet + 1}" in agent.guarantee
+    assert f"alarm in episode {quiet + 1}" in agent.guarantee.reason
 
 
 def test_a_guarantee_that_depends_on_the_number_of_episodes_ends_with_them():
-    agent = QLearningAgent(make("river-swim", n_states=4, horizon=4), n_episodes=3, seed=0)
+    agent = AGENTS["q-learning"](make("river-swim", n_states=4, horizon=4), n_episodes=3, seed=0)
     agent.learn(3)
-    assert agent.guarantee is True
+    assert agent.guarantee
     agent.learn(1)
-    assert "more than the 3 episodes" in agent.guarantee
+    assert "more than the 3 episodes" in agent.guarantee.reason
 
 
 @pytest.mark.parametrize(("kind", "counts"), [("normalised", "counts"), ("tightest", "next_times")])
 def test_restarts_forget_at_the_same_place_with_episodes_that_overlap(kind, counts):
     """Epochs of 2 and 4 episodes. Two episodes that were begun in the first epoch end in the second."""
-    settings = {"doubling": "restart", "set": kind, "seed": 0}
-    overlapping = MatrixRL(Task(np.full((3, 2), 0.5), 4), **settings)
+    overlapping = AGENTS["doubling-matrix-rl"](Task(np.full((3, 2), 0.5), 4), set=kind, seed=0)
     first, second, third = (overlapping.begin_episode() for _ in range(3))
     told = [(0, 1), (1, 2), (2, 2), (2, 0)]
     for episode in (first, second, third):
@@ -244,7 +245,7 @@ def test_restarts_forget_at_the_same_place_with_episodes_that_overlap(kind, coun
 
 def test_value_targets_are_those_of_the_plan_that_the_episode_was_played_with():
     """UCRL-VTR regresses the values of its own plan, also if newer plans were made while the episode was open."""
-    agent = UCRLVTRAgent(make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0, late_episodes="learn")
+    agent = AGENTS["ucrl-vtr"](make("river-swim", n_states=4, horizon=6), preset="tuned", seed=0, late_episodes="learn")
     plans = recorded_plans(agent)
     agent.learn(2)
     early = agent.begin_episode()
@@ -289,7 +290,7 @@ def test_interleaved_posterior_samples_are_independent_draws():
     """Two episodes that are begun together have the plans of two draws, as when one follows the other."""
     law = np.full((4, 2, 4), 0.25)
     anywhere = FiniteMDP(law, np.full((4, 2), 0.5), 6, start=np.full(4, 0.25))
-    one, other = (PSRLAgent(anywhere, seed=3) for _ in range(2))
+    one, other = (AGENTS["psrl"](anywhere, seed=3) for _ in range(2))
     together = [one.begin_episode() for _ in range(2)]
     tables = [[e.act(s) for s in range(4)] for e in together]
     apart = []
@@ -303,10 +304,45 @@ def test_interleaved_posterior_samples_are_independent_draws():
 
 def test_random_play_on_places_has_no_table_and_no_regret():
     """Each action is drawn when it is played, so there is no policy whose regret could be computed."""
-    agent = RandomPlayAgent(PointObservations(GridWorld(4)), seed=0)
+    agent = AGENTS["random"](PointObservations(GridWorld(4)), seed=0)
     history = agent.learn(3)
     assert history.regret is None
     together = run_seeds(PointObservations(GridWorld(4)), n_episodes=3, seeds=[0], agent="random")
     np.testing.assert_array_equal(together.returns[0], history.returns)
     kernel = KernelMatrixRL(PointObservations(GridWorld(4)), seed=0).learn(2)
     assert np.isfinite(kernel.regret).all()
+
+
+def ending():
+    """Return an environment whose episodes end early in state 2, mostly."""
+    table = np.zeros((3, 2, 3))
+    table[:2, 0, 0] = table[2, :, 2] = 1.0
+    table[[0, 1], 1, [1, 2]], table[:2, 1, 0] = 0.8, 0.2
+    return MDPEnv(FiniteMDP(table, np.array([[0.1, 0.0], [0.1, 0.9], [0.0, 0.0]]), 5, end_state=2))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: make("river-swim", n_states=4),
+        ending,
+        lambda: make("combination-lock", noisy_rewards=True),
+        lambda: make("double-integrator"),  # the first state is random
+    ],
+    ids=["river", "ending", "noisy", "random start"],
+)
+def test_a_plain_table_is_played_as_its_environment_is(made):
+    """Without `env.step`: the same steps, the same random numbers left, the same history and certificate."""
+    stepped, plain = made(), made()
+    stepped.unwrapped.render_mode = "ansi"  # every step may be watched
+    agents = [MatrixRL(env, seed=1, compiled=False) for env in (stepped, plain)]
+    assert [agent._world._mdp is not None for agent in agents] == [False, True]
+    for agent in agents:
+        agent.learn(12, certify=True)
+    assert_same_agent(*agents)
+    assert stepped.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
+
+
+def test_seeds_in_an_environment_begin_where_the_caller_declares():
+    played = run_seeds(Hidden(), n_episodes=2, seeds=2, horizon=3, reward_range=(0.0, 1.0), start=0)
+    assert played.returns.shape == (2, 2)

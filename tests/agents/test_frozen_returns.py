@@ -7,9 +7,9 @@ import pytest
 
 from agents.helpers import assert_same_arrays
 from matrixrl import MatrixRL, Task
-from matrixrl.agents import frozen_returns
-from matrixrl.agents.frozen_returns import FrozenReturns
 from matrixrl.core.returns import N_LEVELS
+from matrixrl.play import ledger
+from matrixrl.play.ledger import FrozenReturns
 from matrixrl.problems import Problem
 from matrixrl.records import Steps
 
@@ -69,7 +69,7 @@ def counted_by_hand(seen, discount=1.0):
 @pytest.mark.parametrize("most", [0, 7, 4096])
 def test_returns_are_those_of_each_episode(most, discount, monkeypatch):
     """However many are collected before they are counted, and whenever the counts are looked at."""
-    monkeypatch.setattr(frozen_returns, "_MOST_UNCOUNTED", most)
+    monkeypatch.setattr(ledger, "_MOST_UNCOUNTED", most)
     seen, returns = list(episodes(300)), FrozenReturns(problem(discount), 0.05)
     for number, (policy, steps, start, chain) in enumerate(seen, start=1):
         returns.observe(number, lambda policy=policy: policy, steps, counts=chain and start == seen[0][2])
@@ -88,4 +88,4 @@ def test_returns_that_were_not_counted_yet_are_saved(tmp_path):
     one.save(tmp_path / "a")
     other = MatrixRL.load(tmp_path / "a", one.problem.env)
     assert other.recommend().certificate == one.recommend().certificate
-    assert_same_arrays(other._certified.arrays(), one._certified.arrays())
+    assert_same_arrays(other._ledger.arrays(), one._ledger.arrays())

@@ -16,9 +16,9 @@ def test_a_checkpoint_of_functions_wants_the_same_functions(tmp_path):
     agent = MatrixRL(line(), seed=0, columns=50)
     agent.learn(2)
     agent.save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="env must be the FunctionalTask"):
+    with pytest.raises(InvalidInput, match=r"env must be the problem.*FunctionalTask"):
         MatrixRL.load(tmp_path / "a")
-    with pytest.raises(InvalidInput, match="got other psi"):
+    with pytest.raises(InvalidInput, match="got one that differs in psi"):
         MatrixRL.load(tmp_path / "a", env=line(psi=lambda states: hats(states[:, 0]) + 1.0))
     MatrixRL.load(tmp_path / "a", env=line()).learn(1)
 
@@ -31,13 +31,9 @@ def test_a_hostile_column_is_refused(tmp_path):
     names = np.load(tmp_path / "a").files
     for name, value in {
         "learned_columns_0": np.full(10, 10**6),
-        "learned_column_weights_0": np.full(10, -1.0),
-        "learned_design": np.zeros((1, 2, 2)),
-        "learned_cross_moment": np.full((1, 2, 2), 1e200),
+        "learned_design_0": np.zeros((1, 2, 2)),
         "learned_kept_0_columns": np.full(10, -1),
-        "learned_kept_0_design": np.zeros((1, 2, 2)),
         "learned_kept_0_clock": np.array([0, 0]),
-        "learned_kept_sizes": np.zeros(2),
         "plan_0_columns": np.full(10, -1),
         "plan_0_rankings": np.zeros((1, 9)),
     }.items():
@@ -102,17 +98,17 @@ def test_a_function_phi_is_asked_for_and_compared(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"reward": lambda s: 1.0 - aims(s)[:, :, -1]}, "other rewards"),
-        ({"start": [1.0]}, r"start 1 \(saved: 0\)"),
-        ({"end_state": [2.0]}, r"end state 2 \(saved: none\)"),
-        ({"horizon": 7}, r"horizon 7 \(saved: 8\)"),
-        ({"reward": None}, "another size of phi or psi or weights of the sampler or rewards or states of the sampler"),
+        ({"reward": lambda s: 1.0 - aims(s)[:, :, -1]}, "one that differs in rewards"),
+        ({"start": [1.0]}, "one that differs in start"),
+        ({"end_state": [2.0]}, "one that differs in end state"),
+        ({"horizon": 7}, "one that differs in horizon"),
+        ({"reward": None}, "one that differs in rewards"),
     ],
     ids=["reward", "start", "end", "horizon", "no reward"],
 )
 def test_a_checkpoint_of_functions_wants_the_same_problem(tmp_path, changes, words):
     MatrixRL(line(), seed=0, columns=50).save(tmp_path / "a")
-    with pytest.raises(InvalidInput, match=rf"env must be the problem.*; got {words}\. Build the FunctionalTask"):
+    with pytest.raises(InvalidInput, match=rf"env must be the problem.*; got {words}\."):
         MatrixRL.load(tmp_path / "a", env=line(**changes))
 
 

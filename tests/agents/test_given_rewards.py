@@ -10,9 +10,10 @@ from agents.helpers import assert_same_arrays
 from hostile import array_of, changed, members_of, npy
 from matrixrl import Agent, CheckpointError, FiniteMDP, KernelMatrixRL, MatrixRL, Task, make, run_seeds
 from matrixrl.algorithms import UCMatrixRL
+from matrixrl.play import Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
 from matrixrl.problems import Problem, tabular
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
+from named_agents import AGENTS
 from worlds import Hidden, random_steps
 
 REWARD = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # of Hidden
@@ -20,9 +21,9 @@ WRONG = np.array([[0.0, 0.0], [0.0, 0.6], [0.0, 0.0]])
 FORMS = {
     "likelihood set": (MatrixRL, {}),
     "likelihood set, switching": (MatrixRL, {"switch_growth": 0.5}),
-    "tuned": (MatrixRL, {"preset": "practical"}),
+    "tuned": (MatrixRL, {"preset": "tuned"}),
     "ball": (MatrixRL, {"set": "normalised"}),
-    "ball, restart": (MatrixRL, {"set": "normalised", "doubling": "restart"}),
+    "ball, restart": (AGENTS["doubling-matrix-rl"], {"set": "normalised"}),
     "sandwich": (MatrixRL, {"set": "sandwich"}),
     "compiled likelihood set": (MatrixRL, {"compiled": True}),
     "compiled ball": (MatrixRL, {"set": "normalised", "compiled": True}),
@@ -60,21 +61,21 @@ def claims(agent):
 @pytest.mark.parametrize("form", FORMS)
 def test_wrong_rewards_are_refuted_in_words_saved_and_never_taken_back(form, tmp_path):
     agent = hidden(form, reward=WRONG)
-    before = agent.guarantee
+    before = agent.guarantee.reason
     agent.learn(60)
-    words = agent.guarantee
+    words = agent.guarantee.reason
     assert "the given rewards are refuted: pair (state 1, action 1) was given 0.6 and earned 1 on average" in words
     assert before != words
-    assert all(claim == words for claim in claims(agent))
+    assert all(claim.reason == words for claim in claims(agent))
     assert agent.assumptions == ""
     agent.save(tmp_path / "a")
     later = type(agent).load(tmp_path / "a", Hidden())
-    assert later.guarantee == words
+    assert later.guarantee.reason == words
     assert_same_arrays(later.algorithm.state(), agent.algorithm.state())
     later.learn(40)
-    assert later.guarantee.startswith("the given rewards are refuted: pair (state 1, action 1)")
+    assert later.guarantee.reason.startswith("the given rewards are refuted: pair (state 1, action 1)")
     alone = type(agent).load(tmp_path / "a")  # without the environment: ask and tell
-    assert alone.guarantee == words
+    assert alone.guarantee.reason == words
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -82,8 +83,8 @@ def test_right_rewards_are_not_refuted(form):
     agent = hidden(form)
     agent.learn(60)
     assert agent.guarantee == hidden(form).guarantee
-    assert agent.certificate().guarantee is True
-    assert len(agent.algorithm.given.arrays()["given_codes"]) > 0  # and yet they were watched
+    assert agent.certificate().guarantee
+    assert len(agent.algorithm.claims.given.arrays()["given_codes"]) > 0  # and yet they were watched
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,19 +93,19 @@ def test_the_proof_ends_with_the_episode_that_refutes_and_the_next_ones_have_the
     refuted = []
     for _ in range(20):
         told(agent, [(0.9, 0.9)], state=2, action=1)
-        refuted.append(agent.guarantee is not True)
+        refuted.append(not agent.guarantee)
     first = refuted.index(True)
     assert 2 < first < 10
     assert all(refuted[first:])
     assert agent.history.alarms.tolist() == [False] * (first + 1) + [True] * (19 - first)
-    assert "state 2, action 1) was given 0.5 and earned 0.9 on average in 40 visits" in agent.guarantee
+    assert "state 2, action 1) was given 0.5 and earned 0.9 on average in 40 visits" in agent.guarantee.reason
 
 
 def test_a_reward_outside_the_claim_of_zero_or_all_is_refuted_by_one_visit():
     for given, paid in ((0.0, 0.4), (1.0, 0.4)):
         agent = MatrixRL(Task(np.full((2, 1), given), 1), seed=0)
         told(agent, [(paid,)])
-        assert f"was given {given:g} and earned 0.4 on average in 1 visit (or a δ event)" in agent.guarantee
+        assert f"was given {given:g} and earned 0.4 on average in 1 visit (or a δ event)" in agent.guarantee.reason
 
 
 def test_words_are_in_the_numbers_and_the_unit_of_the_environment():
@@ -117,7 +118,7 @@ def test_words_are_in_the_numbers_and_the_unit_of_the_environment():
     reward = np.full((3, 2), 10.0)
     agent = MatrixRL(Offset(Hidden()), reward=reward, reward_range=(-10.0, 30.0), horizon=2, seed=0)
     told(agent, [(20.0, 20.0)] * 30, state=1, action=0)
-    assert "pair (state 6, action 2) was given 10 and earned 20 on average in 60 visits" in agent.guarantee
+    assert "pair (state 6, action 2) was given 10 and earned 20 on average in 60 visits" in agent.guarantee.reason
 
 
 def test_single_precision_is_no_difference():
@@ -126,7 +127,7 @@ def test_single_precision_is_no_difference():
     for _ in range(40):
         for state, action in np.ndindex(2, 2):
             told(agent, [[float(np.float32(reward[state, action]))] * 5], state=state, action=action)
-    assert agent.guarantee is True
+    assert agent.guarantee
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,19 +135,19 @@ def test_noise_with_the_given_mean_is_right(kind):
     """The mean of 0 and 1 is ½; δ = 0.05 and one seed."""
     agent = MatrixRL(Task(np.full((2, 1), 0.5), 10), **KINDS[kind], seed=0)
     told(agent, (np.random.default_rng(1).random((100, 10)) < 0.5).astype(float))
-    assert agent.guarantee is True
+    assert agent.guarantee
     told(agent, np.ones((30, 10)))  # and a drift is found
-    assert "the given rewards are refuted" in agent.guarantee
+    assert "the given rewards are refuted" in agent.guarantee.reason
 
 
 def test_the_first_refuted_pair_stays_whatever_comes_later():
     agent = MatrixRL(Task(np.full((3, 1), 0.5), 10), seed=0)
     told(agent, [[0.9] * 10] * 3, state=1)
-    assert "state 1, action 0" in agent.guarantee
+    assert "state 1, action 0" in agent.guarantee.reason
     told(agent, [[0.1] * 10] * 12, state=1)  # the mean is below ½ by now
     told(agent, [[0.45, 0.55] * 5] * 30, state=1)
     told(agent, [[0.9] * 10] * 3, state=2)
-    assert "state 1, action 0) was given 0.5 and earned 0.42 on average in 450 visits" in agent.guarantee
+    assert "state 1, action 0) was given 0.5 and earned 0.42 on average in 450 visits" in agent.guarantee.reason
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,18 +155,18 @@ def test_where_the_library_has_the_table_nothing_is_watched_until_it_is_gone(kin
     mdp = FiniteMDP(np.eye(2)[:, None], [[0.5], [0.5]], 2, noisy_rewards=True)
     agent = MatrixRL(mdp, **KINDS[kind], seed=0)
     agent.learn(50)
-    assert not agent.algorithm.given.is_on
-    assert len(agent.algorithm.given.arrays()["given_codes"]) == 0
+    assert not agent.algorithm.claims.given.is_on
+    assert len(agent.algorithm.claims.given.arrays()["given_codes"]) == 0
     agent.save(tmp_path / "a")
     alone = MatrixRL.load(tmp_path / "a")
     told(alone, [(1.0, 1.0)] * 20)
-    assert "earned 1 on average in 40 visits" in alone.guarantee
+    assert "earned 1 on average in 40 visits" in alone.guarantee.reason
     alone.save(tmp_path / "b")
     again = MatrixRL.load(tmp_path / "b", mdp)  # the table is back: what was found stays, nothing is added
-    state = again.algorithm.given.arrays()
+    state = again.algorithm.claims.given.arrays()
     again.learn(5)
     assert again.guarantee == alone.guarantee
-    assert_same_arrays(again.algorithm.given.arrays(), state)
+    assert_same_arrays(again.algorithm.claims.given.arrays(), state)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -176,15 +177,15 @@ def test_logged_rewards_are_compared_too(kind):
     read, advised = (MatrixRL(Task(np.full((3, 2), 0.5), 2), **KINDS[kind], seed=0) for _ in range(2))
     read.learn_from(rows, verbose=False)
     told(advised, [(0.9, 0.9)] * 15)
-    for name, array in advised.algorithm.given.arrays().items():
-        np.testing.assert_allclose(read.algorithm.given.arrays()[name], array, rtol=1e-12)
-    assert "was given 0.5 and earned 0.9 on average in 30 visits" in read.certificate().guarantee
+    for name, array in advised.algorithm.claims.given.arrays().items():
+        np.testing.assert_allclose(read.algorithm.claims.given.arrays()[name], array, rtol=1e-12)
+    assert "was given 0.5 and earned 0.9 on average in 30 visits" in read.certificate().guarantee.reason
 
 
 def test_learned_rewards_and_baselines_are_not_compared_with_anything():
     agent = hidden(known_reward=False, reward=None)
     agent.learn(5)
-    assert not agent.algorithm.given.is_on
+    assert not agent.algorithm.claims.given.is_on
     assert not [name for name in agent.algorithm.learned() if name.startswith("given_")]
     baseline = Agent(Hidden(), "psrl", reward=WRONG, horizon=6, seed=0)
     before = baseline.guarantee
@@ -195,32 +196,32 @@ def test_learned_rewards_and_baselines_are_not_compared_with_anything():
 def test_a_new_epoch_forgets_no_reward():
     agent = hidden("ball, restart")
     agent.learn(40)
-    visits = agent.algorithm.given.arrays()["given_data"][:, 0]
+    visits = agent.algorithm.claims.given.arrays()["given_data"][:, 0]
     assert visits.sum() == agent.history.lengths.sum()
-    assert agent.algorithm.design.counts.sum() < visits.sum()
+    assert agent.algorithm.model.design.counts.sum() < visits.sum()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_simulations_of_an_environment_without_a_table_say_it_too(kind):
     options = {"horizon": 6, "n_episodes": 60, "seeds": 2, **KINDS[kind]}
     right = run_seeds(Hidden(), reward=REWARD, **options)
-    assert right.guarantee is True
+    assert right.guarantee
     assert right.withdrawn is None
-    for settings in ({}, {"preset": "practical"}, {"compiled": True}):
+    for settings in ({}, {"preset": "tuned"}, {"compiled": True}):
         found = run_seeds(Hidden(), reward=WRONG, **options, **settings)
-        assert "the given rewards are refuted: pair (state 1, action 1)" in found.guarantee
-        assert found.guarantee == found.as_dict()["guarantee"]
+        assert "the given rewards are refuted: pair (state 1, action 1)" in found.guarantee.reason
+        assert found.guarantee.as_dict() == found.as_dict()["guarantee"]
         assert found.alarms.any(axis=1).all()
 
 
 def test_a_joined_result_has_the_words_of_the_seed_that_refuted():
     """The first seed plays too few episodes to refute anything."""
-    from matrixrl.simulate.results import join_results
+    from matrixrl.play.results import join_results
 
     few, many = (run_seeds(Hidden(), reward=WRONG, horizon=6, n_episodes=n, seeds=1) for n in (1, 60))
-    assert few.guarantee is True
-    assert "refuted" in join_results([few, many]).guarantee
-    assert "refuted" in join_results([many, few]).guarantee
+    assert few.guarantee
+    assert "refuted" in join_results([few, many]).guarantee.reason
+    assert "refuted" in join_results([many, few]).guarantee.reason
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -236,7 +237,7 @@ def test_a_simulation_that_stops_and_goes_on_is_the_same(kind):
     rest.run()
     assert_same_arrays(rest.algorithm.state(), whole.algorithm.state())
     assert rest.result().guarantee == whole.result().guarantee
-    assert "refuted" in whole.result().guarantee
+    assert "refuted" in whole.result().guarantee.reason
 
 
 def test_replicas_are_watched_apart(rng):
@@ -250,38 +251,10 @@ def test_replicas_are_watched_apart(rng):
         steps.rewards[1] = 1.0 - steps.rewards[1]
         algorithm.plan()
         algorithm.update(steps)
-    assert algorithm.given.alarm.tolist() == [False, True, False]
+    assert algorithm.claims.given.alarm.tolist() == [False, True, False]
     assert algorithm.plan().empty.tolist() == [0, 1, 0]
     assert algorithm.certify(algorithm.plan()).empty.tolist() == [0, 1, 0]
-    assert "refuted" in algorithm.guarantee
-
-
-def test_a_wider_range_rescales_what_was_seen():
-    """Ten rewards 0.5 of [0, 1], then one of −1: the mean is that of the new unit, and the change refutes nothing."""
-    agent = MatrixRL(Task(np.full((2, 1), 0.5), 10), set="normalised", reward_outside="widen", seed=0)
-    told(agent, [[0.5] * 10])
-    told(agent, [[0.5] * 9 + [-1.0]])
-    data = agent.algorithm.given.arrays()["given_data"][0]
-    np.testing.assert_allclose(data[:2], [20.0, 19 * 0.75])
-    assert "widened" in agent.guarantee
-    assert not agent.algorithm.given.alarm.any()
-    told(agent, [[1.0] * 10] * 30)
-    assert agent.algorithm.given.alarm.tolist() == [True]
-    mean = (19 * 0.5 - 1.0 + 300.0) / 320
-    assert f"was given 0.5 and earned {mean:.6g} on average in 320 visits" in agent.algorithm.given.words()
-
-
-def test_what_is_undone_has_its_old_range_again():
-    """As after a log that was refused in its middle."""
-    agent = MatrixRL(Task(np.full((2, 1), 0.5), 10), set="normalised", reward_outside="widen", seed=0)
-    told(agent, [[0.6, 0.4] * 5] * 4)
-    algorithm = agent.algorithm
-    state, problem = algorithm.state(), algorithm.problem
-    told(agent, [[-3.0] * 10])
-    algorithm.undo(state, problem)
-    assert_same_arrays(algorithm.state(), state)
-    told(agent, [[0.9] * 10] * 4)
-    assert "was given 0.5 and earned 0.7 on average in 80 visits" in algorithm.given.words()
+    assert "refuted" in algorithm.guarantee.reason
 
 
 def test_sampled_columns_that_are_estimates_watch_nothing():
@@ -289,8 +262,8 @@ def test_sampled_columns_that_are_estimates_watch_nothing():
     task = Task(env.unwrapped.mdp.task.reward, 3, features=env.unwrapped.mdp.task.features)
     agent = MatrixRL(task, columns=20, seed=0)
     told(agent, [(0.0, 0.0, 0.0)])
-    assert not agent.algorithm.given.is_on
-    assert "estimates" in agent.guarantee
+    assert not agent.algorithm.claims.given.is_on
+    assert "estimates" in agent.guarantee.reason
 
 
 # Files. Columns of given_data: visits, sum, and four gains of bets.
@@ -303,7 +276,7 @@ def saved(tmp_path_factory):
     for name, paid in (("right", 0.5), ("wrong", 1.0)):
         agent = MatrixRL(Task(np.full((3, 1), 0.5), 4), seed=0)
         told(agent, [[paid] * 4] * 5)
-        assert (agent.guarantee is True) == (name == "right")
+        assert bool(agent.guarantee) == (name == "right")
         agent.save(path)
         made[name] = path.read_bytes()
     return made
@@ -317,30 +290,20 @@ def edit(where, value):
     return change
 
 
-IMPOSSIBLE = {
-    "fewer visits than rewards": ("right", "given_data", edit((0, 0), 5.0)),
-    "half a visit": ("right", "given_data", edit((0, 0), 19.5)),
-    "no visit": ("right", "given_data", edit((0, slice(None)), 0.0)),
-    "more visits than steps": ("right", "given_data", lambda array: 1.05 * array),
-    "a negative sum": ("right", "given_data", edit((0, 1), -1.0)),
-    "gains of other rewards": ("right", "given_data", edit((0, 2), 3.0)),
-    "losses of other rewards": ("right", "given_data", edit((0, 5), -90.0)),
+UNFIT = {
     "not a number": ("right", "given_data", edit((0, 2), np.nan)),
     "a pair that is not there": ("right", "given_codes", edit(0, 3)),
     "a negative pair": ("right", "given_codes", edit(0, -1)),
     "a list without data": ("right", "given_codes", lambda array: np.append(array, 2)),
     "numbers of another kind": ("right", "given_codes", lambda array: array.astype(np.float64)),
     "one number too many": ("right", "given_data", lambda array: np.append(array, [[0.0]], axis=1)),
-    "a refuted pair without data": ("right", "given_refuted", edit(0, 1)),
     "a refuted pair of another problem": ("right", "given_refuted", edit(0, 77)),
-    "a refutation that is left out": ("wrong", "given_refuted", edit(0, -1)),
-    "a negative refuted pair": ("wrong", "given_refuted", edit(0, -2)),
 }
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_a_state_that_no_rewards_lead_to_is_refused(name, saved, tmp_path):
-    which, array, change = IMPOSSIBLE[name]
+@pytest.mark.parametrize("name", UNFIT)
+def test_arrays_that_do_not_fit_are_refused(name, saved, tmp_path):
+    which, array, change = UNFIT[name]
     member = f"learned_{array}.npy"
     edited = change(array_of(dict(members_of(saved[which]))[member]))
     (tmp_path / "a").write_bytes(changed(saved[which], {member: npy(edited)}))
@@ -348,31 +311,7 @@ def test_a_state_that_no_rewards_lead_to_is_refused(name, saved, tmp_path):
         MatrixRL.load(tmp_path / "a")
 
 
-COLUMNS = {"columns": 50, "phi": 2.0 * np.eye(3)[:, None]}
-
-
-@pytest.mark.parametrize("settings", [{}, {"set": "normalised"}, COLUMNS], ids=["likelihood set", "ball", "columns"])
-def test_no_form_loads_a_refutation_that_was_taken_out(settings, tmp_path):
-    agent = MatrixRL(Task(np.full((3, 1), 0.5), 4), seed=0, **settings)
-    told(agent, [[1.0] * 4] * 5)
-    agent.save(tmp_path / "a")
-    assert MatrixRL.load(tmp_path / "a").guarantee == agent.guarantee
-    edits = {"learned_given_refuted.npy": npy(np.array([-1]))}
-    (tmp_path / "a").write_bytes(changed((tmp_path / "a").read_bytes(), edits))
-    with pytest.raises(CheckpointError, match="given_refuted must be a pair, as data refute a given reward"):
-        MatrixRL.load(tmp_path / "a")
-
-
-@pytest.mark.parametrize("codes", [[0, 0], [1, 0]])
-def test_pairs_are_listed_once_and_in_order(codes, saved, tmp_path):
-    data = array_of(dict(members_of(saved["right"]))["learned_given_data.npy"])
-    edits = {"learned_given_codes.npy": np.array(codes), "learned_given_data.npy": np.repeat(data / 2.0, 2, axis=0)}
-    (tmp_path / "a").write_bytes(changed(saved["right"], {name: npy(array) for name, array in edits.items()}))
-    with pytest.raises(CheckpointError, match="given_codes must be different pairs of this problem, in order"):
-        MatrixRL.load(tmp_path / "a")
-
-
 def test_the_files_themselves_load(saved, tmp_path):
     for which, data in saved.items():
         (tmp_path / "a").write_bytes(data)
-        assert (MatrixRL.load(tmp_path / "a").guarantee is True) == (which == "right")
+        assert bool(MatrixRL.load(tmp_path / "a").guarantee) == (which == "right")

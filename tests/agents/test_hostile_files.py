@@ -16,7 +16,7 @@ CASES = [
     Case("matrix-rl", "river-swim", {"switch_growth": 0.5, "known_reward": False}),
     Case("matrix-rl", "river-swim", {"set": "normalised", "switch_growth": 0.5, "known_reward": False}),
     Case("kernel-matrix-rl", "mountain-car"),
-    Case("matrix-rl", "functions", {"columns": 40, "preset": "practical"}),
+    Case("matrix-rl", "functions", {"columns": 40, "preset": "tuned"}),
     Case("q-learning", "frozen-lake"),
     Case("rlsvi", "river-swim"),
     Case("matrix-rl", "discounted stages", {"switch_growth": 0.5, "known_reward": False}),
@@ -38,7 +38,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hostile_file_is_refused_or_is_a_possible_agent(kind, saved, tmp_path):
+def test_a_hostile_file_is_refused_or_holds_arrays_that_fit(kind, saved, tmp_path):
     for i, (case, env, data) in enumerate(saved):
         other = saved[(i + 1) % len(saved)][2]
         for n in range(1 if KINDS[kind] in BOMBS else 2):
@@ -47,22 +47,10 @@ def test_a_hostile_file_is_refused_or_is_a_possible_agent(kind, saved, tmp_path)
                 odd = KINDS[kind](data, rng, other)
             (tmp_path / "odd").write_bytes(odd)
             try:
-                loaded = case.kind.load(tmp_path / "odd", env)
+                case.kind.load(tmp_path / "odd", env)
             except CheckpointError:
                 continue
             assert KINDS[kind] not in DAMAGE, "loaded without a new digest"
-            go_on(loaded)
-
-
-def go_on(agent):
-    """A loaded agent finishes what is open and plays an episode, and no number becomes NaN."""
-    agent.algorithm.use_compiled(False)  # loading the loops takes longer than all files
-    for episode in agent.open_episodes:
-        play_randomly(agent, episode, np.random.default_rng(0))
-        episode.end() if episode.stage else episode.abandon()
-    play_randomly(agent, agent.begin_episode(), np.random.default_rng(1), most=2)
-    agent.end_episode()
-    assert not any(np.isnan(array).any() for array in agent.algorithm.state().values())
 
 
 @pytest.mark.parametrize("kind", [bomb.__name__ for bomb in BOMBS])

@@ -36,8 +36,8 @@ def test_several_continuous_actions_without_bounds_of_observations_or_rewards():
     action = agent.predict(np.array([1.0, -1.0, 0.0, 0.0]), 0)
     assert action.dtype == np.float32
     assert action[0] < 0.0 < action[1]
-    assert agent.guarantee is not True
-    assert "measured, not proven" in agent.guarantee
+    assert not agent.guarantee
+    assert "measured, not proven" in agent.guarantee.reason
 
 
 def test_a_sparse_goal_is_found_in_two_episodes_and_kept():
@@ -138,7 +138,7 @@ def test_logs_have_continuous_actions_as_numbers_of_the_environment(tmp_path):
     np.testing.assert_allclose(np.stack([rows["action_0"], rows["action_1"]], axis=1), played, atol=1e-7)
     other = KernelControl(TwoForces(), seed=1)
     other.learn_from(str(file), verbose=False)
-    np.testing.assert_array_equal(other.algorithm.data[0].actions, agent.algorithm.data[0].actions)
+    np.testing.assert_array_equal(other.algorithm.experience().actions, agent.algorithm.experience().actions)
     words = ("terminated", "truncated", "source")
     columns = {name: rows[name].copy() for name in rows.dtype.names if name not in words}
     columns["action_1"][7] = 1.5
@@ -158,7 +158,7 @@ def test_plans_within_an_episode_learn_from_clipped_rewards_too():
         limits = episode._plan.plans[0].world.dynamics.limits[:, -1]
         assert -0.5 <= limits[0] <= limits[1] <= 0.0
         obs = following
-    assert agent.algorithm.data[0].rewards.min() == -0.5
+    assert agent.algorithm.experience().rewards.min() == -0.5
 
 
 def test_a_vector_environment_has_continuous_actions():
@@ -173,14 +173,14 @@ def test_a_vector_environment_has_continuous_actions():
 def test_a_wrapper_of_rewards_withdraws_the_known_range():
     env = gym.wrappers.TransformReward(gym.make("CartPole-v1", max_episode_steps=30), lambda reward: 10.0 * reward)
     assert KernelControl(env, seed=0).learn(n_episodes=1).returns[0] >= 10.0
-    assert "1 continuous number" in repr(KernelControl(gym.make("Pendulum-v1"), seed=0))
+    assert "1 continuous number" in str(KernelControl(gym.make("Pendulum-v1"), seed=0))
 
 
 def test_load_needs_the_environment_as_the_documents_say(tmp_path):
     """On vectors no file holds the task, also for ask and tell; an agent on numbered states needs none."""
     path = tmp_path / "agent.npz"
     KernelControl("pendulum", seed=0).save(path)
-    with pytest.raises(CheckpointError, match="env must be the environment that it was saved from"):
+    with pytest.raises(CheckpointError, match="env must be the problem that the checkpoint was saved from"):
         KernelControl.load(path)
     assert KernelControl.load(path, env="pendulum").n_episodes == 0
     MatrixRL("river-swim", seed=0).save(path)

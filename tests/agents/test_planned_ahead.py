@@ -35,7 +35,7 @@ def test_what_is_learned_does_not_depend_on_whose_plan_was_played():
         for step in steps:
             other.observe(*step)
         other.end()
-    assert np.array_equal(own.algorithm.counts.totals(), shared.algorithm.counts.totals())
+    assert np.array_equal(own.algorithm.model.counts.totals(), shared.algorithm.model.counts.totals())
     assert own.history.returns.tolist() == shared.history.returns.tolist()
 
 
@@ -56,12 +56,12 @@ def test_a_shared_plan_says_how_late_it_is():
     ahead = agent.plan_ahead()
     play(agent.begin_episode(ahead), mdp, np.random.default_rng(0))
     play(agent.begin_episode(ahead), mdp, np.random.default_rng(1))
-    assert agent._delay == 1
+    assert agent._queue.delay == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"stage_dependent": True}])
 def test_bounds_of_actions_hold_and_those_of_the_start_are_the_certificate(options):
-    agent = river(preset="guaranteed", **options)
+    agent = river(preset="optimistic", **options)
     mdp = matrixrl.make("river-swim", n_states=4).unwrapped.mdp
     agent.learn(n_episodes=300)
     tables = agent.action_tables(agent.plan_ahead())
@@ -109,7 +109,7 @@ def test_a_noted_answer_can_time_out_and_has_its_gap():
     record = episode.time_out(0.25)
     assert record is not None
     assert record.episode_return == 0.25
-    assert agent.guarantee is True
+    assert agent.guarantee
     assert agent.bound().gaps == 0.0  # nothing is known of any action yet
 
 

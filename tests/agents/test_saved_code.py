@@ -9,10 +9,10 @@ from agents.helpers import assert_same_agent
 from agents.own_code import AlsoUnnamed, OwnBall, Posterior, Shrinking, Unnamed
 from hostile import header_of
 from matrixrl import Agent, CheckpointError, InvalidInput, MatrixRL, make
-from matrixrl.agents import AGENTS
 from matrixrl.core.radius import ConstantRadius
 from matrixrl.core.sets.paper import FrobeniusBall
 from matrixrl.errors import UntrustedCode
+from named_agents import AGENTS
 
 
 def river():
@@ -79,7 +79,7 @@ def test_objects_are_compared_by_their_parameters(name, made, others, tmp_path):
 def test_the_message_says_what_to_pass_and_how_to_trust(tmp_path):
     agent = MatrixRL(river(), seed=0, radius=Shrinking(power=0.5))
     agent.save(tmp_path / "a")
-    words = r"radius must be passed to load, as the agent was made with agents\.own_code:Shrinking\(power=0\.5\)"
+    words = r"radius must be passed to load, as the agent was made with agents\.own_code:Shrinking"
     with pytest.raises(CheckpointError, match=words + ".*trust_code=True"):
         MatrixRL.load(tmp_path / "a")
 
@@ -97,12 +97,12 @@ def test_trusted_code_is_imported(tmp_path):
 
 def test_trusted_code_that_was_made_with_arguments_must_still_be_passed(tmp_path):
     MatrixRL(river(), seed=0, radius=Shrinking(power=0.5)).save(tmp_path / "a")
-    with pytest.raises(CheckpointError, match=r"radius must be the one.*Shrinking\(power=0\.5\); got .*power=1\.0"):
+    with pytest.raises(
+        CheckpointError, match=r"radius must be the one that the agent was made with, agents\.own_code:Shrinking"
+    ):
         MatrixRL.load(tmp_path / "a", trust_code=True)
     saved(Unnamed(bonus=2.0), tmp_path / "b")
-    with pytest.raises(
-        CheckpointError, match=r"algorithm must have the settings.*bonus=1\.0\. Make it with bonus=2\.0"
-    ):
+    with pytest.raises(CheckpointError, match=r"algorithm must have the settings .* differs in bonus"):
         Agent.load(tmp_path / "b", river(), trust_code=True)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, MatrixRL, Task, make
+from matrixrl.records import Guarantee
+from printed_ball import PrintedColumnBall
 
 HORIZON, END = 8, 2
 CHANCE = "which data are learned from may depend on what was observed"
@@ -39,8 +41,8 @@ def test_a_selection_by_outcomes_gives_wrong_bounds_and_no_claim():
     play_side_by_side(agent, 300, in_order=False)
     found = agent.certificate()
     assert found.upper < 3.5 - 1.0  # wrong: V* = 3.5
-    assert CHANCE in found.guarantee
-    assert CHANCE in agent.guarantee
+    assert CHANCE in found.guarantee.reason
+    assert CHANCE in agent.guarantee.reason
 
 
 def test_episodes_that_overlap_are_proven_in_the_order_of_their_begin():
@@ -48,21 +50,21 @@ def test_episodes_that_overlap_are_proven_in_the_order_of_their_begin():
     play_side_by_side(agent, 300, in_order=True)
     found = agent.certificate()
     assert found.lower <= 3.5 <= found.upper
-    assert found.guarantee is True
-    assert agent.guarantee is True
+    assert found.guarantee
+    assert agent.guarantee
 
 
 def test_an_episode_that_is_abandoned_after_a_step_withdraws_the_proof(tmp_path):
     agent = MatrixRL(coin_task(), seed=0)
     agent.begin_episode().abandon()
-    assert agent.guarantee is True  # nothing was observed
+    assert agent.guarantee  # nothing was observed
     episode = agent.begin_episode()
     episode.observe(0, 0, 0.0, 1)
     episode.abandon()
     words = f"an episode was abandoned after 1 of its steps: {CHANCE}"
-    assert agent.guarantee == agent.certificate().guarantee == words
+    assert agent.guarantee == agent.certificate().guarantee == Guarantee(False, words)
     agent.save(tmp_path / "agent")
-    assert MatrixRL.load(tmp_path / "agent").guarantee == words
+    assert MatrixRL.load(tmp_path / "agent").guarantee.reason == words
 
 
 def test_an_interrupt_is_no_selection():
@@ -76,7 +78,7 @@ def test_an_interrupt_is_no_selection():
         agent.learn(1)
     agent.algorithm.act = act
     agent.learn(2)
-    assert agent.guarantee is True
+    assert agent.guarantee
 
 
 def test_the_assumptions_are_said_in_words():
@@ -84,7 +86,7 @@ def test_the_assumptions_are_said_in_words():
     assert known.startswith("with probability 0.9, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s')")
     assert "in the order in which they were begun" in known
     assert "the given rewards are the expected ones" in known
-    assert MatrixRL("river-swim", seed=0, set="column-printed").assumptions == ""
+    assert MatrixRL("river-swim", seed=0, set=PrintedColumnBall()).assumptions == ""
     learned = MatrixRL(make("linear-mdp", n_states=10, d=3), seed=0, known_reward=False).assumptions
     assert "learned rewards, mapped to [0, 1], have the mean φᵀθ*" in learned
 
@@ -120,8 +122,8 @@ def test_an_episode_that_ends_in_an_error_withdraws_the_proof():
     agent = MatrixRL(Unlucky(), horizon=2, reward_range=(0, 1), known_reward=False, seed=0)
     with pytest.raises(InvalidInput, match="reward must lie in"):
         agent.learn(200)
-    assert "ended in an error after 0 of its steps" in agent.guarantee
-    assert agent.certificate().guarantee is not True
+    assert "ended in an error after 0 of its steps" in agent.guarantee.reason
+    assert not agent.certificate().guarantee
 
 
 class LateError(Gamble):
@@ -135,4 +137,4 @@ def test_an_error_after_a_step_withdraws_the_proof():
     agent = MatrixRL(LateError(), horizon=2, reward_range=(0, 1), known_reward=False, seed=0)
     with pytest.raises(RuntimeError):
         agent.learn(200)
-    assert "ended in an error after 1 of its steps" in agent.guarantee
+    assert "ended in an error after 1 of its steps" in agent.guarantee.reason

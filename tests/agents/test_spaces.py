@@ -12,8 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from matrixrl import Agent, CheckpointError, FunctionalTask, InvalidInput, KernelMatrixRL, MatrixRL, Policy, run_seeds
-from matrixrl.coding import DiscreteCodec, TupleCodec
-from matrixrl.problems.spaces import codec_of
+from matrixrl.spaces import DiscreteCodec, TupleCodec, codec_of
 
 STATES, ACTIONS, HORIZON = 12, 6, 5
 OBSERVED = {
@@ -120,7 +119,7 @@ def test_an_agent_learns_from_elements_exactly_as_from_their_numbers(name, form,
         obs = states.decode(number)
         expected = plain.predict(number, stage=2)
         assert actions.encode("action", other.predict(obs, stage=2), "…") == expected
-        assert actions.encode("action", other.policy.act(obs, 2), "…") == expected
+        assert actions.encode("action", other.policy.act(obs, 2), "…") == plain.policy.act(number, 2)
         assert PLAYED[form].contains(other.predict(obs, stage=2))
 
 
@@ -143,7 +142,8 @@ def test_a_policy_that_was_saved_acts_with_elements(form, tmp_path):
             assert PLAYED[form].contains(action)
             chosen = agent.problem.actions.encode("action", action, "…")
             assert chosen == policy.table[stage, number]
-            row = [stage, *states.values(number), *agent.problem.actions.values(chosen)]
+            cells = states.cells(np.array([number]))[0], agent.problem.actions.cells(np.array([chosen]))[0]
+            row = [stage, *cells[0].tolist(), *cells[1].tolist()]
             assert rows[1 + stage * STATES + number] == [str(n) for n in row]
     with pytest.raises(InvalidInput, match="obs"):
         policy.act(None, 0)
@@ -386,7 +386,7 @@ def test_kernels_of_combined_states_lie_on_a_grid_and_leave_the_end_alone():
 
 def test_blackjack_from_end_to_end(tmp_path):
     env = gym.make("Blackjack-v1")
-    agent = MatrixRL(env, horizon=8, reward_range=(-1, 1), known_reward=False, preset="practical", seed=0)
+    agent = MatrixRL(env, horizon=8, reward_range=(-1, 1), known_reward=False, preset="tuned", seed=0)
     assert str(agent.problem.states) == "Tuple(Discrete(32), Discrete(11), Discrete(2))"
     assert agent.problem.summary == "Blackjack-v1: 704 states and the end state, 2 actions, 8 steps"
     agent.learn(20)
@@ -396,7 +396,7 @@ def test_blackjack_from_end_to_end(tmp_path):
     assert agent.predict((20, 10, 0), stage=0) in (0, 1)
     shown = agent.certificate()
     assert -8.0 <= shown.lower <= shown.upper <= 8.0
-    assert shown.guarantee is True
+    assert shown.guarantee
     result = run_seeds("gym:Blackjack-v1", n_episodes=3, seeds=2, agent="psrl", horizon=8, reward_range=(-1, 1))
     assert set(np.unique(result.returns)) <= {-1.0, 0.0, 1.0}
 

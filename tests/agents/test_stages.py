@@ -10,9 +10,9 @@ import pytest
 from agents.contract import BANDITS, WORLDS
 from agents.helpers import assert_same_agent, assert_same_arrays
 from matrixrl import InvalidInput, MatrixRL, Policy, ProtocolError, Task, evaluate, run_seeds, solve
-from matrixrl.agents import AGENTS
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.problems import MDPEnv
+from named_agents import AGENTS, predicted
 from small_worlds import calendar, code_lock, random_mask
 from worlds import Hidden
 
@@ -60,14 +60,17 @@ def test_answers_and_policies_have_the_actions_that_their_stage_allows(name):
     assert MASK[stages, states, agent.policy.table].all()
     for h in range(H):
         for s in range(S):
-            assert agent.predict(s, h) == agent.policy.table[h, s] == agent.policy.act(s, h)
+            assert agent.policy.table[h, s] == agent.policy.act(s, h)
+            assert agent.predict(s, h) == predicted(agent).act(s, h)
     episode = agent.begin_episode()
     for h in range(H):
         action = episode.act(h % S)
         assert MASK[h, h % S, action]
         episode.observe(h % S, action, 0.5, (h + 1) % S)
     episode.end()
-    np.testing.assert_array_equal(agent._seen.all()[0].actions // A, np.tile(np.arange(H), 13))
+    seen = agent._seen.all()[0]
+    assert seen.actions.max() < A
+    np.testing.assert_array_equal(seen.stages, np.tile(np.arange(H), 13))
 
 
 def test_what_is_told_is_counted_at_its_stage():
@@ -78,7 +81,7 @@ def test_what_is_told_is_counted_at_its_stage():
         for _ in range(H):
             episode.observe(1, 2, 0.25, 1)
         episode.end()
-    seen = agent.algorithm.counts.seen
+    seen = agent.algorithm.model.counts.seen
     found = dict(zip(seen.ids[seen.places].tolist(), seen.times.tolist(), strict=True))
     assert found == {(0 * A + 2) * S + 1: 6, (1 * A + 2) * S + 1: 6}
 
@@ -111,7 +114,7 @@ def test_requests_are_about_the_actions_of_their_stage():
 def test_the_answer_to_a_request_is_the_best_by_q_of_its_stage():
     """With much data Q is close to that of the true model, whose order is that of the stage."""
     mdp = calendar(seed=2, start=np.full(S, 1 / S))
-    agent = MatrixRL(mdp, preset="practical", seed=0)
+    agent = MatrixRL(mdp, preset="tuned", seed=0)
     agent.learn(3000)
     values = solve(mdp).values
     for h in range(H):
@@ -158,12 +161,13 @@ def test_a_time_out_is_a_step_of_its_stage():
         for _ in range(2):
             episode.observe(0, episode.act(0), 0.5, 0)
     action = timed.act(1)
-    timed.open_episodes[0].time_out()
+    timed.open_episodes[0].time_out(0.0)
     assert told.act(1) == action
     told.observe(1, action, 0.0, 2, terminated=True)
     told.end_episode()
     assert_same_agent(timed, told)
-    assert timed._seen.all()[0].actions[-1] == 2 * A + action
+    last = timed._seen.all()[0]
+    assert (last.stages[-1], last.actions[-1]) == (2, action)
     episode, earned = known.begin_episode(), 0.0
     for h in range(2):
         action = episode.act(0)
@@ -236,7 +240,7 @@ def test_what_is_exported_is_learned_again(target, name, world, tmp_path, monkey
     if target == "log.csv":
         rows = pd.read_csv(tmp_path / "log.csv")
         assert rows["action"].max() < A
-        earned = (rows["reward"] * agent.problem.discount ** rows["step"]).groupby(rows["episode"]).sum()
+        earned = (rows["reward"] * agent.problem.task.discount ** rows["step"]).groupby(rows["episode"]).sum()
         np.testing.assert_allclose(agent.history.returns, earned)
 
 
@@ -253,7 +257,8 @@ def test_logged_steps_are_those_of_their_stage():
     }
     log["reward"] = [float(agent.problem.finite_task.reward[1, h * A + 2]) for h in (2, 3)]
     agent.learn_from(log, first_step=0, verbose=False)
-    assert agent._seen.all()[0].actions.tolist() == [2 * A + 2, 3 * A + 2]
+    seen = agent._seen.all()[0]
+    assert (seen.stages.tolist(), seen.actions.tolist()) == ([2, 3], [2, 2])
 
 
 def test_logged_actions_that_their_stage_does_not_allow_are_refused():
@@ -279,7 +284,7 @@ def test_logged_actions_that_their_stage_does_not_allow_are_refused():
 @pytest.mark.parametrize("name", ["matrix-rl", "psrl", "q-learning", "epsilon-greedy"])
 def test_an_environment_without_a_table_is_learned_by_stage(name):
     """Its own numbers of rooms and buttons; the best button depends on the stage."""
-    preset = {"preset": "practical" if name == "matrix-rl" else "tuned"}
+    preset = {"preset": "tuned"}
     agent = AGENTS[name](Clock(), known_reward=False, stage_dependent=True, seed=0, **preset)
     history = agent.learn(600)
     assert history.returns[-100:].mean() > 3.7
@@ -304,10 +309,10 @@ def test_masks_that_are_told_hold_at_all_stages():
 
     agent = MatrixRL(Narrow(), known_reward=False, stage_dependent=True, seed=0)
     agent.learn(30)
-    assert agent.algorithm._reported.known[:3].all()
+    assert agent.algorithm.masks.reported.known[:3].all()
     for h in range(4):
-        assert agent.algorithm.allowed_at(1, h).tolist() == [True, False, True]
-        assert agent.algorithm.allowed_at(0, h).tolist() == [True, True, True]
+        assert agent.algorithm.masks.at(1, h).tolist() == [True, False, True]
+        assert agent.algorithm.masks.at(0, h).tolist() == [True, True, True]
 
 
 @pytest.mark.parametrize("endless", [False, True])
@@ -331,7 +336,7 @@ def test_returns_of_an_environment_without_a_table_are_discounted(endless):
 
 def test_frozen_lake_without_a_horizon():
     """The time limit of 100 steps is longer than the 90 steps that the discount needs."""
-    agent = MatrixRL(gym.make("FrozenLake-v1"), discount=0.95, preset="practical", seed=0)
+    agent = MatrixRL(gym.make("FrozenLake-v1"), discount=0.95, preset="tuned", seed=0)
     assert (agent.problem.task.horizon, agent.problem.finite_task.is_endless) == (90, True)
     history = agent.learn(60)
     optimum = solve(agent.problem.mdp).start_value
@@ -355,15 +360,14 @@ def test_vector_environments(mode):
     for given, options, make in worlds:
         agent = MatrixRL(given, seed=0, **options)
         history = agent.learn(9, env=vector(make))
-        steps, weights = agent._seen.all()[0], agent.problem.discount ** np.arange(agent.problem.task.horizon)
+        steps, weights = agent._seen.all()[0], agent.problem.task.discount ** np.arange(agent.problem.task.horizon)
         offsets = np.concatenate([[0], np.cumsum(history.lengths).astype(int)])
         for i in range(9):
             rewards = steps.rewards[offsets[i] : offsets[i + 1]]
             assert history.returns[i] == pytest.approx(rewards @ weights[: len(rewards)])
-        if agent.problem.stages is not None:
-            np.testing.assert_array_equal(
-                agent.problem.inner_number(agent.problem.own_number(steps.actions), steps.stages), steps.actions
-            )
+            np.testing.assert_array_equal(steps.stages[offsets[i] : offsets[i + 1]], np.arange(len(rewards)))
+        if agent.problem.task.stages is not None:
+            assert steps.actions.max() < agent.problem.actions.size
     agent = MatrixRL(calendar(discount=0.7), seed=0)
     for other, words in (
         (calendar(discount=0.8), "discount"),

@@ -48,7 +48,7 @@ def test_every_agent_learns_as_with_a_table_of_zeros_that_it_does_not_look_at(na
     assert_same(told(agent), told(loaded))
 
 
-@pytest.mark.parametrize("made", [{"set": "normalised"}, {"preset": "practical"}, {"switch_growth": 0.5}])
+@pytest.mark.parametrize("made", [{"set": "normalised"}, {"preset": "tuned"}, {"switch_growth": 0.5}])
 def test_other_forms_of_matrix_rl(made):
     assert_same(
         told(MatrixRL(Task(**SIZES), seed=0, **made)),
@@ -57,11 +57,11 @@ def test_other_forms_of_matrix_rl(made):
 
 
 def test_the_summary_says_that_rewards_are_learned():
-    assert repr(MatrixRL(Task(**SIZES), seed=0)) == (
+    assert str(MatrixRL(Task(**SIZES), seed=0)) == (
         "<matrix-rl on Task: 4 states, 2 actions, 3 steps, rewards learned; 0 episodes>"
     )
-    assert "learned" not in repr(MatrixRL(make("river-swim"), seed=0))
-    assert "rewards learned; 0 episodes" in repr(MatrixRL(make("river-swim"), known_reward=False, seed=0))
+    assert "learned" not in str(MatrixRL(make("river-swim"), seed=0))
+    assert "rewards learned; 0 episodes" in str(MatrixRL(make("river-swim"), known_reward=False, seed=0))
 
 
 @pytest.mark.parametrize(

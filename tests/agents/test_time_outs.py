@@ -8,6 +8,7 @@ import pytest
 from agents.helpers import assert_same_agent, assert_same_arrays
 from continuum import line
 from matrixrl import FiniteMDP, InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make
+from matrixrl.records import Guarantee
 
 END = 3
 
@@ -26,30 +27,33 @@ def tell(episode, obs=0, following=1):
     episode.observe(obs, episode.act(obs), 0.5, following)
 
 
-def test_a_time_out_is_a_step_to_the_end_with_the_default_reward():
+def test_a_time_out_is_a_step_to_the_end():
     """The same as the outcome "ended, reward 0", told by hand."""
     timed, told = learner(), learner()
     for agent in (timed, told):
         tell(agent.begin_episode())
     action = timed.act(1)
-    assert timed.open_episodes[0].time_out().length == 2
+    assert timed.open_episodes[0].time_out(0.0).length == 2
     assert told.act(1) == action
     told.observe(1, action, 0.0, 2, terminated=True)
     told.end_episode()
     assert_same_agent(timed, told)
     assert (timed.n_time_outs, told.n_time_outs) == (1, 0)
-    assert timed.guarantee is told.guarantee is True
+    assert timed.guarantee == told.guarantee == Guarantee(True)
     words = "whether a step times out depends on its state and action alone, and bounds are for the problem in which"
     assert words in timed.assumptions
     assert words not in told.assumptions
 
 
-@pytest.mark.parametrize(("reward", "earned"), [(None, 0.0), (0.3, 0.3)])
-def test_the_reward_of_a_time_out_may_be_given(reward, earned):
+def test_the_reward_of_a_time_out_must_be_given_where_it_is_learned():
     agent = learner()
     episode = agent.begin_episode()
-    episode.act(0)
-    assert episode.time_out(reward).episode_return == earned
+    episode.act(0, now=0.0)
+    for close in (episode.time_out, lambda: agent.time_out_after(1.0, now=2.0)):
+        with pytest.raises(InvalidInput, match=r"reward must be given where rewards are learned.*time_out\(reward=…\)"):
+            close()
+        assert (episode.stage, episode.is_open, agent.n_time_outs) == (0, True, 0)
+    assert episode.time_out(0.3).episode_return == 0.3
 
 
 def test_known_rewards_are_paid_and_not_contradicted():
@@ -60,8 +64,8 @@ def test_known_rewards_are_paid_and_not_contradicted():
         episode.time_out(0.123)
     assert (episode.stage, episode.is_open, agent.n_time_outs) == (0, True, 0)
     assert episode.time_out().episode_return == known
-    assert agent.guarantee is True
-    other = MatrixRL(line(), columns=40, preset="practical", seed=0)
+    assert agent.guarantee
+    other = MatrixRL(line(), columns=40, preset="tuned", seed=0)
     step = other.begin_episode()
     step.act([0.5])
     with pytest.raises(InvalidInput, match="time_out needs a problem with an end state"):
@@ -100,14 +104,14 @@ def test_a_known_table_has_no_time_outs():
     agent.begin_episode().act(0)
     agent.open_episodes[0].time_out()
     words = "an episode timed out, which the known transition table does not have as an outcome"
-    assert agent.guarantee == agent.certificate().guarantee == words
+    assert agent.guarantee == agent.certificate().guarantee == Guarantee(False, words)
 
 
 def test_vectors_need_no_end_state():
     agent = KernelMatrixRL(make("cart-pole", horizon=15), seed=0)
     episode, obs = agent.begin_episode(), np.array([0.0, 0.1, 0.0, 0.0])
     action = episode.act(obs)
-    assert episode.time_out().length == 1
+    assert episode.time_out(0.0).length == 1
     other = KernelMatrixRL(make("cart-pole", horizon=15), seed=0)
     other.begin_episode()
     assert other.act(obs) == action
@@ -128,10 +132,10 @@ def test_questions_that_are_old_time_out_by_a_rule(tmp_path):
     loaded = MatrixRL.load(tmp_path / "a")
     for one in (agent, loaded):
         assert one.time_out_after(5.0, now=4.5) == ()
-        assert [e.number for e in one.time_out_after(3.0, now=4.0)] == [0, 1]
+        assert [e.number for e in one.time_out_after(3.0, now=4.0, reward=0.0)] == [0, 1]
         assert (one.n_time_outs, one.n_episodes, len(one.open_episodes)) == (2, 2, 3)
         assert one.time_out_after(3.0, now=4.0) == ()
-        assert [e.number for e in one.time_out_after(0.0, now=4.0)] == [4]
+        assert [e.number for e in one.time_out_after(0.0, now=4.0, reward=0.0)] == [4]
         assert (one.n_time_outs, one.n_waiting) == (3, 1)
     assert_same_agent(loaded, agent)
     agent.save(tmp_path / "b")
@@ -164,9 +168,9 @@ def test_a_time_out_lets_those_after_it_be_learned_from():
     for _ in range(4):
         tell(second)
     assert second.end() is None
-    assert first.time_out().index == 0
+    assert first.time_out(0.0).index == 0
     assert second.record.index == 1
-    assert agent.guarantee is True
+    assert agent.guarantee
 
 
 def test_a_step_with_a_number_may_be_reported_again():
@@ -230,7 +234,7 @@ def test_an_outcome_that_comes_after_its_time_out_is_refused():
     agent = learner()
     episode = agent.begin_episode()
     action = episode.act(0)
-    episode.time_out()
+    episode.time_out(0.0)
     with pytest.raises(InvalidInput, match="step 0 timed out"):
         episode.observe(0, action, 1.0, 1, step=0)
     assert agent.n_episodes == 1

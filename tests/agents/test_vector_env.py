@@ -14,7 +14,8 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics, TransformReward
 
 from agents.helpers import RaiseOnce, assert_same_agent
 from matrixrl import InvalidInput, KernelMatrixRL, MatrixRL, ProtocolError, Task, make
-from matrixrl.agents import PSRLAgent, RandomPlayAgent
+from matrixrl.records import Guarantee
+from named_agents import AGENTS
 
 HORIZON = 5
 MODES = list(AutoresetMode)
@@ -82,7 +83,7 @@ def test_the_steps_that_are_learned_are_those_of_the_sub_environments(mode, limi
     assert {len(steps) for steps in seen} == {1, 2, 3, 4, 5}
     assert agent.open_episodes == ()
     assert agent.n_waiting == 0
-    assert agent.guarantee is True or late == "learn"
+    assert agent.guarantee or late == "learn"
     env.close()
 
 
@@ -114,7 +115,7 @@ def test_sub_environments_of_other_processes_teach_the_same(mode):
 
 def test_one_sub_environment_is_the_environment_itself():
     """The same seed, one episode after the other: also in the order of plans and updates."""
-    from matrixrl.seeding import numbered_seed
+    from matrixrl.random_streams import numbered_seed
 
     for mode in MODES:
         agent, other = (MatrixRL(Walk(), **OPTIONS) for _ in range(2))
@@ -175,14 +176,14 @@ def test_known_tables_are_those_of_the_agent_and_regret_is_measured():
     history = agent.learn(20, env=RecordEpisodeStatistics(SyncVectorEnv([made] * 3)), certify=True)
     assert np.isfinite(history.regret).all()
     assert np.isfinite(history.certified).all()
-    assert agent.guarantee is True
+    assert agent.guarantee
     other = SyncVectorEnv([made, lambda: make("river-swim", n_states=4, horizon=6, noisy_rewards=True)])
-    with pytest.raises(InvalidInput, match=r"sub-environment 1 with noise of rewards 1 \(agent: 0\)"):
+    with pytest.raises(InvalidInput, match=r"sub-environment 1 with another noise of rewards"):
         agent.learn(1, env=other)
     with pytest.raises(InvalidInput, match=r"no wrapper that may change the known transition table.*TransformReward"):
         agent.learn(1, env=TransformReward(SyncVectorEnv([made] * 3), lambda reward: reward))
     asynchronous = AsyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=7)] * 2)
-    with pytest.raises(InvalidInput, match=r"sub-environment 0 with horizon 7 \(agent: 6\)"):
+    with pytest.raises(InvalidInput, match=r"sub-environment 0 with another horizon"):
         agent.learn(1, env=asynchronous)
     asynchronous.close()
     assert agent.n_episodes == 20
@@ -194,7 +195,7 @@ def test_vectors_as_states_and_every_algorithm():
     agent = KernelMatrixRL(make("cart-pole", horizon=15), seed=0)
     env = gym.make_vec("CartPole-v1", 3, "vector_entry_point", max_episode_steps=15)
     assert agent.learn(5, env=env).lengths.max() <= 15
-    psrl = PSRLAgent(make("river-swim", n_states=4, horizon=6), seed=0)
+    psrl = AGENTS["psrl"](make("river-swim", n_states=4, horizon=6), seed=0)
     assert psrl.learn(5, env=SyncVectorEnv([lambda: make("river-swim", n_states=4, horizon=6)] * 2)).n_episodes == 5
 
 
@@ -222,7 +223,7 @@ class Float(gym.Env):
 def test_vectors_are_those_of_the_sub_environments(mode):
     """With ``copy=False`` the vector environment writes all observations to one array."""
     env = SyncVectorEnv([Float] * 3, autoreset_mode=mode, copy=False)
-    agent = RandomPlayAgent(Float(), horizon=HORIZON, reward_range=(0, 1), seed=0)
+    agent = AGENTS["random"](Float(), horizon=HORIZON, reward_range=(0, 1), seed=0)
     seen = updates(agent)
     agent.learn(20, env=env)
     pairs = [(state, following) for steps in seen for state, _, _, following in steps]
@@ -276,7 +277,7 @@ def test_a_callback_that_stops_lets_begun_episodes_finish():
     agent.learn(100, env=SyncVectorEnv([Walk] * 4), callback=stop)
     assert shown == list(range(agent.n_episodes))
     assert 3 <= agent.n_episodes <= 8
-    assert agent.guarantee is True
+    assert agent.guarantee
 
 
 def test_a_gap_to_stop_at_is_looked_at():
@@ -295,7 +296,7 @@ def test_an_interrupt_keeps_what_was_learned_and_the_proof():
         agent.learn(100, env=env)
     learned = agent.n_episodes
     assert 1 <= learned < 100
-    assert (agent.open_episodes, agent.n_waiting, agent.guarantee) == ((), 0, True)
+    assert (agent.open_episodes, agent.n_waiting, agent.guarantee) == ((), 0, Guarantee(True))
     agent.learn(4, env=env)
     assert agent.n_episodes == learned + 4
 
@@ -307,7 +308,7 @@ def test_an_interrupt_forgets_the_episodes_that_wait():
     RaiseOnce(env.envs[0], "step", HORIZON)
     with pytest.raises(KeyboardInterrupt):
         agent.learn(100, env=env)
-    assert (agent.n_episodes, agent.n_waiting, agent.open_episodes, agent.guarantee) == (0, 0, (), True)
+    assert (agent.n_episodes, agent.n_waiting, agent.open_episodes, agent.guarantee) == (0, 0, (), Guarantee(True))
     assert agent.learn(3).n_episodes == 3
 
 
@@ -317,7 +318,7 @@ def test_an_error_withdraws_the_proof():
     RaiseOnce(env.envs[1], "step", 30, error=RuntimeError)
     with pytest.raises(RuntimeError):
         agent.learn(100, env=env)
-    assert "an episode ended in an error after" in agent.guarantee
+    assert "an episode ended in an error after" in agent.guarantee.reason
     assert agent.open_episodes == ()
 
 
@@ -382,7 +383,7 @@ def test_environments_that_cannot_be_played_are_refused_in_words():
     with pytest.raises(ProtocolError, match="learn was called while an episode is open"):
         agent.learn(1, env=SyncVectorEnv([Walk]))
     agent.abandon_episode()
-    assert agent.guarantee is True
+    assert agent.guarantee
     assert agent.n_episodes == 0
 
 

@@ -7,8 +7,8 @@ from gymnasium.utils import seeding as gym_seeding
 
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.problems import Problem, draw_start
+from matrixrl.random_streams import stream_seed
 from matrixrl.records import Steps
-from matrixrl.seeding import stream_seed
 
 
 def started(name, problem, seeds=(0,), **settings):
@@ -51,7 +51,8 @@ class Player:
         states[:, 0] = draw_start(mdp.task.start, first)
         for h in range(mdp.horizon):
             actions[:, h] = self.algorithm.act(plan, h, states[:, h])
-            rewards[:, h], states[:, h + 1] = mdp.step(states[:, h], actions[:, h], following[:, h], coins[:, h])
+            rewards[:, h] = mdp.earn(states[:, h], actions[:, h], coins[:, h])
+            states[:, h + 1] = mdp.transitions.sample(states[:, h], actions[:, h], following[:, h])
         before, after = states[:, :-1], states[:, 1:]
         taken = np.ones(before.shape, dtype=bool)
         ended = np.zeros(before.shape, dtype=bool)

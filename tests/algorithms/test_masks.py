@@ -11,12 +11,12 @@ from matrixrl import FiniteMDP, Task, run_seeds
 from matrixrl.algorithms import ALGORITHMS, UCMatrixRL, make_algorithm
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.cli.tables import print_inspection, print_results
-from matrixrl.core import optimistic_plan, pessimistic_plan
+from matrixrl.core import greedy_plan
 from matrixrl.core.greedy import best_among, random_actions
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, TablePhi
+from matrixrl.play import Simulation, inspect_problem
 from matrixrl.problems import Problem, low_rank
-from matrixrl.simulate import Simulation, inspect_problem
 from small_worlds import masked_mdp, random_mask
 
 BANDITS = ("lin-ucb", "kernel-ucb")
@@ -76,15 +76,14 @@ def test_compiled_plans_are_those_of_numpy(settings):
     slow = UCMatrixRL(known_reward=False, **settings).start(Problem.of(mdp), [0, 1])
     player = Player(slow)
     for _ in range(8):
-        slow.explore_for("certificate")
+        slow.purpose = "certificate"
         plan, _ = player.episode()
         assert mdp.allowed[np.arange(5), plan.policy].all()
-    slow.explore_for("regret")
-    q = np.empty((2, 2, 4, 4, 5))
-    plans = []
-    for i, compiled in enumerate((False, True)):
+    slow.purpose = "regret"
+    q, plans = [], []
+    for compiled in (False, True):
         slow.use_compiled(compiled)
-        slow.fill_in_q(q[i])
+        q.append(slow.q_table())
         plans.append((slow.advice(), slow.safest_plan(), slow._certifying_plan(np.zeros((2, 4)))))
     np.testing.assert_array_equal(np.isneginf(q[0]), np.broadcast_to(~mdp.allowed.T, q[0].shape))
     np.testing.assert_allclose(*q, **SAME)
@@ -101,9 +100,9 @@ def test_exploring_for_a_certificate_tries_the_allowed_action_that_is_known_leas
     player, shape = Player(algorithm), (1, 4, 4, 5)
     for i in range(12):
         high, low = np.empty(shape), np.empty(shape)
-        belief, rankings = algorithm.beliefs("proven")[0], np.zeros((1, 4))
-        optimistic_plan(belief, algorithm.frame, rankings, q_out=high)
-        safe = pessimistic_plan(belief, algorithm.frame, rankings, q_out=low).values[0]
+        belief, rankings = algorithm.model.bounds(algorithm.clock, "proven")[0], np.zeros((1, 4))
+        greedy_plan(belief, algorithm.frame, rankings, q_out=high)
+        safe = greedy_plan(belief, algorithm.frame, rankings, sign=-1.0, q_out=low).values[0]
         plan, steps = player.episode()
         assert mdp.allowed[steps.states, steps.actions].all()
         stage = (i // 2) % 4
@@ -157,11 +156,11 @@ def test_a_plan_is_made_again_when_a_mask_is_told(settings, times):
     plan = [algorithm.plan() for _ in range(times)][-1]
     for s in range(3):
         mask = np.arange(3) != plan.policy[0, 0, s]
-        algorithm.tell_mask(s, mask)
+        algorithm.masks.tell(s, mask)
         assert mask[algorithm.plan().policy[0, :, s]].all()
         assert mask[algorithm.make_plan().policy[0, :, s]].all()
-    assert algorithm.confidence.blocks.count == algorithm.n_pairs == 6
-    assert (algorithm.allowed_at(0, 1) == algorithm.allowed[:, 0]).all()
+    assert algorithm.model.confidence.blocks.count == algorithm._n_pairs == 6
+    assert (algorithm.masks.at(0, 1) == algorithm.frame.allowed[:, 0]).all()
 
 
 def test_the_plan_that_ucrl2_keeps_is_made_again_when_a_mask_is_told():
@@ -169,7 +168,7 @@ def test_the_plan_that_ucrl2_keeps_is_made_again_when_a_mask_is_told():
     first = kept.plan()
     assert kept.plan().policy is first.policy
     mask = np.arange(3) != first.policy[0, 0, 1]
-    kept.tell_mask(1, mask)
+    kept.masks.tell(1, mask)
     assert mask[kept.plan().policy[0, :, 1]].all()
 
 

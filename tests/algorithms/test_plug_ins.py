@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 
-from matrixrl import Agent, FiniteMDP, InvalidInput, run_seeds
+from matrixrl import Agent, FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.algorithms import FiniteAlgorithm
-from matrixrl.algorithms.baselines import PSRL
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
+from matrixrl.algorithms.baselines import PSRL, EpsilonGreedy, QLearning
+from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
+from matrixrl.play import Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
 
 
 class Forgetful(FiniteAlgorithm):
@@ -77,23 +80,159 @@ class Cooler(PSRL):
         super().learn(steps)
 
 
+class Holder:
+    def __init__(self, **held):
+        vars(self).update(held)
+
+
+class InObject(Named):
+    """Counts twice, the second time in an object."""
+
+    name = "in object"
+
+    def begin(self):
+        super().begin()
+        self.kept = self.empty()
+
+    def empty(self):
+        return Holder(rewards=np.zeros(self.n_replicas))
+
+    def keep(self, steps):
+        self.kept.rewards += steps.rewards.sum(axis=1) + 1.0
+
+    def learn(self, steps):
+        super().learn(steps)
+        self.keep(steps)
+
+
+class InDeque(InObject):
+    def empty(self):
+        return deque(maxlen=2)
+
+    def keep(self, steps):
+        self.kept.append(steps)
+
+
+class InList(InObject):
+    def empty(self):
+        return [Holder(rewards=np.zeros(1)) for _ in range(self.n_replicas)]
+
+    def keep(self, steps):
+        self.kept[-1].rewards += 1.0
+
+
+class InConstructor(InDeque):
+    """Has a list that `begin` does not empty."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = []
+
+    def empty(self):
+        return self.given
+
+
+class OwnGenerator(InObject):
+    def empty(self):
+        return np.random.default_rng(0)
+
+    def keep(self, steps):
+        self.kept.random()
+
+
+class OpenEnded(InObject):
+    """Keeps what cannot be compared."""
+
+    def empty(self):
+        return (n for n in range(3))
+
+    def keep(self, steps):
+        pass
+
+
+class Refitted(InObject):
+    """Refits an array in every fourth episode."""
+
+    def empty(self):
+        return self.counts.copy()
+
+    def keep(self, steps):
+        if self.episode % 4 == 3:
+            self.kept = self.counts.copy()
+
+
+class InPlan(InObject):
+    """Remembers the least Q of all plans."""
+
+    def empty(self):
+        return np.full((self.n_replicas, self.task.n_actions, self.task.n_states), np.inf)
+
+    def keep(self, steps):
+        pass
+
+    def q(self, q):
+        self.kept = np.minimum(self.kept, q)
+        return self.kept.copy()
+
+
+class Equipped(Named):
+    """Has objects of all kinds, of which learning changes none."""
+
+    name = "equipped"
+
+    def __init__(self, prior=0.0):
+        super().__init__()
+        self.parts = {"prior": np.full(2, prior), "words": ["a", ("b", float("nan"))], "set": {1, 2}}
+
+    def begin(self):
+        super().begin()
+        start = self.task.n_states
+        self.scale = lambda x: x * start
+        self.helper = Holder(owner=self, queue=deque([np.zeros(2)]), rng=np.random.default_rng(3))
+        self.mixed = np.array([None, "x", self.helper], dtype=object)
+        self.known, self.none = self.task, None
+
+
 WORLD = {"env_settings": {"n_states": 4, "horizon": 6}}
 
 
 @pytest.mark.parametrize(
     ("kind", "lost"),
-    [(Forgetful, "counts"), (Halfway, "by_state, total"), (OnTop, "extra")],
+    [
+        (Forgetful, "counts"),
+        (Halfway, "by_state, total"),
+        (OnTop, "extra"),
+        (InObject, "kept"),
+        (InDeque, "kept"),
+        (InList, "kept"),
+        (InConstructor, "given, kept"),
+        (OwnGenerator, "kept"),
+        (OpenEnded, "kept"),
+        (Refitted, "kept"),
+        (InPlan, "kept"),
+    ],
     ids=lambda kind: str(kind),
 )
 def test_an_algorithm_that_would_forget_is_not_saved(kind, lost, tmp_path):
     agent = Agent("river-swim", kind(), seed=0, **WORLD)
-    agent.learn(3)
+    agent.learn(4)
     before = agent.history.returns
     with pytest.raises(InvalidInput, match=f"learned_names must name every array that learn changes: {lost} of"):
         agent.save(tmp_path / "agent")
     assert not (tmp_path / "agent").exists()
     agent.learn(1)
-    np.testing.assert_array_equal(agent.history.returns[:3], before)
+    np.testing.assert_array_equal(agent.history.returns[:4], before)
+
+
+@pytest.mark.parametrize("kind", [QLearning, EpsilonGreedy, UCMatrixRL])
+def test_what_the_library_remembers_needs_no_names(kind, tmp_path):
+    own = type("Own", (kind,), {"__module__": __name__})
+    agent = Agent("river-swim", own(), seed=0, **WORLD)
+    agent.learn(5)
+    assert str(agent.guarantee)
+    agent.save(tmp_path / "agent")
+    loaded = Agent.load(tmp_path / "agent", env=make("river-swim", **WORLD["env_settings"]), algorithm=own())
+    np.testing.assert_array_equal(loaded.learn(3).returns, agent.learn(3).returns)
 
 
 def test_an_algorithm_that_would_forget_is_not_run_in_blocks():
@@ -104,7 +243,7 @@ def test_an_algorithm_that_would_forget_is_not_run_in_blocks():
         save_simulation(head)
 
 
-@pytest.mark.parametrize("kind", [Named, Cooler])
+@pytest.mark.parametrize("kind", [Named, Cooler, Equipped])
 def test_an_algorithm_that_names_everything_goes_on(kind, tmp_path):
     whole = Simulation("river-swim", n_episodes=20, seeds=[0, 1], agent=kind()).run()
     head = Simulation("river-swim", n_episodes=20, seeds=[0, 1], window=range(10), agent=kind())

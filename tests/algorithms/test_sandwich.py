@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from matrixrl import CheckpointError, FiniteMDP, InvalidInput, MatrixRL, evaluate, run_seeds, solve
+from matrixrl import Agent, CheckpointError, FiniteMDP, InvalidInput, MatrixRL, evaluate, run_seeds, solve
 from matrixrl.cli.main import app
-from matrixrl.core.sandwich import SandwichBelief
+from matrixrl.core import SandwichBounds
 from matrixrl.core.sets import FrobeniusBall, NormalisedColumnBall, Sandwich, SandwichOrBall
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import tabular
@@ -29,15 +29,21 @@ CASES = [
     {"set": "sandwich-or-ball"},
     {"set": "sandwich-or-ball", "known_reward": False},
     {"set": "sandwich", "switch_growth": 0.5},
-    {"set": "sandwich-or-ball", "doubling": "restart"},
-    {"set": "sandwich", "doubling": "keep", "ties": "estimate", "exploration": 0.3},
+    {"set": "sandwich-or-ball", "keep_data": False},
+    {"set": "sandwich", "keep_data": True, "ties": "estimate", "exploration": 0.3},
+    {"set": "sandwich", "ties": "estimate", "exploration": 0.3},
     {"set": "sandwich", "radius": "self-normalised"},
-    {"set": "sandwich", "preset": "practical"},
+    {"set": "sandwich", "preset": "tuned"},
 ]
+
+
+def named(settings):
+    return "doubling-matrix-rl" if "keep_data" in settings else "matrix-rl"
 
 
 @pytest.mark.parametrize("settings", CASES, ids=str)
 def test_replicas_together_are_those_one_by_one(settings):
+    settings = {"agent": named(settings), **settings}
     together = run_seeds(linear_mdp(), n_episodes=20, seeds=[3, 1], certify=True, **settings)
     for i, seed in enumerate([3, 1]):
         alone = run_seeds(linear_mdp(), n_episodes=20, seeds=[seed], certify=True, **settings)
@@ -52,10 +58,10 @@ def test_replicas_together_are_those_one_by_one(settings):
 
 @pytest.mark.parametrize("settings", CASES, ids=str)
 def test_a_saved_agent_goes_on_bit_for_bit(settings, tmp_path):
-    agent = MatrixRL(linear_mdp(), seed=0, **settings)
+    agent = Agent(linear_mdp(), named(settings), seed=0, **settings)
     agent.learn(9)
     agent.save(tmp_path / "agent.mrl")
-    loaded = MatrixRL.load(tmp_path / "agent.mrl", env=linear_mdp())
+    loaded = Agent.load(tmp_path / "agent.mrl", env=linear_mdp())
     assert loaded.certificate() == agent.certificate()
     np.testing.assert_array_equal(agent.learn(9).upper, loaded.learn(9).upper)
     assert loaded.certificate() == agent.certificate()
@@ -64,7 +70,7 @@ def test_a_saved_agent_goes_on_bit_for_bit(settings, tmp_path):
 def test_an_object_is_saved_by_class_and_parameters(tmp_path):
     agent = MatrixRL(linear_mdp(), seed=0, set=SandwichOrBall(NormalisedColumnBall()))
     agent.learn(5)
-    assert agent.guarantee is True
+    assert agent.guarantee
     agent.save(tmp_path / "agent.mrl")
     loaded = MatrixRL.load(tmp_path / "agent.mrl", env=linear_mdp(), set=SandwichOrBall(NormalisedColumnBall()))
     assert loaded.certificate() == agent.certificate()
@@ -88,7 +94,7 @@ def test_ask_and_tell_gives_both_intervals():
     low, high = shown.optimal_interval
     assert shown.lower <= value <= best <= shown.upper == high
     assert shown.lower < low <= best
-    assert shown.guarantee is True
+    assert shown.guarantee
     assert shown.gap == shown.upper - shown.lower > high - low
 
 
@@ -106,7 +112,7 @@ def test_one_hot_pairs_and_kernels_are_features_too(kind):
     for agent, env in (("matrix-rl", tabular(n_states=4, horizon=4).mdp), ("kernel-matrix-rl", "river-swim")):
         sizes = {"n_states": 4, "horizon": 5} if env == "river-swim" else None
         result = run_seeds(env, agent=agent, n_episodes=60, seeds=2, set=kind, env_settings=sizes)
-        assert result.guarantee is True
+        assert result.guarantee
         assert (result.upper >= result.optimal_value - ALGEBRA).all()
         for shown in result.certificate:
             assert shown.lower <= shown.optimal_interval[0] <= result.optimal_value <= shown.upper
@@ -120,18 +126,18 @@ def test_wrong_features_raise_the_alarm():
     wrong = FiniteMDP(world.transitions, world.task.reward, 6, features=Features(TablePhi(phi), OneHotPsi(4)))
     agent = MatrixRL(wrong, seed=0, set="sandwich", c_core=1.0)
     agent.learn(300)
-    assert "alarm" in agent.certificate().guarantee
-    assert MatrixRL(wrong, seed=0, set="sandwich").guarantee is not True
+    assert "alarm" in agent.certificate().guarantee.reason
+    assert not MatrixRL(wrong, seed=0, set="sandwich").guarantee
 
 
 def test_a_bound_outside_the_range_of_v_star_counts_as_a_contradiction():
     agent = MatrixRL(linear_mdp(), seed=0, set="sandwich", ridge=1e-3)
     agent.learn(3)
-    honest = agent.algorithm.beliefs("agent")[0]
+    honest = agent.algorithm.model.bounds(agent.algorithm.clock, "agent")[0]
     none = np.zeros_like(honest.half_width)
-    shrunk = SandwichBelief(honest.ball, False, none, none)
-    tuned = SandwichBelief(honest.ball, False, none, honest.alarm_half_width)
-    signed = agent.algorithm.features.phi.flat @ agent.algorithm.core_matrix()[0]
+    shrunk = SandwichBounds(honest.ball, False, none, none)
+    tuned = SandwichBounds(honest.ball, False, none, honest.alarm_half_width)
+    signed = agent.algorithm.features.phi.flat @ agent.algorithm.model.core_matrix()[0]
     values = (signed[signed.clip(max=0.0).sum(axis=1).argmin()] < 0.0)[None].astype(float)
     assert (signed @ values[0]).min() < -0.05  # p̂ is signed, so without a radius it leaves the range of the values
     assert shrunk.optimal_q(values, values).contradicted[0] > 0
@@ -164,8 +170,8 @@ def test_a_subclass_with_another_ball_bound_claims_nothing():
             return super().split(v)
 
     agent = MatrixRL(linear_mdp(), set=Sandwich(Own()))
-    assert agent.guarantee == "the confidence set declares no proof"
-    assert agent.algorithm.regret_bound(10**9) is None
+    assert agent.guarantee.reason == "the confidence set declares no proof"
+    assert agent.algorithm.claims.regret_bound(10**9) is None
 
 
 def test_they_are_listed():

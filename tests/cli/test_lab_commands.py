@@ -31,7 +31,7 @@ name = "river-swim"
 settings = { n_states = 4 }
 [[agent]]
 name = "matrix-rl"
-settings = { preset = "practical" }
+settings = { preset = "tuned" }
 [[agent]]
 name = "random"
 """

@@ -50,9 +50,9 @@ def test_results_are_written_before_anything_is_printed(tmp_path):
     """A reader that went away (matrixrl run … | head -0) must not cost the results."""
     out = tmp_path / "o"
     code = (
-        "import matrixrl.cli.main as cli, matrixrl.cli.playing as playing\n"
+        "import matrixrl.cli.main as cli, matrixrl.cli.play as play\n"
         "def broken(*_): raise BrokenPipeError(32, 'Broken pipe')\n"
-        "playing.print_results = broken\n"
+        "play.print_results = broken\n"
         "sys.argv = ['matrixrl', 'run', 'river-swim', '-n', '3', '-k', '1', '--out', sys.argv[1]]\n"
         "cli.main()"
     )

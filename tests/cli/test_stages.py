@@ -55,7 +55,7 @@ def test_inspect(words, shown):
         (["gym:FrozenLake-v1", "--set", "discount=2"], "error: discount must be finite and in [0, 1]; got 2.0"),
         (
             ["gym:FrozenLake-v1", "--set", "stage_dependent=week"],
-            "error: stage_dependent must be True, False or one class",
+            "error: stage_dependent must be True, False, or one",
         ),
         (["gym:Blackjack-v1", "--set", "discount=0.9"], "error: discount is not a setting of gym:Blackjack-v1"),
         (["river-swim", "--set", "discount=0.9"], "error: river-swim setting must be one of"),

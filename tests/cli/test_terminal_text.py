@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from matrixrl.cli import lab, lab_tables, main, tables
+from matrixrl.cli import lab_tables, main, tables
+from matrixrl.display import literal, printable
 from matrixrl.lab import Store, run_experiment, summarise
+from matrixrl.lab.contents import contents
 from matrixrl.lab.execution.progress import CampaignProgress
-from matrixrl.lab.listing import listing
-from matrixrl.printable import literal, printable
+from matrixrl.play import run_seeds
 from matrixrl.progress import EpisodeProgress
-from matrixrl.simulate import run_seeds
 
 EVIL = "[red]a[/red]\x1b[2J\x07\u202eb\u200f:dog:"
 SHOWN = r"[red]a[/red]\x1b[2J\x07\u202eb\u200f:dog:"
@@ -65,7 +65,7 @@ def folder(tmp_path_factory):
 def test_tables_of_the_lab(folder):
     console = terminal()
     with Store.open_to_read(folder) as store:
-        lab_tables.print_show(console, listing(store))
+        lab_tables.print_show(console, contents(store))
         lab_tables.print_summary(console, summarise(store))
         lab_tables.print_failures(console, store.experiment, [(0, (0,), f"ValueError: {EVIL}")])
     words = console.file.getvalue()
@@ -120,5 +120,5 @@ def test_errors_are_one_line_of_text(monkeypatch, capsys):
 
 def test_the_next_command_is_printed_as_it_must_be_typed(folder):
     console = Console(file=io.StringIO(), width=20)
-    lab._say(console, "continue with: matrixrl resume '[red] :dog:'")
+    tables.print_line(console, "continue with: matrixrl resume '[red] :dog:'")
     assert console.file.getvalue() == "continue with: matrixrl resume '[red] :dog:'\n"

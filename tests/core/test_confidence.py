@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput
-from matrixrl.algorithms.matrix_rl.doubling import clock_of
-from matrixrl.core import SETS, Clock, Confidence, HalfWidthTable, Radius
+from matrixrl.algorithms.matrix_rl.doubling import doubling_clock
+from matrixrl.core import SETS, Clock, Confidence, Radius
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.core.radius import RADII, ConstantRadius
 from matrixrl.core.sets import Intersection, NormalisedBall, NormalisedColumnBall
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
+from matrixrl.records import Guarantee
+from printed_ball import PrintedColumnBall
 from tolerances import EXACT
 
 DELTA, RIDGE, HORIZON = 0.08, 0.5, 5
@@ -27,8 +29,7 @@ CLOCK = Clock(episode=3, n_episodes=None)
 def confidence(features=None, *, kind="normalised", radius="block", exploration=1.0, known_reward=True):
     return Confidence.of(
         one_hot(N_STATES, N_ACTIONS) if features is None else features,
-        SETS[kind](),
-        RADII[radius](),
+        SETS[kind](radius=radius),
         ridge=RIDGE,
         exploration=exploration,
         delta=DELTA,
@@ -80,7 +81,7 @@ def test_every_radius_has_its_share_of_delta(kind, known_reward, parts):
 class OwnEvent(NormalisedBall):
     """A bound with a proof, and an event, of its own."""
 
-    guarantee = True
+    guarantee = Guarantee(True)
 
     def split(self, v):
         return super().split(v)
@@ -88,6 +89,8 @@ class OwnEvent(NormalisedBall):
 
 class ThreeMembers(Intersection):
     """Names its members without a word about shares."""
+
+    guarantee = Guarantee(True)
 
     def __init__(self):
         super().__init__(NormalisedBall(), NormalisedColumnBall(), OwnEvent())
@@ -107,7 +110,7 @@ class ThreeMembers(Intersection):
 def test_delta_is_divided_between_the_events_of_the_members(made, parts):
     ours = replace(confidence(), set=made)
     assert made.shares == ours.shares == parts
-    assert ours.guarantee is True
+    assert ours.guarantee
     assert ours.inputs(design_of(), CLOCK).delta == pytest.approx(DELTA / parts, rel=EXACT)
 
 
@@ -117,7 +120,7 @@ def test_an_intersection_is_proven_only_if_its_members_are():
             return super().split(v)
 
     ours = replace(confidence(), set=Intersection(NormalisedBall(), Unproven()))
-    assert ours.guarantee == ours.certificate_guarantee == "the confidence set declares no proof"
+    assert ours.guarantee == ours.certificate_guarantee == Guarantee(False, "the confidence set declares no proof")
     with pytest.raises(InvalidInput, match="members must be normalised sets; got frobenius"):
         Intersection(NormalisedBall(), SETS["frobenius"]())
 
@@ -126,16 +129,16 @@ def test_all_runs_of_a_doubling_agent_share_delta():
     """Run j has δ/(j(j + 1)) if data are forgotten, and the parts add up to δ; data that are kept are one run."""
     ours, design = confidence(known_reward=False), design_of()
 
-    def share(episode, doubling):
-        return ours.inputs(design, clock_of(episode, doubling, None)).delta / (DELTA / 2)
+    def share(episode, keep_data):
+        return ours.inputs(design, doubling_clock(episode, keep_data=keep_data)).delta / (DELTA / 2)
 
     firsts = [2**j - 2 for j in range(1, 40)]  # epochs of 2, 4, 8, … episodes
-    shares = [share(episode, "restart") for episode in firsts]
+    shares = [share(episode, False) for episode in firsts]
     np.testing.assert_allclose(shares, [1.0 / (j * (j + 1)) for j in range(1, 40)], rtol=EXACT)
     assert sum(shares) == pytest.approx(1.0 - 1.0 / 40, rel=EXACT)
-    assert share(5, "restart") == share(2, "restart") == pytest.approx(1 / 6)
-    assert [share(episode, "keep") for episode in (0, 5, 100)] == [1.0, 1.0, 1.0]
-    assert [share(episode, "off") for episode in (0, 5, 100)] == [1.0, 1.0, 1.0]
+    assert share(5, False) == share(2, False) == pytest.approx(1 / 6)
+    assert [share(episode, True) for episode in (0, 5, 100)] == [1.0, 1.0, 1.0]
+    assert ours.inputs(design, Clock(6, None)).delta == DELTA / 2  # without doubling
 
 
 class BadRadius(Radius):
@@ -240,36 +243,34 @@ def test_dense_features_have_the_self_normalised_radius():
 @pytest.mark.parametrize("level", ["agent", "ties", "proven"])
 def test_the_table_by_visits_is_what_every_pair_has(kind, level):
     ours, design = confidence(kind=kind, exploration=0.4, known_reward=False), design_of()
-    table = HalfWidthTable.of(ours, 9, ridge=RIDGE, clock=CLOCK, level=level)
+    table, reward = ours.half_widths(9, CLOCK, level)
     visits = np.bincount(VISITS, minlength=N_PAIRS)
     radii = ours.radii(design, CLOCK, level=level)
     slack = RIDGE / (RIDGE + visits)[None]
-    for row, reach in zip(table.half_width, ours.reaches(design, slack, radii), strict=True):
+    for row, member in zip(table, ours.set.members, strict=True):
+        reach = member.reach(design, radii.models, radii.alarm, slack)
         np.testing.assert_allclose(row[visits], reach.half_width[0], rtol=EXACT, atol=EXACT)
     by_hand = radii.rewards[0] / np.sqrt(RIDGE + visits)
-    np.testing.assert_allclose(table.reward_half_width[visits], by_hand, rtol=EXACT)
-    assert table.size == 9
+    np.testing.assert_allclose(reward[visits], by_hand, rtol=EXACT)
+    assert table.shape[1] == len(reward) == 9
 
 
 def test_what_is_proven_and_what_is_not():
-    assert confidence().guarantee is True
-    assert confidence(exploration=0.5).guarantee == "exploration 0.5 is below 1: the confidence set was shrunk"
-    assert confidence(exploration=0.5).certificate_guarantee is True  # certificates ignore exploration
+    assert confidence().guarantee
+    assert confidence(exploration=0.5).guarantee.reason == "exploration 0.5 is below 1: the confidence set was shrunk"
+    assert confidence(exploration=0.5).certificate_guarantee  # certificates ignore exploration
     assert confidence(radius="constant").guarantee == ConstantRadius().guarantee
-    assert confidence(radius="constant").certificate_guarantee is True
-    printed = SETS["column-printed"].guarantee
-    assert confidence(kind="column-printed").guarantee == confidence(kind="column-printed").certificate_guarantee
-    assert confidence(kind="column-printed").guarantee == printed
+    assert confidence(radius="constant").certificate_guarantee
+    printed = replace(confidence(), set=PrintedColumnBall())
+    assert printed.guarantee == printed.certificate_guarantee == PrintedColumnBall.guarantee
     given = Confidence.of(
         one_hot(N_STATES, N_ACTIONS),
-        SETS["normalised"](),
-        RADII["block"](),
+        SETS["normalised"](c_core=2.0),
         ridge=RIDGE,
         exploration=1.0,
         delta=DELTA,
         known_reward=True,
         horizon=HORIZON,
-        c_core=2.0,
     )
     words = "proven only if ‖M*‖_F² <= c_core·d, as given (c_core = 2)"
-    assert given.guarantee == given.certificate_guarantee == words
+    assert given.guarantee == given.certificate_guarantee == Guarantee(False, words)

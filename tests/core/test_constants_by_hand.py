@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP
-from matrixrl.core import SETS, SetContext
+from matrixrl.core import SETS, SetContext, reward_regularity
 from matrixrl.core.embedding import embedding
-from matrixrl.core.reward import reward_regularity
 from matrixrl.features import Features, OneHotPsi, TablePhi
 
 

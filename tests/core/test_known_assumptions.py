@@ -8,8 +8,8 @@ import pytest
 from matrixrl import FiniteMDP, MatrixRL, Task, make, run_seeds
 from matrixrl.core.embedding import embedding, refuted_assumption
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
+from matrixrl.play import inspect_problem
 from matrixrl.problems import low_rank, tabular
-from matrixrl.simulate import inspect_problem
 from small_worlds import WORLDS
 
 WORLD = tabular(n_states=4, n_actions=2, horizon=3, seed=0)
@@ -26,13 +26,13 @@ def test_features_that_do_not_represent_a_known_law_prove_nothing(kind):
     agent = MatrixRL(mdp, phi=blind(mdp), set=kind, seed=0)
     fit = embedding(mdp.transitions, Features(blind(mdp), OneHotPsi(4)))
     words = f"explain {100 * fit.explained:.3g} % of the known transitions (largest error {fit.residual:.2g})"
-    assert words in agent.guarantee
+    assert words in agent.guarantee.reason
     assert agent.certificate().guarantee == agent.guarantee
-    assert agent.algorithm.regret_bound(1000) is None
+    assert agent.algorithm.claims.regret_bound(1000) is None
     found = run_seeds(mdp, n_episodes=20, seeds=2, phi=blind(mdp), set=kind)
     assert not found.alarms.any()
-    assert words in found.guarantee
-    assert all(words in shown.guarantee for shown in found.certificate)
+    assert words in found.guarantee.reason
+    assert all(words in shown.guarantee.reason for shown in found.certificate)
 
 
 def test_a_saved_agent_remembers_what_was_refuted(tmp_path):
@@ -45,7 +45,7 @@ def test_a_saved_agent_remembers_what_was_refuted(tmp_path):
 def test_where_the_law_is_not_known_it_is_assumed():
     task = WORLD.mdp.task
     agent = MatrixRL(Task(task.reward, 3, start=task.start), phi=blind(WORLD.mdp), seed=0)
-    assert agent.guarantee is True
+    assert agent.guarantee
     assert "P(s'|s,a) = φᵀM*ψ(s')" in agent.assumptions
 
 
@@ -55,7 +55,7 @@ def test_worlds_that_hold_the_assumptions_are_proven(name, known_reward):
     world = WORLDS[name](3)
     linear = world.features.phi.table @ np.full(world.features.phi.d, 0.01)
     mdp = FiniteMDP(world.mdp.transitions, np.clip(linear, 0, 1), world.mdp.horizon, features=world.features)
-    assert MatrixRL(mdp, seed=0, known_reward=known_reward).guarantee is True
+    assert MatrixRL(mdp, seed=0, known_reward=known_reward).guarantee
 
 
 def test_what_is_learned_does_not_depend_on_what_is_known():

@@ -1,34 +1,62 @@
-"""There is one compiled backup, and loops that call it are compiled again when it changes."""
+"""There is one compiled backup, and all loops are compiled again when one of their files changes."""
 
 from __future__ import annotations
 
-import hashlib
+import os
 from pathlib import Path
 
-import pytest
+import matrixrl
+from matrixrl import compilation
+from matrixrl.core.compiled import backup, kl_ball, likelihood, pruned
+from matrixrl.play.compiled import bounds, episodes, lists
 
-from matrixrl.core.compiled import backup, kl_ball, likelihood, pruning
-from matrixrl.simulate.compiled import episodes, likelihood_bounds, likelihood_episodes, outcome_lists, world
-
-WATCHED = {
-    "pruning": (pruning.LOOPS_DIGEST, [kl_ball]),
-    "likelihood": (likelihood.LOOPS_DIGEST, [backup, kl_ball, pruning]),
-    "episodes": (episodes.LOOPS_DIGEST, [backup, world]),
-    "likelihood_bounds": (likelihood_bounds.LOOPS_DIGEST, [kl_ball, likelihood, outcome_lists]),
-    "likelihood_episodes": (likelihood_episodes.LOOPS_DIGEST, [likelihood, likelihood_bounds, outcome_lists, world]),
-}
+LOOPS = [backup, bounds, episodes, kl_ball, likelihood, lists, pruned]
 
 
-@pytest.mark.parametrize("module", WATCHED)
-def test_the_digest_of_called_loops_is_that_of_their_files(module):
-    written, called = WATCHED[module]
-    found = hashlib.sha256(b"".join(Path(m.__file__).read_bytes() for m in called)).hexdigest()[:16]
-    assert found == written, (
-        f"{' or '.join(m.__name__ for m in called)} changed: set the digest in {module}.py to {found!r}, so that numba "
-        "compiles its loops again"
-    )
+def watched():
+    root = Path(matrixrl.__file__).parent
+    files = {pattern: sorted(root.glob(pattern)) for pattern in compilation._SOURCES}
+    assert all(files.values()), "a file or folder of loops was moved"
+    return [path for found in files.values() for path in found]
+
+
+def loops():
+    return [loop for module in LOOPS for loop in vars(module).values() if hasattr(loop, "py_func")]
 
 
 def test_compiled_episodes_plan_with_the_backup_of_compiled_plans():
-    assert episodes.fill_plan is backup.fill_plan
-    assert likelihood_episodes.fill_plan is likelihood.fill_plan
+    assert bounds.backup is backup
+    assert bounds.likelihood is likelihood
+
+
+def test_numba_watches_the_files_of_all_loops():
+    files = {str(path) for path in watched()}
+    assert {loop.py_func.__code__.co_filename for loop in loops()} <= files
+    for loop in loops():
+        kept = loop._cache._cache_file
+        assert kept._version.endswith(compilation._sources_stamp())
+
+
+def test_a_cache_of_other_files_is_not_read(tmp_path, monkeypatch):
+    loop = compilation.compiled(_add_up)
+    loop._cache._cache_file._version += str(tmp_path)  # not that of an earlier test
+    assert loop(1, 2) == 3
+    kept = loop._cache._cache_file
+    assert kept._load_index()
+    kept._version += " "
+    assert not kept._load_index()
+
+
+def test_a_changed_file_changes_the_stamp(tmp_path, monkeypatch):
+    for pattern in compilation._SOURCES:
+        path = tmp_path / pattern.replace("*", "loops")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setattr(compilation, "__file__", str(tmp_path / "compilation.py"))
+    before = compilation._sources_stamp.__wrapped__()
+    os.utime(tmp_path / "core" / "compiled" / "loops.py", (1.0, 1.0))
+    assert compilation._sources_stamp.__wrapped__() != before
+
+
+def _add_up(a, b):
+    return a + b

@@ -11,8 +11,9 @@ from matrixrl.core import SETS
 from matrixrl.core.radius import BlockRadius, ConstantRadius
 from matrixrl.core.sets import CompiledForm, FrobeniusBall, Intersection, NormalisedBall, Reach, Split
 from matrixrl.core.sets.paper import ColumnBall
+from matrixrl.play import Simulation
 from matrixrl.problems import Problem
-from matrixrl.simulate import Simulation
+from matrixrl.records import Guarantee
 from tolerances import EXACT
 from worlds import WORLDS, random_steps
 
@@ -100,15 +101,13 @@ def test_whole_episodes_are_the_same_compiled_and_in_numpy(settings):
 def test_a_form_that_is_declared_is_used():
     class Declared(FrobeniusBall):
         compiled_form = CompiledForm()
+        reach_is_local = True
 
         def split(self, v):
             return Split(np.zeros(len(v)), v, np.linalg.norm(v, axis=1))
 
-    class Renamed(FrobeniusBall):
-        name = "mine"
-
     assert ThreeNorms.compiled_form is None
-    assert Declared.compiled_form == Renamed.compiled_form == FrobeniusBall.compiled_form
+    assert Declared.compiled_form == FrobeniusBall.compiled_form
     run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": Declared(), **SMALL}, compiled=True)
     assert run.is_compiled
     plain = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": "frobenius", **SMALL}, compiled=False)
@@ -117,7 +116,7 @@ def test_a_form_that_is_declared_is_used():
 
 def test_what_is_overridden_has_no_proof_until_it_declares_one():
     class Proven(FrobeniusBall):
-        guarantee = True
+        guarantee = Guarantee(True)
 
         def split(self, v):
             return super().split(v)
@@ -135,13 +134,12 @@ def test_what_is_overridden_has_no_proof_until_it_declares_one():
         name = "mine"
 
     words = "the confidence set declares no proof"
-    for kind in (ThreeNorms, MeanReach, Smaller, Uncounted, Clipped):
-        assert kind().guarantee == words
-    assert Proven().guarantee is True
-    assert Renamed().guarantee is True
+    for kind in (ThreeNorms, MeanReach, Smaller, Uncounted, Clipped, Renamed):
+        assert kind().guarantee.reason == words
+    assert Proven().guarantee
     agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0, set=ThreeNorms())
-    assert agent.guarantee == words
-    assert agent.certificate().guarantee == words
+    assert agent.guarantee.reason == words
+    assert agent.certificate().guarantee.reason == words
 
 
 def test_a_radius_that_is_overridden_has_no_proof_and_is_not_local():
@@ -149,7 +147,7 @@ def test_a_radius_that_is_overridden_has_no_proof_and_is_not_local():
         name = "mine"
 
     class Local(BlockRadius):
-        guarantee = True
+        guarantee = Guarantee(True)
 
         def __call__(self, inputs):
             return 2.0 * super().__call__(inputs)
@@ -158,16 +156,16 @@ def test_a_radius_that_is_overridden_has_no_proof_and_is_not_local():
             return True
 
     words = "the radius declares no proof"
-    assert GrowingRadius().guarantee == words
+    assert GrowingRadius().guarantee.reason == words
     assert not GrowingRadius().is_local(100)
-    assert Renamed().guarantee is True
-    assert Renamed().is_local(None)
-    assert Local().guarantee is True
+    assert Renamed().guarantee.reason == words
+    assert not Renamed().is_local(None)
+    assert Local().guarantee
     assert Local().is_local(None)
     assert ConstantRadius().is_local(None)
     agent = MatrixRL(make("river-swim", n_states=3, horizon=4), seed=0, radius=GrowingRadius())
-    assert agent.guarantee == words
-    assert agent.certificate().guarantee is True  # a certificate uses the proven radius, whatever the agent's
+    assert agent.guarantee.reason == words
+    assert agent.certificate().guarantee  # a certificate uses the proven radius, whatever the agent's
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -175,7 +173,7 @@ def test_every_set_of_ours_keeps_its_compiled_form(name):
     """The rules above must not disarm the library's own sets."""
     run = Simulation("river-swim", n_episodes=5, seeds=[0], settings={"set": name}, compiled=True)
     assert run.is_compiled
-    assert (run.algorithm.confidence.set.guarantee is True) == (name != "column-printed")
+    assert run.algorithm.model.confidence.set.guarantee
 
 
 class Threefold:
@@ -201,8 +199,8 @@ class MixedRadius(Shrunk, BlockRadius):
 
 def test_a_mixin_loses_the_proof_and_the_compiled_form_too():
     assert MixedBall.compiled_form is None
-    assert MixedBall.guarantee == "the confidence set declares no proof"
-    assert MixedRadius().guarantee == "the radius declares no proof"
+    assert MixedBall.guarantee.reason == "the confidence set declares no proof"
+    assert MixedRadius().guarantee.reason == "the radius declares no proof"
     assert not MixedRadius().is_local(10)
     results = [run_seeds("river-swim", n_episodes=4, seeds=2, set=MixedBall(), compiled=c) for c in (False, True)]
     np.testing.assert_allclose(results[0].upper, results[1].upper, rtol=1e-12)
@@ -219,8 +217,8 @@ def test_a_subclass_of_the_algorithm_has_no_proof_and_no_compiled_episodes():
     plain, compiled = (
         run_seeds("river-swim", n_episodes=6, seeds=2, agent=FirstAction(), compiled=c) for c in (False, True)
     )
-    assert "not about its methods" in plain.guarantee
-    assert all("not about its methods" in shown.guarantee for shown in plain.certificate)
+    assert "not about its methods" in plain.guarantee.reason
+    assert all("not about its methods" in shown.guarantee.reason for shown in plain.certificate)
     np.testing.assert_array_equal(plain.returns, compiled.returns)
     with pytest.raises(InvalidInput, match="columns must be left out for FirstAction"):
         run_seeds("linear-mdp", n_episodes=2, seeds=1, agent=FirstAction(columns=20))

@@ -12,22 +12,22 @@ from scipy.stats import poisson
 
 from matrixrl import InvalidInput, MatrixRL, evaluate, make, solve
 from matrixrl.core.embedding import embedding
-from matrixrl.envs import (
-    ENVIRONMENTS,
-    best_of,
-    dynamic_pricing,
-    icu_sepsis,
-    lost_sales,
-    perishable_stock,
-    policy_log,
-    policy_value,
-)
-from matrixrl.envs.icu_sepsis import clinicians_log, clinicians_policy
-from matrixrl.envs.outcomes import table_of
-from matrixrl.envs.queue_admission import best_thresholds
+from matrixrl.envs import ENVIRONMENTS, icu_sepsis, policy_value
+from matrixrl.envs.cases import table_of
+from matrixrl.envs.icu_sepsis import clinicians_policy
 from matrixrl.errors import MissingExtra
 from small_worlds import calendar
 from tolerances import ALGEBRA
+from usual_policies import (
+    best_base_stock,
+    best_base_stock_with_waste,
+    best_fixed_price,
+    best_of,
+    best_thresholds,
+    clinicians_log,
+    fluid_prices,
+    policy_log,
+)
 
 LONG, LONGER = 200, 300
 # Orders by fresh (rows) and old pieces (columns): Figure 3 of De Moor et al. 2022.
@@ -118,7 +118,7 @@ class TestLostSales:
     @pytest.mark.parametrize(("lead_time", "penalty"), [(1, 4.0), (1, 9.0), (2, 4.0), (2, 19.0)])
     def test_average_costs_are_those_of_value_iteration_on_plain_arrays(self, lead_time, penalty):
         settings = {"lead_time": lead_time, "penalty": penalty, "capacity": 25}
-        found = -per_step("lost-sales", lost_sales.best_base_stock, **settings)
+        found = -per_step("lost-sales", best_base_stock, **settings)
         np.testing.assert_allclose(found, plain_costs_of_a_day(lead_time, penalty, capacity=25), atol=1e-5)
 
     def test_without_a_lead_time_every_day_is_a_newsvendor(self):
@@ -128,7 +128,7 @@ class TestLostSales:
         demands = np.arange(100)
         chance = poisson.pmf(demands, 3.0)
         cost = chance @ (2.0 * np.maximum(level - demands, 0) + 5.0 * np.maximum(demands - level, 0))
-        best = lost_sales.best_base_stock(env)
+        best = best_base_stock(env)
         assert best.description == f"base stock {level}"
         assert policy_value(env.unwrapped.mdp, best) == pytest.approx(-30 * cost, abs=1e-6)
         assert solve(env.unwrapped.mdp).start_value == pytest.approx(-30 * cost, abs=1e-6)
@@ -243,7 +243,7 @@ class TestPerishableStock:
     def test_expected_waste_is_added_to_the_order(self):
         """Eight old pieces and a mean demand of four: four of them expire tonight, whoever takes the oldest first."""
         env = make("perishable-stock", issuing="fifo").unwrapped
-        plain, aware = perishable_stock.best_base_stock(env), perishable_stock.best_base_stock_with_waste(env)
+        plain, aware = best_base_stock(env), best_base_stock_with_waste(env)
         assert (plain.description, aware.description) == ("base stock 6", "base stock 6, expected waste added")
         state = 0 * 11 + 8
         assert (plain.act(state), aware.act(state)) == (0, 2)
@@ -312,7 +312,7 @@ class TestICUSepsis:
         assert apart.max() < 5.0 * np.sqrt(0.25 / 400)
 
     def test_an_agent_learns_from_the_log(self):
-        agent = MatrixRL("icu-sepsis", preset="practical", seed=0)
+        agent = MatrixRL("icu-sepsis", preset="tuned", seed=0)
         agent.learn_from(clinicians_log(300, seed=1), verbose=False)
         assert agent.n_logged_episodes == 300
         assert policy_value(agent.problem.mdp, agent.greedy()) > 0.5
@@ -373,7 +373,7 @@ class TestDynamicPricing:
             values = np.linspace(0.0, 200.0, 2001)
             earned = [10 * scale * v + ((env.prices - v) * env.demand).max(axis=1).sum() for v in values]
             bound, optimum = min(earned), solve(env.mdp).start_value
-            fluid = policy_value(env.mdp, dynamic_pricing.fluid_prices(env))
+            fluid = policy_value(env.mdp, fluid_prices(env))
             assert fluid <= optimum <= bound
             return optimum / bound, fluid / optimum
 
@@ -386,7 +386,7 @@ class TestDynamicPricing:
         env = make("dynamic-pricing")
         mdp = env.unwrapped.mdp
         values = [policy_value(mdp, np.full((20, 11), a)) for a in range(6)]
-        best = dynamic_pricing.best_fixed_price(env)
+        best = best_fixed_price(env)
         assert policy_value(mdp, best) == max(values)
         assert best.description == f"price {env.unwrapped.prices[int(np.argmax(values))]:g}"
         assert max(values) < 0.95 * solve(mdp).start_value

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from matrixrl.features.kernels.evidence import Prior, fit_length_scales, leave_one_out, negative_evidence
-from matrixrl.features.kernels.stationary import matern_5_2, rbf
+from matrixrl.features.kernels import Prior, fit_length_scales, leave_one_out, matern_5_2, negative_evidence, rbf
 from tolerances import ALGEBRA
 
 FLAT = Prior(np.arange(2), np.zeros(3), np.full(3, 1e9))  # so wide that it adds nothing

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl import Features, InvalidInput, MatrixRL, make, one_hot, tensor_product
+from matrixrl import Features, InvalidInput, MatrixRL, Task, make, one_hot, tensor_product
 from matrixrl.features import OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from tolerances import EXACT
 
@@ -26,8 +26,8 @@ def test_one_hot_maps_equal_their_tables(rng):
     for moment in moments[1:]:
         np.testing.assert_allclose(moment, moments[0], atol=EXACT)
     np.testing.assert_array_equal(lean.rows(pairs), dense.rows(pairs))
-    assert thick.dual_norm == pytest.approx(thin.dual_norm)
-    assert thick.noise_scale == pytest.approx(thin.noise_scale)
+    assert thick.constants.dual_norm == pytest.approx(thin.constants.dual_norm)
+    assert thick.constants.noise_scale == pytest.approx(thin.constants.noise_scale)
 
 
 def test_pairs_and_tables_agree_on_which_pair_is_which(rng):
@@ -49,7 +49,7 @@ def test_tensor_product_is_the_kronecker_product(rng):
 def test_tensor_product_with_one_hot_is_tabular(kind):
     """One-hot features and their tensor product give the same run."""
     env = make("river-swim", n_states=4, horizon=8)
-    chosen = {"seed": 3, "preset": "practical", "set": kind}
+    chosen = {"seed": 3, "preset": "tuned", "set": kind}
     plain = MatrixRL(env, **chosen).learn(30)
     product = MatrixRL(env, phi=tensor_product(np.eye(4), np.eye(2)), **chosen).learn(30)
     np.testing.assert_allclose(plain.regret, product.regret, atol=1e-9)
@@ -60,8 +60,8 @@ def test_the_agent_does_not_depend_on_the_basis_of_psi(rng):
     env = make("linear-mdp", n_states=20, d=3, horizon=4)
     psi = env.unwrapped.mdp.features.psi.table
     rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    plain = MatrixRL(env, seed=1, preset="practical").learn(25)
-    turned = MatrixRL(env, psi=7.0 * psi @ rotation, seed=1, preset="practical").learn(25)
+    plain = MatrixRL(env, seed=1, preset="tuned").learn(25)
+    turned = MatrixRL(env, psi=7.0 * psi @ rotation, seed=1, preset="tuned").learn(25)
     np.testing.assert_allclose(plain.upper, turned.upper, rtol=1e-8)
 
 
@@ -81,8 +81,8 @@ def test_the_pseudo_inverse_gives_the_same_agent_as_dropping_the_column():
     doubled = np.column_stack([np.eye(4), np.eye(4)[:, 1]])
     reduced = np.eye(4)
     reduced[1, 1] = np.sqrt(2.0)  # the same kernel ψᵀψ, one column fewer
-    one = MatrixRL(env, psi=doubled, psi_pinv=True, seed=0, preset="practical").learn(20)
-    two = MatrixRL(env, psi=reduced, seed=0, preset="practical").learn(20)
+    one = MatrixRL(env, psi=doubled, psi_pinv=True, seed=0, preset="tuned").learn(20)
+    two = MatrixRL(env, psi=reduced, seed=0, preset="tuned").learn(20)
     np.testing.assert_allclose(one.upper, two.upper, rtol=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_bad_psi_is_the_one_that_is_named():
 
 
 def test_phi_and_psi_must_be_of_the_same_states():
-    with pytest.raises(InvalidInput, match="one row for each of the 4 states"):
-        Features(OneHotPhi(4, 2), OneHotPsi(5))
+    with pytest.raises(InvalidInput, match="psi must cover 4 states; got 5"):
+        Task(n_states=4, n_actions=2, horizon=3, features=Features(OneHotPhi(4, 2), OneHotPsi(5)))
     with pytest.raises(InvalidInput, match="4 states"):
-        one_hot(3, 2).check(4, 2)
+        one_hot(3, 2).cover(4, 2)

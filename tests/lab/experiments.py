@@ -24,7 +24,7 @@ settings = { n_states = 4, horizon = 6 }
 
 [[agent]]
 name = "matrix-rl"
-settings = { preset = "practical" }
+settings = { preset = "tuned" }
 
 [[agent]]
 name = "psrl"

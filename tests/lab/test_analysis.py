@@ -12,8 +12,8 @@ from scipy import stats
 from matrixrl.errors import MatrixRLError, UnknownName
 from matrixrl.lab.analysis import RegretBounds, summarise
 from matrixrl.lab.analysis.statistics import curve_of, grid_of, growth_exponent, mean_interval, median_interval
+from matrixrl.lab.contents import contents
 from matrixrl.lab.export import export
-from matrixrl.lab.listing import listing
 from matrixrl.lab.store import COLUMNS, Store
 
 
@@ -124,7 +124,7 @@ def test_a_store_without_rows_has_a_summary_too(tmp_path):
         store.fail(1, (0, 1), "it broke")
         (env,) = summarise(store)
         assert env.agents[1].failed == [(0, "it broke"), (1, "it broke")]
-        held = listing(store)
+        held = contents(store)
         assert held["cells"][1]["seeds"] == {"failed": 2, "pending": 1}
         assert held["cells"][1]["reasons"] == ["it broke"]
 

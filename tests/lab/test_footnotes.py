@@ -123,7 +123,7 @@ def test_the_certificate_gap_is_explained_where_it_is_shown(tables, form, tmp_pa
         "Certificate gap: the upper bound on V* of the start minus the lower bound on the value of the policy" in text
     )
     assert "also if episodes are not certified" in text
-    without = SMALL.replace('name = "matrix-rl"\nsettings = { preset = "practical" }', 'name = "ucbvi"')
+    without = SMALL.replace('name = "matrix-rl"\nsettings = { preset = "tuned" }', 'name = "ucbvi"')
     finished(tmp_path / "s", without)
     write = {"markdown": write_table, "html": write_report}[form]
     with Store.open_to_read(tmp_path / "s") as store:
@@ -131,12 +131,12 @@ def test_the_certificate_gap_is_explained_where_it_is_shown(tables, form, tmp_pa
 
 
 def test_gaps_that_are_only_estimated_are_named(tmp_path):
-    estimated = SPEC.replace('{ preset = "practical" }', '{ set = "column-printed" }')
+    estimated = SPEC.replace('{ preset = "tuned" }', "{ c_core = 1.0 }")
     finished(tmp_path / "s", estimated)
     with Store.open_to_read(tmp_path / "s") as store:
         agents = summarise(store)[0].agents
         text = write_table(store, tmp_path / "tables.md").read_text(encoding="utf-8")
-    assert agents[0].gap_guarantee is True
-    assert isinstance(agents[1].gap_guarantee, str)
+    assert agents[0].gap_guarantee
+    assert not agents[1].gap_guarantee.holds
     assert agents[2].gap_guarantee is None
     assert f"they are only estimated for {agents[1].id}." in text.replace("\\", "")

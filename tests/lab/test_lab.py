@@ -13,9 +13,9 @@ from matrixrl.cli.main import app
 from matrixrl.errors import MissingExtra
 from matrixrl.lab import draw_regret
 from matrixrl.lab.demo import DEMO
-from matrixrl.pages.colours import COLOURS
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.simulate import Simulation
+from matrixrl.pages import COLOURS
+from matrixrl.play import Simulation
+from matrixrl.plots.style import require_matplotlib
 
 
 def pixels(path, colour):
@@ -36,7 +36,7 @@ def test_every_public_name_of_the_lab_exists():
 def test_the_picture_shows_the_curves(tmp_path):
     results = {
         "paper": run_seeds("river-swim", n_episodes=20, seeds=[0, 1], set="frobenius"),
-        "ours": run_seeds("river-swim", n_episodes=20, seeds=[0, 1], preset="practical"),
+        "ours": run_seeds("river-swim", n_episodes=20, seeds=[0, 1], preset="tuned"),
     }
     draw_regret(results, tmp_path / "a.png", title="test")
     assert all(pixels(tmp_path / "a.png", colour) > 100 for colour in COLOURS[:2]), "both curves are there"

@@ -22,8 +22,8 @@ from matrixrl.algorithms import make_algorithm
 from matrixrl.errors import InvalidInput, MatrixRLError, SpecError, StoreError, UnknownName, UntrustedCode
 from matrixrl.lab import Store, play, read_spec, run_experiment, summarise, work_out
 from matrixrl.lab.report.sections import how_to_repeat
+from matrixrl.play import run_seeds
 from matrixrl.references import is_reference
-from matrixrl.simulate import run_seeds
 
 SOURCE = str(Path(matrixrl.__file__).parents[1])
 SPEC = """\
@@ -157,7 +157,7 @@ def test_rows_are_those_of_the_objects_in_python(home, reference):
     for name, result in expected.items():
         assert np.allclose(stored[f"own_code:Ring n_states=5 / {name}"], result.regret, atol=1e-9), name
     assert len({result.final_regret.sum() for result in expected.values()}) == len(expected), "all of them differ"
-    assert facts["guarantee"] == "the confidence set declares no proof"
+    assert facts["guarantee"]["reason"] == "the confidence set declares no proof"
 
 
 @pytest.mark.slow
@@ -225,8 +225,8 @@ def held(folder):
 
 def test_feature_maps_of_one_agent_are_named_in_its_settings(home, tmp_path):
     spec = {"name": "maps", "episodes": 8, "seeds": 2, "env": [{"name": "own_code:Ring", "settings": {"n_states": 6}}]}
-    agents = [{"name": "matrix-rl", "id": "shared", "settings": {"phi": "own_code:neighbours", "preset": "practical"}}]
-    spec["agent"] = [*agents, {"name": "matrix-rl", "settings": {"preset": "practical"}}]
+    agents = [{"name": "matrix-rl", "id": "shared", "settings": {"phi": "own_code:neighbours", "preset": "tuned"}}]
+    spec["agent"] = [*agents, {"name": "matrix-rl", "settings": {"preset": "tuned"}}]
     with pytest.raises(SpecError, match=r"agent 1, settings, phi: .* --trust-code"):
         work_out(read_spec({**spec, "env": [{"name": "river-swim"}]}))
     run_experiment(spec, tmp_path / "out", on="serial", trust_code=True)
@@ -235,10 +235,10 @@ def test_feature_maps_of_one_agent_are_named_in_its_settings(home, tmp_path):
         assert store.facts(1)["sizes"]["d"] == 12
         stored = store.read(0, "regret")
     world = own_code.Ring(6)
-    direct = run_seeds(world, phi=own_code.neighbours, n_episodes=8, seeds=2, preset="practical")
+    direct = run_seeds(world, phi=own_code.neighbours, n_episodes=8, seeds=2, preset="tuned")
     np.testing.assert_array_equal(stored, direct.regret)
     table = own_code.neighbours(world.mdp.task)
-    again = run_seeds(world, phi=table, n_episodes=8, seeds=2, preset="practical")
+    again = run_seeds(world, phi=table, n_episodes=8, seeds=2, preset="tuned")
     np.testing.assert_array_equal(direct.regret, again.regret)
     with pytest.raises(InvalidInput, match="made from the task"):
         run_seeds(world, phi=lambda: table, n_episodes=2, seeds=1)
@@ -452,7 +452,7 @@ block = 7
 name = "own_code:Walk"
 [[agent]]
 name = "matrix-rl"
-settings = { known_reward = false, preset = "practical" }
+settings = { known_reward = false, preset = "tuned" }
 [[agent]]
 name = "random"
 settings = { known_reward = false }
@@ -465,7 +465,7 @@ def test_an_environment_without_a_table_is_measured_by_returns(tmp_path):
     assert walk.measure == "return"
     with Store.open_to_read(tmp_path / "s") as store:
         expected = run_seeds(
-            own_code.Walk(), n_episodes=30, seeds=[1], agent="matrix-rl", known_reward=False, preset="practical"
+            own_code.Walk(), n_episodes=30, seeds=[1], agent="matrix-rl", known_reward=False, preset="tuned"
         )
         assert np.array_equal(store.read(0, "return", [1]), expected.returns), "played in blocks, the same"
         whole = store.digest()

@@ -14,7 +14,7 @@ from jinja2 import UndefinedError
 from browser import Watched, chromium
 from matrixrl.errors import MissingExtra
 from matrixrl.lab.analysis import aggregate, summarise
-from matrixrl.lab.analysis.formatting import interval_text, rounded
+from matrixrl.lab.analysis.number_text import interval_text, rounded
 from matrixrl.lab.execution import Campaign, make_executor
 from matrixrl.lab.pages import PAGES
 from matrixrl.lab.report import write_report
@@ -25,7 +25,7 @@ from matrixrl.pages import PageFolder
 _AGENTS = """
 [[agent]]
 name = "matrix-rl"
-sweep = { preset = ["guaranteed", "practical"] }
+sweep = { preset = ["optimistic", "tuned"] }
 [[agent]]
 name = "psrl"
 [[agent]]
@@ -467,13 +467,13 @@ def test_a_template_escapes_its_values_and_needs_all_of_them():
 def test_certificates_without_a_proof_are_called_estimates(tmp_path):
     text = (
         'name = "printed"\nepisodes = 4\nseeds = 1\ncertify = true\n[[env]]\nname = "river-swim"\n'
-        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { set = "column-printed" }\n'
+        '[[agent]]\nname = "matrix-rl"\n[[agent]]\nname = "matrix-rl"\nsettings = { c_core = 1.0 }\n'
     )
     with played_store(tmp_path / "printed", text) as store:
         page = write_report(store, tmp_path / "report.html").read_text(encoding="utf-8")
     (said,) = re.findall(r"Only estimated, not proven:</p><ul class=\"proofs\">(.*?)</ul>", page)
     assert said.count("<li>") == 1
-    assert said.startswith("<li>matrix-rl set=column-printed: the printed ball B1 sums row norms")
+    assert said.startswith("<li>matrix-rl c_core=1.0: proven only if")
 
 
 def test_the_command_repeats_the_options_that_were_given(tmp_path):

@@ -22,7 +22,7 @@ sweep = { n_states = [4, 6] }
 
 [[agent]]
 name = "matrix-rl"
-settings = { preset = "practical" }
+settings = { preset = "tuned" }
 
 [[agent]]
 name = "random"
@@ -38,7 +38,7 @@ env:
 agent:
   - name: matrix-rl
     settings:
-      preset: practical
+      preset: tuned
   - name: random
 """
 
@@ -52,9 +52,9 @@ def written(folder: Path, text: str, name: str = "spec.toml") -> Path:
 def test_sweeps_become_cells_with_readable_ids(tmp_path):
     experiment = work_out(read_spec(written(tmp_path, GOOD)))
     assert [cell.id for cell in experiment.cells] == [
-        "river-swim n_states=4 / matrix-rl preset=practical",
+        "river-swim n_states=4 / matrix-rl preset=tuned",
         "river-swim n_states=4 / random",
-        "river-swim n_states=6 / matrix-rl preset=practical",
+        "river-swim n_states=6 / matrix-rl preset=tuned",
         "river-swim n_states=6 / random",
     ]
     assert experiment.seeds == [0, 1]
@@ -74,7 +74,7 @@ def test_settings_are_resolved_so_that_later_defaults_change_nothing(tmp_path):
     assert cell.settings["set"] == "value-targeted"  # what the default means for these features
     assert cell.settings["ties"] == "random"
     assert cell.settings["n_episodes"] == 10
-    kernel = GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace("practical", "guaranteed")
+    kernel = GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace("tuned", "optimistic")
     cell = work_out(read_spec(written(tmp_path, kernel))).cells[0]
     assert (cell.settings["set"], cell.settings["ties"]) == ("normalised", "estimate")
 
@@ -86,7 +86,7 @@ def test_the_hash_sees_what_changes_rows_and_nothing_else(tmp_path):
     changes = [
         GOOD.replace("episodes = 10", "episodes = 11"),
         GOOD.replace("seeds = 2", "seeds = 3"),
-        GOOD.replace("practical", "guaranteed"),
+        GOOD.replace("tuned", "optimistic"),
         GOOD.replace("[4, 6]", "[4, 7]"),
     ]
     hashes = {work_out(read_spec(written(tmp_path, text))).hash for text in changes}
@@ -142,7 +142,7 @@ BAD = {
         "spec.toml:11: agent 1, settings, colour: agent setting must be one of",
     ),
     "bad value of a setting": (
-        GOOD.replace('"practical"', '"fast"'),
+        GOOD.replace('"tuned"', '"fast"'),
         "spec.toml:11: agent 1, settings, preset: preset must",
     ),
     "unknown environment setting": (
@@ -169,7 +169,7 @@ BAD = {
         "spec.toml:8: env 1, sweep, n_states: is in settings too",
     ),
     "fewer planned than played": (
-        GOOD.replace('preset = "practical"', "n_episodes = 5"),
+        GOOD.replace('preset = "tuned"', "n_episodes = 5"),
         "spec.toml:11: agent 1, settings, n_episodes: n_episodes must not be below the 10 episodes",
     ),
     "an agent that cannot play there": (
@@ -177,7 +177,7 @@ BAD = {
         "spec.toml:14: agent 2, name: horizon must be 1 for lin-ucb",
     ),
     "a kernel that is none": (
-        GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace('preset = "practical"', "length_scale = -1"),
+        GOOD.replace('"matrix-rl"', '"kernel-matrix-rl"').replace('preset = "tuned"', "length_scale = -1"),
         "spec.toml:11: agent 1, settings, length_scale: length_scale must be",
     ),
     "seeds beyond what can be stored": (GOOD.replace("seeds = 2", f"seeds = [{2**63}]"), "spec.toml:3: seeds: must be"),
@@ -220,7 +220,7 @@ def test_a_bad_spec_is_refused_with_its_line_and_key(case, tmp_path):
 
 def test_yaml_errors_have_lines_too(tmp_path):
     cases = [
-        (AS_YAML.replace("preset: practical", "preset: fast"), "spec.yaml:10: agent 1, settings, preset"),
+        (AS_YAML.replace("preset: tuned", "preset: fast"), "spec.yaml:10: agent 1, settings, preset"),
         (AS_YAML.replace("episodes: 10", "episodes: 0"), "spec.yaml:2: episodes"),
         (AS_YAML + "seeds: 3\n", "spec.yaml:12: seeds appears twice"),
         (AS_YAML.replace("name: mine", "name: [mine"), "is not valid YAML"),

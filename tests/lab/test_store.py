@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sqlite3
 import subprocess
@@ -14,9 +13,8 @@ from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.lab.report import write_report
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
-from matrixrl.lab.store.lock import WriterLock
 from matrixrl.lab.store.schema import FILE, LOCK
-from matrixrl.simulate import run_seeds
+from matrixrl.play import run_seeds
 
 
 def block(rng, n_seeds=2, n=5):
@@ -148,71 +146,6 @@ def test_a_store_that_is_gone_is_an_error_and_not_a_result(tmp_path, rng, lose):
         assert not (tmp_path / "s" / "report.html").exists()
 
 
-def as_format_2(folder):
-    """Rewrite a store in the format of matrixrl 0.2: no checksums, and alarms in a table of their own."""
-    with contextlib.closing(sqlite3.connect(folder / FILE)) as old, old:
-        old.execute("CREATE TABLE alarms (run INTEGER, first INTEGER, count INTEGER, PRIMARY KEY (run, first)) STRICT")
-        old.execute("INSERT INTO alarms SELECT run, 0, alarms FROM runs WHERE alarms > 0")
-        for column in ("alarms", "series"):
-            old.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-        for table in ("meta", "cells", "runs", "blocks", "states"):
-            old.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-        old.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
-
-
-@pytest.mark.parametrize("opened", [Store.open_to_read, Store.open_to_write])
-def test_a_store_of_format_2_is_migrated_with_all_results(tmp_path, rng, opened):
-    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
-        store.write_block(0, (0, 1), 0, block(rng), state=b"state", alarms=[3, 0], facts={"horizon": 3})
-        store.fail(0, (2,), "no luck")
-        before = store.digest(), store.runs(), store.facts(0), store.state(0, 0), store.read(0, "regret", [0, 1])
-    as_format_2(tmp_path / "s")
-    with opened(tmp_path / "s") as store:
-        assert store.was_migrated
-        after = store.digest(), store.runs(), store.facts(0), store.state(0, 0), store.read(0, "regret", [0, 1])
-        assert after[:4] == before[:4]
-        assert np.array_equal(after[4], before[4])
-    with Store.open_to_write(tmp_path / "s") as store:
-        assert not store.was_migrated
-        store.write_block(0, (0, 1), 5, block(rng), state=None, alarms=[1, 0])
-        assert [row.alarms for row in store.runs()[:2]] == [4, 0]
-
-
-def test_a_store_of_format_2_that_cannot_be_migrated_is_refused_with_the_reason(tmp_path):
-    with Store.create(tmp_path / "s", experiment(tmp_path)):
-        pass
-    as_format_2(tmp_path / "s")
-    lock = WriterLock(tmp_path / "s")
-    with pytest.raises(StoreError, match=r"cannot be migrated to 3, which reading it needs: .* by another process"):
-        Store.open_to_read(tmp_path / "s")
-    lock.release()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE blocks SET data = zeroblob(8)",
-        "DELETE FROM blocks WHERE series = 'regret' AND run = 1",
-        "DELETE FROM blocks",
-        "UPDATE runs SET episodes = 4 WHERE run = 1",
-        "DROP TABLE alarms",
-    ],
-)
-def test_a_damaged_store_of_format_2_is_left_as_it_was(tmp_path, rng, change):
-    with Store.create(tmp_path / "s", experiment(tmp_path)) as store:
-        store.write_block(0, (0, 1), 0, block(rng), state=None)
-        store.write_block(0, (0, 1), 5, block(rng), state=None)
-    as_format_2(tmp_path / "s")
-    with contextlib.closing(sqlite3.connect(tmp_path / "s" / FILE)) as old, old:
-        old.execute("DELETE FROM blocks WHERE series = 'regret' AND run = 1 AND first = 5")
-        old.execute(change)
-        before = list(old.iterdump())
-    with pytest.raises(StoreError, match="damaged"):
-        Store.open_to_read(tmp_path / "s")
-    with contextlib.closing(sqlite3.connect(tmp_path / "s" / FILE)) as old:
-        assert list(old.iterdump()) == before
-
-
 def test_experiments_are_never_mixed(tmp_path):
     with Store.create(tmp_path / "s", experiment(tmp_path)):
         pass
@@ -269,10 +202,10 @@ def test_what_is_no_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 3 .* upgrade"),
+        ("UPDATE meta SET value = '99' WHERE key = 'format'", "has format 99, newer than the 4 .* upgrade"),
         (
             "UPDATE meta SET value = '1' WHERE key = 'format'",
-            "has format 1, older than the 3 that this matrixrl reads; run the experiment again",
+            "has format 1, older than the 4 that this matrixrl reads; .* run the experiment again",
         ),
         ("UPDATE meta SET value = 'x' WHERE key = 'format'", "has format x"),
         ("UPDATE meta SET value = '{' WHERE key = 'experiment'", "is damaged"),
@@ -322,7 +255,7 @@ def test_rows_are_those_of_a_plain_run(tmp_path):
         n_episodes=60,
         seeds=3,
         env_settings={"n_states": 4, "horizon": 6},
-        preset="practical",
+        preset="tuned",
         agent="matrix-rl",
     )
     with Store.open_to_read(tmp_path / "s") as store:

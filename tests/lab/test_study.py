@@ -17,11 +17,11 @@ from matrixrl.cli.lab_tables import print_verdicts
 from matrixrl.errors import StoreError, UnknownName
 from matrixrl.lab.analysis.statistics import expanded_level
 from matrixrl.lab.store import Store
-from matrixrl.lab.study import Answer, Section, questions, run_study, write_pages
+from matrixrl.lab.study import Finding, Section, questions, run_study, write_pages
 from matrixrl.lab.study.confidence import coverage_of
 from matrixrl.lab.study.slopes import power, ratio, share_interval
 from matrixrl.problems import tabular
-from matrixrl.seeding import generator
+from matrixrl.random_streams import generator
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_too_few_episodes_are_no_contradiction(study):
     ],
 )
 def test_a_contradiction_is_reported_as_one(given, outcome, mark):
-    section = Section(questions()[0], Answer(verdict="Numbers.", **given))
+    section = Section(questions()[0], Finding(verdict="Numbers.", **given))
     assert section.outcome == outcome
     shown = Console(file=io.StringIO(), width=200)
     print_verdicts(shown, [section])
@@ -229,7 +229,7 @@ def test_coverage_counts_what_it_should():
     """A very large radius always contains M*; a very small one does not."""
     world = tabular(n_states=4, n_actions=2, horizon=3, seed=0)
     assert set(coverage_of(world, "proof", runs=3, episodes=5).values()) == {3}
-    assert coverage_of(world, "constant", runs=3, episodes=60)["column-printed"] < 3
+    assert coverage_of(world, "constant", runs=3, episodes=60)["frobenius"] < 3
 
 
 @pytest.mark.slow

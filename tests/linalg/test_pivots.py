@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.features.kernels.stationary import rbf
+from matrixrl.features.kernels import rbf
 from matrixrl.linalg import choose_pivots
 
 

@@ -128,7 +128,7 @@ def test_a_missing_row_is_a_gap(tmp_path):
     assert refusal(path).startswith(f"log.csv, line {ROW + 2}, {rule}. Add the missing rows")
     del log["step"]  # the states still tell
     assert "line 9, column 'state' must be 2, the next state of line 8; got 3" in refusal(
-        write_csv(tmp_path / "log.csv", log)
+        write_csv(tmp_path / "log.csv", log), first_step=0
     )
 
 
@@ -195,7 +195,9 @@ def test_the_line_is_right_beyond_the_rows_that_are_read_together(tmp_path):
 
 def test_a_log_of_which_no_step_is_complete():
     log = {"episode": [0, 1], "state": [0, 1], "action": [0, 0], "reward": [0.0, 0.0]}
-    assert refusal(log).startswith("log must have a row whose next state is known; got 2 rows without one")
+    assert refusal(log, first_step=0).startswith(
+        "log must have a row whose next state is known; got 2 rows without one"
+    )
 
 
 def test_a_vector_with_an_empty_coordinate_or_too_few():
@@ -240,8 +242,8 @@ def test_an_action_that_its_state_does_not_allow_is_named_with_its_line():
     allowed = np.ones((5, 3), dtype=bool)
     allowed[3, 0] = False
     log = {"episode": [0, 0], "state": [0, 3], "action": [0, 0], "reward": [0.0, 0.0], "next_state": [3, 1]}
-    read_log(log, problem())
+    read_log(log, problem(), first_step=0)
     rule = r"row 1 .*, column 'action' must be one of \[1, 2\], allowed in state 3; got 0\. "
     with pytest.raises(InvalidInput, match=rule):
-        read_log(log, problem(allowed=allowed))
-    read_log({**log, "action": [0, 2]}, problem(allowed=allowed))
+        read_log(log, problem(allowed=allowed), first_step=0)
+    read_log({**log, "action": [0, 2]}, problem(allowed=allowed), first_step=0)

@@ -45,7 +45,7 @@ def test_a_role_can_be_left_out():
     log["step"] = np.arange(len(log["reward"])) * 1000  # a clock, no stage
     with pytest.raises(InvalidInput, match="column 'step' must be 1, as no step"):
         read_log(log, problem())
-    found = read_log(log, problem(), columns={"step": None})
+    found = read_log(log, problem(), columns={"step": None}, first_step=0)
     assert "step" not in found.plan.columns
     assert_same_steps(found.steps, read_log(random_log(), problem()).steps)
 
@@ -166,7 +166,7 @@ def test_episodes_above_the_whole_numbers_of_float64_stay_apart(form):
         "next_state": [1, 2],
     }
     log["episode"] = np.array(log["episode"]) if form is np.int64 else log["episode"]
-    assert read_log(log, problem()).plan.n_episodes == 2
+    assert read_log(log, problem(), first_step=0).plan.n_episodes == 2
 
 
 def test_episodes_that_were_rounded_are_refused():

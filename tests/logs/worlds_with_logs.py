@@ -140,6 +140,5 @@ def every_format(log, folder, spaces):
 
 
 def assert_same_steps(found, wanted):
-    assert found.same_as(wanted), [
-        name for name in found.__slots__ if not np.array_equal(getattr(found, name), getattr(wanted, name))
-    ]
+    for name in found.__slots__:
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

@@ -54,7 +54,7 @@ main()
     assert "pip install 'matrixrl[lab]'" in refused.stderr
 
 
-@pytest.mark.parametrize("package", ["agents", "algorithms", "core", "envs", "features", "lab", "problems", "simulate"])
+@pytest.mark.parametrize("package", ["agents", "algorithms", "core", "envs", "features", "lab", "problems", "play"])
 def test_packages_are_attributes_of_the_library_in_a_fresh_interpreter(package):
     """As ``class Mine(matrixrl.algorithms.FiniteAlgorithm)`` after ``import matrixrl`` alone."""
     code = f"import matrixrl; print(matrixrl.{package}.__name__)"

@@ -35,7 +35,7 @@ def test_a_pair_without_features_belongs_anywhere():
 def test_radius_by_visits_number_by_number():
     agent = MatrixRL(make("river-swim", n_states=4), seed=0, delta=0.1, ridge=0.5)
     agent.learn(15)
-    n = agent.algorithm.design.counts[0]
+    n = agent.algorithm.model.design.counts[0]
     scale = math.sqrt(1 - 1 / 4)
     by_hand = 0.5 / np.sqrt(0.5 + n) + np.where(
         n > 0, scale * np.sqrt(2 * math.log(8 / 0.1) + np.log(1 + n / 0.5)), 0.0
@@ -48,12 +48,12 @@ def test_block_logdet_of_dense_features_is_that_of_the_block(rng):
     phi = tensor_product(rng.dirichlet(np.ones(3), size=4), np.eye(2))
     agent = MatrixRL(env, phi=phi, seed=0)
     agent.learn(10)
-    blocks = agent.algorithm.confidence.blocks
-    found = agent.algorithm.design.block_logdet(blocks.members)[0]
-    whole = agent.algorithm.design.logdet[0]
+    blocks = agent.algorithm.model.confidence.blocks
+    found = agent.algorithm.model.design.block_logdet(blocks.members)[0]
+    whole = agent.algorithm.model.design.logdet[0]
     assert found.sum() == pytest.approx(whole, rel=ALGEBRA)  # block diagonal
     for k, member in enumerate(blocks.members):
-        part = agent.algorithm.design.design.matrix[0][np.ix_(member, member)]
+        part = agent.algorithm.model.design.design.matrix[0][np.ix_(member, member)]
         assert found[k] == pytest.approx(np.linalg.slogdet(part)[1], rel=ALGEBRA)
 
 
@@ -61,8 +61,8 @@ def test_one_block_is_the_self_normalised_radius():
     env = make("linear-mdp", n_states=30, d=4, horizon=5)
     agent = MatrixRL(env, seed=0)
     agent.learn(5)
-    assert agent.algorithm.confidence.blocks.count == 1
-    inputs = agent.algorithm.confidence.inputs(agent.algorithm.design, agent.algorithm.clock)
+    assert agent.algorithm.model.confidence.blocks.count == 1
+    inputs = agent.algorithm.model.confidence.inputs(agent.algorithm.model.design, agent.algorithm.clock)
     whole = RADII["self-normalised"]()(inputs)
     np.testing.assert_allclose(RADII["block"]()(inputs), whole, rtol=ALGEBRA)
 
@@ -75,6 +75,6 @@ def test_the_guaranteed_ball_uses_it_and_learns_river_swim():
     block = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised")
     whole = run_seeds("river-swim", n_episodes=600, seeds=4, set="normalised", radius="self-normalised")
     assert block.settings["radius"] == "block"
-    assert block.guarantee is True
+    assert block.guarantee
     assert block.final_regret.mean() < 0.5 * whole.final_regret.mean()
     assert block.optimistic_share == 1.0

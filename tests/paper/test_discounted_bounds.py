@@ -7,7 +7,7 @@ import pytest
 
 from matrixrl import FiniteMDP, MatrixRL, run_seeds, solve
 from matrixrl.core import RADII, SETS
-from matrixrl.problems.discounting import total_weight
+from matrixrl.problems.task import total_weight
 
 SLACK = 1e-9  # rounding of sums of at most 30 rewards
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -57,7 +57,7 @@ def test_no_bound_is_above_what_can_be_earned_and_every_agent_is_loaded_again(fi
         assert shown.upper <= weight * high + SLACK, seed
         assert shown.lower >= weight * low - SLACK, seed
         assert np.nanmax(agent.history.upper) <= weight * high + SLACK, seed
-        if shown.guarantee is True:
+        if shown.guarantee:
             assert shown.lower - SLACK <= solve(mdp).start_value <= shown.upper + SLACK, seed
         path = tmp_path / f"{seed}.agent"
         agent.save(path)
@@ -106,7 +106,7 @@ def test_plans_on_all_columns_are_discounted_like_others(kind, low, timing):
     agents = [MatrixRL(mdp, phi=phi, columns=columns, set=kind, seed=0) for columns in (3, None)]
     for agent in agents:
         agent.learn(60)
-        assert agent.guarantee is True
+        assert agent.guarantee
         assert agent.certificate().lower <= solve(mdp).start_value <= agent.certificate().upper
     one, other = (agent.certificate() for agent in agents)
     np.testing.assert_allclose([one.lower, one.upper], [other.lower, other.upper], **EXACT)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from matrixrl import FiniteMDP, MatrixRL, evaluate, run_seeds, solve
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.problems import Problem, endless_values
-from matrixrl.problems.discounting import effective_horizon, total_weight
+from matrixrl.problems.task import effective_horizon, total_weight
 from matrixrl.records import Steps
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -144,7 +144,7 @@ def test_returns_and_the_bounds_from_them_are_discounted(endless):
     certified, best = agent.recommend().certificate, solve(mdp).start_value
     assert certified.lower <= best <= certified.upper
     assert agent.regret_certificate().upper >= history.cumulative_regret[-1]
-    frozen = agent._certified.returns.best()
+    frozen = agent._ledger.returns.best()
     assert frozen is not None
     assert frozen[0] <= best
 
@@ -153,7 +153,7 @@ def test_the_regret_bound_allows_for_what_is_cut_off():
     table, reward = law()
     endless = FiniteMDP(table, reward, discount=0.5, accuracy=0.2)
     ended = FiniteMDP(table, reward, endless.horizon, discount=0.5)
-    bounds = [UCMatrixRL().start(Problem.of(mdp), [0]).regret_bound(10) for mdp in (endless, ended)]
+    bounds = [UCMatrixRL().start(Problem.of(mdp), [0]).claims.regret_bound(10) for mdp in (endless, ended)]
     assert bounds[0] - bounds[1] == pytest.approx(10 * 0.5**endless.horizon / 0.5)
 
 

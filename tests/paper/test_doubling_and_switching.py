@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from matrixrl import MatrixRL, make, run_seeds
+from matrixrl import Agent, MatrixRL, make, run_seeds
+from matrixrl.algorithms import DoublingMatrixRL
 from small_worlds import phi_rows
 from worlds import WORLDS, algorithm_with_data, learn, model_radii, random_batch
 
@@ -15,7 +16,7 @@ from worlds import WORLDS, algorithm_with_data, learn, model_radii, random_batch
 def test_restart_is_fresh_agents_with_n_2_4_8():
     """The paper's trick, against agents made by hand for each epoch."""
     env = make("river-swim", n_states=4, horizon=8)
-    doubled = MatrixRL(env, seed=3, radius="theorem", doubling="restart").learn(14)
+    doubled = Agent(env, "doubling-matrix-rl", seed=3, radius="theorem").learn(14)
     start = 0
     for n in (2, 4, 8):
         fresh = MatrixRL(env, seed=0, radius="theorem", n_episodes=n)
@@ -25,7 +26,7 @@ def test_restart_is_fresh_agents_with_n_2_4_8():
 
 def test_keep_changes_the_constants_that_depend_on_n():
     """Pitfall of a bandit library: N changes in place and never reaches β."""
-    agent = MatrixRL(make("river-swim", n_states=4), seed=0, radius="theorem", doubling="keep")
+    agent = Agent(make("river-swim", n_states=4), DoublingMatrixRL(radius="theorem", keep_data=True), seed=0)
     radii = []
     for _ in range(8):
         radii.append(float(model_radii(agent.algorithm)[0, 0]))
@@ -33,14 +34,15 @@ def test_keep_changes_the_constants_that_depend_on_n():
     h, d = agent.problem.task.horizon, 8
     by_hand = [math.sqrt(2 * math.log(n * h / d) * d) for n in (2, 2, 6, 6, 6, 6, 14, 14)]
     np.testing.assert_allclose(radii, by_hand)
-    assert agent.algorithm.design.counts.sum() == 8 * h  # nothing was forgotten
+    assert agent.algorithm.model.design.counts.sum() == 8 * h  # nothing was forgotten
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["restart", "keep"])
-def test_regret_is_within_a_constant_factor_of_knowing_n(kind):
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_regret_is_within_a_constant_factor_of_knowing_n(keep_data):
     known = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem")
-    doubled = run_seeds("river-swim", n_episodes=500, seeds=4, radius="theorem", doubling=kind)
+    unknown = DoublingMatrixRL(radius="theorem", keep_data=keep_data)
+    doubled = run_seeds("river-swim", agent=unknown, n_episodes=500, seeds=4)
     factor = doubled.final_regret.mean() / known.final_regret.mean()
     assert factor < 2.0
 
@@ -104,17 +106,17 @@ def test_kappa_zero_plans_every_episode():
 
 
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
-@pytest.mark.parametrize(
-    "settings", [{"switch_growth": 0.5}, {"doubling": "restart"}, {"known_reward": False}], ids=str
-)
+@pytest.mark.parametrize("settings", [{"switch_growth": 0.5}, {"keep_data": False}, {"known_reward": False}], ids=str)
 def test_resume_is_bitwise_here_too(settings, kind, tmp_path):
-    whole = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", set=kind, **settings)
+    name = "doubling-matrix-rl" if "keep_data" in settings else "matrix-rl"
+    whole, part = (
+        Agent(make("river-swim", n_states=4), name, seed=1, preset="tuned", set=kind, **settings) for _ in range(2)
+    )
     uninterrupted = whole.learn(30)
-    part = MatrixRL(make("river-swim", n_states=4), seed=1, preset="practical", set=kind, **settings)
     for _ in range(3):
         part.learn(10)
         part.save(tmp_path / "a")
-        part = MatrixRL.load(tmp_path / "a", env=make("river-swim", n_states=4))
+        part = Agent.load(tmp_path / "a", env=make("river-swim", n_states=4))
     np.testing.assert_array_equal(part.history.upper, uninterrupted.upper)
     np.testing.assert_array_equal(part.history.returns, uninterrupted.returns)
     assert part.algorithm.n_plans.tolist() == whole.algorithm.n_plans.tolist()

@@ -13,7 +13,7 @@ from matrixrl.problems import RegretEvaluator, evaluate
 @pytest.mark.slow
 def test_exact_regret_is_the_mean_of_realised_shortfall():
     """Over 500 episodes of 64 seeds the two differ by noise only (5 standard errors: 1 in a million)."""
-    result = run_seeds("river-swim", n_episodes=500, seeds=64, preset="practical")
+    result = run_seeds("river-swim", n_episodes=500, seeds=64, preset="tuned")
     realised = result.optimal_value - result.returns
     difference = (realised - result.regret).sum(axis=1)
     standard_error = difference.std(ddof=1) / np.sqrt(len(difference))
@@ -41,12 +41,12 @@ def test_headline_regret_on_river_swim():
     common = {"n_episodes": 400, "seeds": 4, "radius": "theorem"}
     paper = run_seeds("river-swim", set="frobenius", **common)
     ours = run_seeds("river-swim", set="normalised", **common)
-    practical = run_seeds("river-swim", n_episodes=1000, seeds=8, preset="practical")
+    tuned = run_seeds("river-swim", n_episodes=1000, seeds=8, preset="tuned")
     assert paper.final_regret.mean() > 0.95 * 400 * paper.optimal_value
     assert ours.final_regret.mean() < 0.7 * paper.final_regret.mean()
     assert ours.optimistic_share == 1.0
     assert paper.optimistic_share == 1.0
-    assert practical.final_regret.mean() < 80
+    assert tuned.final_regret.mean() < 80
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def regression_data(world, seen, replica):
 def test_incremental_estimate_is_the_direct_solve_and_the_ridge_minimiser(name, rng):
     world = WORLDS[name](3)
     algorithm, seen = algorithm_with_data(world, rng, episodes=30, n_replicas=2)
-    cores = algorithm.core_matrix()
+    cores = algorithm.model.core_matrix()
     for replica in range(2):
         x, y = regression_data(world, seen, replica)
         d = x.shape[1]
@@ -65,9 +65,9 @@ def test_assumption_1_holds_for_generated_worlds(name):
 def test_the_estimate_converges_to_the_core(rng):
     world = WORLDS["low rank"](1)
     algorithm, _ = algorithm_with_data(world, rng, episodes=20_000)
-    error = np.linalg.norm(algorithm.core_matrix()[0] - world.core)
+    error = np.linalg.norm(algorithm.model.core_matrix()[0] - world.core)
     early, _ = algorithm_with_data(world, rng, episodes=20)
-    assert error < 0.25 * np.linalg.norm(early.core_matrix()[0] - world.core)
+    assert error < 0.25 * np.linalg.norm(early.model.core_matrix()[0] - world.core)
 
 
 @pytest.mark.parametrize("radius", ["theorem", "self-normalised", "block", "log-det", "proof"])
@@ -89,9 +89,9 @@ def test_a_ridge_with_one_hot_features_is_a_prior_count():
 
     agent = MatrixRL(make("river-swim", n_states=4), seed=0, ridge=0.25)
     agent.learn(20)
-    counts = agent.algorithm.design.counts
-    np.testing.assert_allclose(agent.algorithm.design.width_sq, 1 / (0.25 + counts))
-    np.testing.assert_allclose(agent.algorithm.design.logdet, np.log((0.25 + counts) / 0.25).sum(axis=1))
+    counts = agent.algorithm.model.design.counts
+    np.testing.assert_allclose(agent.algorithm.model.design.width_sq, 1 / (0.25 + counts))
+    np.testing.assert_allclose(agent.algorithm.model.design.logdet, np.log((0.25 + counts) / 0.25).sum(axis=1))
     np.testing.assert_allclose(
-        agent.algorithm.core_matrix()[0], agent.algorithm.cross_moment[0] / (0.25 + counts[0])[:, None]
+        agent.algorithm.model.core_matrix()[0], agent.algorithm.model.cross_moment[0] / (0.25 + counts[0])[:, None]
     )

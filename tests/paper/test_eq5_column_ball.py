@@ -8,7 +8,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from matrixrl.core.sets import ColumnBall, NormalisedColumnBall, PrintedColumnBall, chebyshev_centre
+from matrixrl.core.sets import ColumnBall, NormalisedColumnBall, chebyshev_centre
+from printed_ball import PrintedColumnBall
 from tolerances import ALGEBRA, SOLVER
 from worlds import WORLDS, set_bounds
 from worlds import ball_setting as setting
@@ -32,7 +33,7 @@ def test_maximum_equals_a_generic_convex_solver(name, kind, norm, sign, rng):
     size = radius * math.sqrt(d_psi if kind is ColumnBall else d)
     for pair in (0, len(rows) // 2, len(rows) - 1):
         m = cp.Variable(world.core.shape)
-        inside = norm(root @ (m - algorithm.core_matrix()[0])) <= size
+        inside = norm(root @ (m - algorithm.model.core_matrix()[0])) <= size
         problem = cp.Problem(cp.Maximize(sign * (rows[pair] @ m @ v[0])), [inside])
         problem.solve(solver=cp.CLARABEL)
         assert sign * ours[pair] == pytest.approx(problem.value, abs=SOLVER * max(1.0, abs(problem.value)))
@@ -76,7 +77,7 @@ def test_the_column_lemma_holds_for_random_members(rng):
     """‖φᵀ(M − M_n)‖₁ <= √(d'β) w for members of the column ball."""
     world, algorithm, rows, root, _, radius = setting("low rank", rng)
     size = radius * math.sqrt(world.core.shape[1])
-    width = np.sqrt(algorithm.design.width_sq[0])
+    width = np.sqrt(algorithm.model.design.width_sq[0])
     for _ in range(300):
         error = rng.standard_normal(world.core.shape)
         error *= size / np.linalg.norm(error, axis=0).sum()
@@ -93,14 +94,14 @@ def test_the_bound_needs_the_operator_norm_only(rng):
     assert np.linalg.norm(error) > 1.5 * radius
     ball = ColumnBall().bind(_context(world))
     assert not ball.contains(error[None], np.array([radius]))[0]
-    width = np.sqrt(algorithm.design.width_sq[0])
+    width = np.sqrt(algorithm.model.design.width_sq[0])
     moved = rows @ np.linalg.solve(root, error)  # φᵀ(M − M_n)
     assert (np.abs(moved).sum(axis=1) <= math.sqrt(d_psi) * radius * width + ALGEBRA).all()
     assert (np.linalg.norm(moved, axis=1) <= radius * width + ALGEBRA).all()
     for _ in range(50):
         v = rng.standard_normal((1, d_psi))
         upper, _ = set_bounds(world, algorithm, v, radius, kind=ColumnBall)
-        member = rows @ algorithm.core_matrix()[0] @ v[0] + moved @ v[0]
+        member = rows @ algorithm.model.core_matrix()[0] @ v[0] + moved @ v[0]
         assert (member <= upper + ALGEBRA).all()
 
 
@@ -113,7 +114,7 @@ def test_the_root_of_d_psi_is_attained(rng):
     error = radius * np.outer(direction / np.linalg.norm(direction), np.ones(d_psi) / math.sqrt(d_psi))
     v = np.ones((1, d_psi))
     upper, _ = set_bounds(world, algorithm, v, radius, kind=ColumnBall)
-    member = rows[pair] @ (algorithm.core_matrix()[0] + np.linalg.solve(root, error)) @ v[0]
+    member = rows[pair] @ (algorithm.model.core_matrix()[0] + np.linalg.solve(root, error)) @ v[0]
     assert member == pytest.approx(upper[pair], rel=1e-9)
 
 
@@ -146,7 +147,7 @@ def test_the_normalised_column_bound_covers_every_normalised_member(name, rng):
     size = radius * math.sqrt(world.core.shape[1])
     for pair in (0, len(rows) - 1):
         m = cp.Variable(world.core.shape)
-        cut = [column_sum(root @ (m - algorithm.core_matrix()[0])) <= size, rows[pair] @ m @ u == 1]
+        cut = [column_sum(root @ (m - algorithm.model.core_matrix()[0])) <= size, rows[pair] @ m @ u == 1]
         problem = cp.Problem(cp.Maximize(rows[pair] @ m @ v[0]), cut)
         problem.solve(solver=cp.CLARABEL)
         assert ours[pair] >= problem.value - SOLVER

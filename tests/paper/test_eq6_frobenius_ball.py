@@ -24,7 +24,7 @@ def test_maximum_equals_a_generic_convex_solver(name, norm, sign, rng):
     ours = our_bounds(world, algorithm, v, radius, sign)
     for pair in (0, len(rows) // 2, len(rows) - 1):
         m = cp.Variable(world.core.shape)
-        inside = cp.norm(root @ (m - algorithm.core_matrix()[0]), norm) <= radius
+        inside = cp.norm(root @ (m - algorithm.model.core_matrix()[0]), norm) <= radius
         problem = cp.Problem(cp.Maximize(sign * (rows[pair] @ m @ v[0])), [inside])
         problem.solve(solver=cp.CLARABEL)
         assert problem.status == "optimal"
@@ -39,12 +39,12 @@ def test_maximum_is_attained_by_a_member_and_never_exceeded(name, rng):
     for pair, phi in enumerate(rows):
         direction = inverse_root @ phi
         step = radius * np.outer(direction / np.linalg.norm(direction), v[0] / np.linalg.norm(v[0]))
-        best = algorithm.core_matrix()[0] + inverse_root @ step
-        assert np.linalg.norm(root @ (best - algorithm.core_matrix()[0])) == pytest.approx(radius, rel=ALGEBRA)
+        best = algorithm.model.core_matrix()[0] + inverse_root @ step
+        assert np.linalg.norm(root @ (best - algorithm.model.core_matrix()[0])) == pytest.approx(radius, rel=ALGEBRA)
         assert phi @ best @ v[0] == pytest.approx(ours[pair], rel=ALGEBRA)
     for _ in range(300):
         noise = rng.standard_normal(world.core.shape)
-        member = algorithm.core_matrix()[0] + inverse_root @ noise * (radius / np.linalg.norm(noise))
+        member = algorithm.model.core_matrix()[0] + inverse_root @ noise * (radius / np.linalg.norm(noise))
         assert (rows @ member @ v[0] <= ours + ALGEBRA).all()
 
 
@@ -55,6 +55,6 @@ def test_operator_norm_members_never_exceed_it_either(rng):
     for _ in range(300):
         left, _, right = np.linalg.svd(rng.standard_normal(world.core.shape), full_matrices=False)
         member = (
-            algorithm.core_matrix()[0] + inverse_root @ (left @ right) * radius
+            algorithm.model.core_matrix()[0] + inverse_root @ (left @ right) * radius
         )  # all singular values at the radius
         assert (rows @ member @ v[0] <= ours + ALGEBRA).all()

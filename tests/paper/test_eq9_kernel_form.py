@@ -13,7 +13,7 @@ from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
 from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features, transformer_features
-from matrixrl.features.kernel_features import gram_root
+from matrixrl.features.kernel_features import factor_gram
 from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
 from worlds import algorithm_with_data
@@ -45,10 +45,10 @@ def test_widths_predictions_and_logdet_are_those_of_the_features(world, episodes
     k_phi, k_psi = grams(world)
     dual = DualEstimate(k_phi, *visited(world, seen), k_psi)
     values = rng.random(14)
-    primal = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0])
+    primal = world.features.phi.dot(algorithm.model.core_matrix() @ world.features.psi.project(values[None])[0])
     np.testing.assert_allclose(dual.predict(values), primal.ravel(), atol=ALGEBRA)
-    np.testing.assert_allclose(dual.width_sq(), algorithm.design.width_sq[0], atol=ALGEBRA)
-    assert dual.logdet == pytest.approx(algorithm.design.logdet[0], abs=ALGEBRA)
+    np.testing.assert_allclose(dual.width_sq(), algorithm.model.design.width_sq[0], atol=ALGEBRA)
+    assert dual.logdet == pytest.approx(algorithm.model.design.logdet[0], abs=ALGEBRA)
 
 
 def test_the_printed_formula_differs_and_the_projection_does_not():
@@ -62,7 +62,7 @@ def test_the_printed_formula_differs_and_the_projection_does_not():
     bar = k_psi[following]  # K̄, (t, S)
     weights = np.linalg.solve(np.eye(len(pairs)) + k_phi[np.ix_(pairs, pairs)], k_phi[pairs]).T
     printed = weights @ k_psi[np.ix_(following, following)] @ np.linalg.pinv(bar @ bar.T) @ bar @ values
-    right = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
+    right = world.features.phi.dot(algorithm.model.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
     assert np.abs(printed - right).max() > 1e-3
     np.testing.assert_allclose(weights @ (hat_projection(k_psi) @ values)[following], right, atol=ALGEBRA)
     twice = np.append(following, following[0])
@@ -97,7 +97,7 @@ def test_a_kernel_of_low_rank_on_psi_is_projected():
     algorithm, seen = algorithm_with_data(world, rng, episodes=6)
     dual = DualEstimate(k_phi, *visited(world, seen), k_psi)
     values = rng.random(14)
-    primal = world.features.phi.dot(algorithm.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
+    primal = world.features.phi.dot(algorithm.model.core_matrix() @ world.features.psi.project(values[None])[0]).ravel()
     np.testing.assert_allclose(dual.predict(values), primal, atol=ALGEBRA)
 
 
@@ -133,15 +133,15 @@ def test_h_1_is_the_kernel_bandit():
         agent.end_episode()
     pulls = np.array(arms)
     assert len(set(arms)) > 3
-    ridge = KernelRidge(alpha=agent.algorithm.ridge, kernel="precomputed")
+    ridge = KernelRidge(alpha=agent.algorithm.model.ridge, kernel="precomputed")
     ridge.fit(gram[np.ix_(pulls, pulls)], reward[0, pulls])
-    process = GaussianProcessRegressor(RBF(0.4), alpha=agent.algorithm.ridge, optimizer=None)
+    process = GaussianProcessRegressor(RBF(0.4), alpha=agent.algorithm.model.ridge, optimizer=None)
     _, deviation = process.fit(points[pulls], reward[0, pulls]).predict(points, return_std=True)
-    width = deviation / np.sqrt(agent.algorithm.ridge)
+    width = deviation / np.sqrt(agent.algorithm.model.ridge)
     index = np.clip(ridge.predict(gram[:, pulls]) + 0.7 * np.sqrt(0.5) * width, 0.0, 1.0)
-    most = agent.algorithm.belief().most
+    most = agent.algorithm.model.bounds(agent.algorithm.clock, "agent")[0].most
     np.testing.assert_allclose(most[0, :, 0], index, atol=1e-7)
-    assert agent.predict(0, stage=0) == int(index.argmax())
+    assert agent.policy.act(0, stage=0) == int(index.argmax())
 
 
 def test_effective_dimension():
@@ -153,9 +153,11 @@ def test_effective_dimension():
     uniform = max(100 * np.log1p(t / 100) / np.log1p(t) for t in np.geomspace(1, 10**6, 2000))
     assert effective_dimension(np.eye(100), most=10**6) == pytest.approx(uniform, rel=1e-3)
     points = rng.random((60, 2))
-    found = [effective_dimension(gram_root("k", RBF(scale)(points, points)), most=500) for scale in (2.0, 0.5, 0.1)]
+    found = [
+        effective_dimension(factor_gram("k", RBF(scale)(points, points))[0], most=500) for scale in (2.0, 0.5, 0.1)
+    ]
     assert found == sorted(found)
-    greedy = effective_dimension(gram_root("k", RBF(0.5)(points, points)), most=3)
+    greedy = effective_dimension(factor_gram("k", RBF(0.5)(points, points))[0], most=3)
     best = max(
         np.linalg.slogdet(np.eye(3) + RBF(0.5)(points[[i, j, k]], points[[i, j, k]]))[1] / np.log(4.0)
         for i in range(0, 60, 6)
@@ -217,7 +219,7 @@ def test_transformers_as_phi_and_psi():
 def test_learning_with_transformers():
     env = make("grid-world", size=5, horizon=12)
     features = transformer_features(env.unwrapped.points, 4, phi=Nystroem(n_components=20, random_state=0))
-    found = MatrixRL(env, phi=features.phi, psi=features.psi, preset="practical", seed=0).learn(20)
+    found = MatrixRL(env, phi=features.phi, psi=features.psi, preset="tuned", seed=0).learn(20)
     assert found.n_episodes == 20
     with pytest.raises(InvalidInput, match="features must have a method fit"):
         transformer_features(env.unwrapped.points, 4, phi=3)

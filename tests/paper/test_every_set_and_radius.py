@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from matrixrl.core import RADII, SETS
 from matrixrl.problems import low_rank, tabular
+from printed_ball import root_max_norms
 from tolerances import ALGEBRA
 from worlds import WORLDS, algorithm_with_data, ball_setting, learn, model_radii, random_batch, set_bounds, set_context
 
@@ -21,7 +22,7 @@ def test_if_the_set_holds_the_core_its_bounds_hold(kind, name, seed):
     """The smallest radius that contains M* gives bounds around the truth for every pair and any V."""
     rng = np.random.default_rng(seed)
     world, algorithm, rows, root, v, _ = ball_setting(name, rng)
-    error = (root @ (world.core - algorithm.core_matrix()[0]))[None]
+    error = (root @ (world.core - algorithm.model.core_matrix()[0]))[None]
     made = SETS[kind]().bind(set_context(world))
     low, high = 0.0, 100.0
     for _ in range(60):
@@ -62,8 +63,8 @@ def test_the_core_is_inside_at_all_n_as_often_as_promised(radius, make):
     inside = np.ones(runs, dtype=bool)
     for _ in range(40):
         learn(algorithm, world, random_batch(world, rng, runs, 4))
-        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.core_matrix()), axis=2)
-        reach = model_radii(algorithm) * np.sqrt(algorithm.design.width_sq)
+        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.model.core_matrix()), axis=2)
+        reach = model_radii(algorithm) * np.sqrt(algorithm.model.design.width_sq)
         inside &= (moved <= reach + ALGEBRA).all(axis=1)
     assert binom.sf(int((~inside).sum()) - 1, runs, delta) > 1e-6
 
@@ -78,8 +79,8 @@ def test_a_radius_that_is_too_small_fails_the_coverage_test():
     inside = np.ones(200, dtype=bool)
     for _ in range(40):
         learn(algorithm, world, random_batch(world, rng, 200, 4))
-        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.core_matrix()), axis=2)
-        reach = model_radii(algorithm) * np.sqrt(algorithm.design.width_sq)
+        moved = np.linalg.norm(np.einsum("pd,bde->bpe", rows, world.core - algorithm.model.core_matrix()), axis=2)
+        reach = model_radii(algorithm) * np.sqrt(algorithm.model.design.width_sq)
         inside &= (moved <= reach).all(axis=1)
     assert binom.sf(int((~inside).sum()) - 1, 200, 0.2) < 1e-6
 
@@ -88,7 +89,7 @@ def test_the_symmetric_root_is_used_by_the_printed_ball(rng):
     """‖A^{-1/2}φ‖_∞ depends on the root; ours is the symmetric one."""
     _world, algorithm, rows, root, _, _ = ball_setting("low rank", rng)
     by_hand = np.abs(rows @ np.real(sqrtm(np.linalg.inv(root @ root)))).max(axis=1)
-    np.testing.assert_allclose(algorithm.design.root_max_norms()[0], by_hand, rtol=1e-9)
+    np.testing.assert_allclose(root_max_norms(algorithm.model.design)[0], by_hand, rtol=1e-9)
 
 
 def test_intersection_is_the_smaller_of_its_members(rng):

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from matrixrl import MatrixRL, evaluate, make, tensor_product
-from matrixrl.core import RADII, SETS, Clock, Confidence, SetContext, regularity
+from matrixrl import Agent, MatrixRL, evaluate, make, tensor_product
+from matrixrl.core import SETS, Clock, Confidence, SetContext, regularity
 from matrixrl.core.bounds import explicit_bound, first_informative
 from matrixrl.core.sets import NormalisedBall, Split
 from matrixrl.features import Features, OneHotPsi, one_hot
+from matrixrl.play import Simulation
 from matrixrl.problems import tabular
-from matrixrl.simulate import Simulation
+from matrixrl.records import Guarantee
+from printed_ball import PrintedColumnBall
 from tolerances import ALGEBRA, EXACT
 from worlds import WORLDS, algorithm_with_data, model_radii, set_bounds
 
@@ -41,6 +43,10 @@ def by_hand(*, blocks: bool, learned: bool = False, growth: float = 0.0, factor:
     return surplus * math.sqrt((1 + growth) * steps * 2 * HORIZON * whole) + chance + 2e-9 * HORIZON * steps
 
 
+def named(settings):
+    return "doubling-matrix-rl" if "keep_data" in settings else "matrix-rl"
+
+
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
@@ -53,48 +59,47 @@ def by_hand(*, blocks: bool, learned: bool = False, growth: float = 0.0, factor:
         ({"known_reward": False}, by_hand(blocks=True, learned=True)),
         ({"known_reward": False, "radius": "self-normalised"}, by_hand(blocks=False, learned=True)),
         ({"switch_growth": 0.5}, by_hand(blocks=True, growth=0.5)),
-        ({"doubling": "keep"}, by_hand(blocks=True)),
+        ({"keep_data": True}, by_hand(blocks=True)),
     ],
     ids=str,
 )
 def test_the_bound_number_by_number(settings, wanted):
-    agent = MatrixRL(
-        make("river-swim", n_states=STATES, horizon=HORIZON), seed=0, delta=DELTA, **{"set": "normalised", **settings}
-    )
-    assert agent.algorithm.regret_bound(MANY) == pytest.approx(wanted, rel=ALGEBRA)
+    env, options = make("river-swim", n_states=STATES, horizon=HORIZON), {"set": "normalised", **settings}
+    agent = Agent(env, named(settings), seed=0, delta=DELTA, **options)
+    assert agent.algorithm.claims.regret_bound(MANY) == pytest.approx(wanted, rel=ALGEBRA)
     assert wanted < MANY * HORIZON
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"preset": "practical"},
+        {"preset": "tuned"},
         {"radius": "theorem"},
-        {"doubling": "restart"},
-        {"set": "column-printed"},
+        {"keep_data": False},
+        {"set": PrintedColumnBall()},
         {"columns": 4},
     ],
-    ids=str,
+    ids=lambda settings: next(iter(settings)),
 )
 def test_where_nothing_is_proven_there_is_no_bound(settings):
-    agent = MatrixRL(make("linear-mdp", n_states=STATES, d=3), seed=0, **settings)
-    assert agent.algorithm.regret_bound(1000) is None
+    agent = Agent(make("linear-mdp", n_states=STATES, d=3), named(settings), seed=0, **settings)
+    assert agent.algorithm.claims.regret_bound(1000) is None
 
 
 def test_a_bound_that_someone_changed_has_no_regret_bound_until_it_declares_one():
     class Wider(NormalisedBall):
-        guarantee = True
+        guarantee = Guarantee(True)
 
         def split(self, v):
             part = super().split(v)
             return Split(part.shift, part.direction, 1.1 * part.scale)
 
     class Declared(Wider):
-        guarantee = True
+        guarantee = Guarantee(True)
         surplus = property(lambda self: 2.2 * self.context.c_psi * self.context.horizon)
 
     bounds = [
-        MatrixRL("river-swim", seed=0, set=kind()).algorithm.regret_bound(MANY)
+        MatrixRL("river-swim", seed=0, set=kind()).algorithm.claims.regret_bound(MANY)
         for kind in (NormalisedBall, Wider, Declared)
     ]
     assert bounds[1] is None
@@ -111,8 +116,7 @@ def test_no_data_give_a_larger_radius_than_the_one_before_any_data(radius):
     ridge, delta, visits, n_episodes = 0.5, 0.1, 40, 24
     confidence = Confidence.of(
         world,
-        NormalisedBall(),
-        RADII[radius](),
+        NormalisedBall(radius=radius),
         ridge=ridge,
         exploration=1.5,
         delta=delta,
@@ -162,8 +166,8 @@ def test_the_surplus_of_a_set_is_at_most_its_factor_and_as_large_as_that_for_som
     world = tabular(n_states=4, n_actions=2, horizon=3, seed=1)
     algorithm, _ = algorithm_with_data(world, np.random.default_rng(0), episodes=4)
     psi, radius = world.features.psi, 3.0  # wide enough for no set to be empty
-    context = SetContext(psi.total, world.features.phi.d, 3, psi.c_psi, psi.c_psi_max_norm)
-    limit = SETS[kind]().bind(context).surplus * radius * np.sqrt(algorithm.design.width_sq[0])
+    context = SetContext(psi.total, world.features.phi.d, 3, psi.constants.c_psi, psi.constants.c_psi_max_norm)
+    limit = SETS[kind]().bind(context).surplus * radius * np.sqrt(algorithm.model.design.width_sq[0])
     shares = []
     for corner in itertools.product((0.0, 3.0), repeat=4):
         v = psi.project(np.array([corner]))
@@ -173,7 +177,7 @@ def test_the_surplus_of_a_set_is_at_most_its_factor_and_as_large_as_that_for_som
     assert np.max(shares) >= 0.98 * attained
 
 
-@pytest.mark.parametrize("kind", [name for name in SETS if SETS[name].guarantee is True])
+@pytest.mark.parametrize("kind", [name for name in SETS if SETS[name].guarantee])
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_surplus_over_the_truth_is_at_most_the_factor(kind, name):
     """For the smallest radius that holds M*, with the values that the set is built for."""
@@ -181,13 +185,13 @@ def test_the_surplus_over_the_truth_is_at_most_the_factor(kind, name):
     world = WORLDS[name](3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=5, set=kind, radius="self-normalised")
     rows = world.features.phi.table.transpose(1, 0, 2).reshape(-1, world.features.phi.d)
-    made = algorithm.confidence.set
+    made = algorithm.model.confidence.set
     radius = float(model_radii(algorithm).max())
     for _ in range(20):
         v = world.features.psi.project(rng.random((1, world.mdp.n_states)) * world.mdp.horizon)
         upper, _ = set_bounds(world, algorithm, v, radius, kind=SETS[kind])
         surplus = upper - rows @ world.core @ v[0]
-        assert (surplus <= made.surplus * radius * np.sqrt(algorithm.design.width_sq[0]) + ALGEBRA).all()
+        assert (surplus <= made.surplus * radius * np.sqrt(algorithm.model.design.width_sq[0]) + ALGEBRA).all()
 
 
 def trajectories(mdp, policy):
@@ -260,9 +264,9 @@ def test_expected_regret_has_the_probability_of_failure_in_place_of_chance():
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
 def test_the_episode_from_which_it_says_something_is_the_first_one(kind):
     algorithm = MatrixRL(make("river-swim", n_states=2, horizon=2), seed=0, set=kind).algorithm
-    first = first_informative(algorithm.regret_bound, 2)
+    first = first_informative(algorithm.claims.regret_bound, 2)
     assert first == 45_545 or kind == "tightest"
-    assert algorithm.regret_bound(first) < 2 * first
-    assert min(algorithm.regret_bound(first - 1), 2 * (first - 1)) == 2 * (first - 1)
+    assert algorithm.claims.regret_bound(first) < 2 * first
+    assert min(algorithm.claims.regret_bound(first - 1), 2 * (first - 1)) == 2 * (first - 1)
     assert first_informative(lambda _: None, 2) is None
     assert first_informative(lambda n: 2.0 * n, 2) is None

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from matrixrl import Task
 from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
-from matrixrl.core.given_rewards import N_BETS, bet_limits, log_bets, log_evidence
+from matrixrl.core.given_rewards import N_BETS, log_bets, log_evidence
 from matrixrl.problems import Problem
 from matrixrl.records import Steps
 from matrixrl.tolerances import GIVEN_REWARD
@@ -98,18 +98,6 @@ def test_by_enumeration_it_is_ever_beyond_the_threshold_with_probability_at_most
         if any(evidence(rewards[:k], given) > math.log(1.0 / delta) for k in range(1, n + 1)):
             raised += chance
     assert raised <= delta
-
-
-def test_the_gains_of_rewards_are_inside_their_limits(rng):
-    rewards, given = rng.random((50, 12)), rng.random(50)
-    given[:2] = 0.0, 1.0
-    gains = log_bets(rewards, np.repeat(given[:, None], 12, axis=1)).sum(axis=1)
-    least, most = bet_limits(np.full(50, 12.0), rewards.sum(axis=1), given)
-    assert (least <= gains + EXACT).all()
-    assert (gains <= most + EXACT).all()
-    ends = (rewards < 0.5).astype(float)
-    of_ends = log_bets(ends, np.repeat(given[:, None], 12, axis=1)).sum(axis=1)
-    np.testing.assert_allclose(of_ends, bet_limits(np.full(50, 12.0), ends.sum(axis=1), given)[0], rtol=1e-9, atol=1e-9)
 
 
 def watch(reward, *, runs, delta):

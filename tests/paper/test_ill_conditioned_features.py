@@ -21,7 +21,7 @@ from matrixrl.features import (
     kernel_features,
     transformer_features,
 )
-from matrixrl.features.blocks import design_eigenvalue
+from matrixrl.features.phi import design_eigenvalue
 from matrixrl.problems import Problem
 from matrixrl.records import Steps
 
@@ -51,7 +51,7 @@ def certificate(features: Features, episodes: int = 60):
     for _ in range(episodes):
         algorithm.update(Steps.of(states, actions, (states == 1).astype(float), actions))
     found = algorithm.certify(algorithm.plan())
-    return float(found.lower[0]), float(found.upper[0]), algorithm.certificate_guarantee(bool(found.empty[0]))
+    return float(found.lower[0]), float(found.upper[0]), algorithm.claims.certificate(bool(found.empty[0]))
 
 
 MAPS = {
@@ -67,7 +67,7 @@ def test_a_certificate_holds_the_truth_however_close_two_features_are(kind, size
     made = MAPS[kind](size)
     phi = made if isinstance(made, FunctionPhi) else TablePhi(made)
     lower, upper, words = certificate(Features(phi, OneHotPsi(2)))
-    assert words is True
+    assert words.holds
     assert lower <= 9.0 + 1e-9
     assert upper >= 9.0 - 1e-9
 
@@ -128,11 +128,11 @@ ORTHOGONAL = {
 def test_nearly_dependent_psi_is_not_called_proven(kind, size):
     near = ORTHOGONAL[kind](np.array([[1.0, 0.0], [1.0, size]]), pseudo=True)
     features = Features(TablePhi(np.eye(4).reshape(2, 2, 4)), near)
-    _, _, words = certificate(features, episodes=1)
+    words = certificate(features, episodes=1)[2].reason
     assert "nearly dependent: 1 of its 2 directions" in words
     assert "numpy.linalg.qr(psi)[0]" in words
     agent = MatrixRL(switch(), psi=near, seed=0)
-    assert agent.guarantee == words
+    assert agent.guarantee.reason == words
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-3])
@@ -145,7 +145,7 @@ def test_independent_psi_is_proven(size):
         orthogonal = np.linalg.qr(np.array([[1.0, 0.0], [1.0, near]]))[0]
         features = Features(TablePhi(np.eye(4).reshape(2, 2, 4)), TablePsi(orthogonal))
         lower, upper, words = certificate(features, episodes=200)
-        assert words is True
+        assert words.holds
         assert 4.0 < lower <= 9.0 + 1e-9 <= upper + 2e-9
 
 
@@ -171,12 +171,12 @@ def test_a_kernel_that_was_cut_off_is_not_called_proven(tmp_path):
     assert features.phi.d < 2 * 64
     task = Task(np.zeros((64, 2)), 5, start=np.eye(64)[0])
     agent = KernelMatrixRL(task, points=points, length_scale=1.0, seed=0)
-    words = agent.guarantee
+    words = agent.guarantee.reason
     assert words.startswith("k_phi is approximated")
-    assert agent.certificate().guarantee == words
+    assert agent.certificate().guarantee.reason == words
     agent.save(tmp_path / "agent")
-    assert KernelMatrixRL.load(tmp_path / "agent").guarantee == words
-    assert MatrixRL(task, phi=features.phi, psi=features.psi, seed=0).guarantee == words
+    assert KernelMatrixRL.load(tmp_path / "agent").guarantee.reason == words
+    assert MatrixRL(task, phi=features.phi, psi=features.psi, seed=0).guarantee.reason == words
     next_states = kernel_features(points, 2, k_phi=RBF(0.05), k_psi=RBF(1.0))
     assert next_states.phi.left_out is None
     assert next_states.psi.left_out.startswith("k_psi is approximated")
@@ -188,7 +188,7 @@ def test_kernels_of_known_rank_are_proven():
     points = square(6)
     for kernel in (RBF(0.5), "linear", "polynomial"):
         assert kernel_features(points, 2, k_phi=kernel).phi.left_out is None
-    assert KernelMatrixRL(make("river-swim"), seed=0, length_scale=0.1).guarantee is True
+    assert KernelMatrixRL(make("river-swim"), seed=0, length_scale=0.1).guarantee
 
 
 def test_features_of_transformers_are_what_they_are_but_for_directions_that_are_left_out():

@@ -56,7 +56,7 @@ def test_z_grows_by_the_displayed_terms(world):
 def test_the_noise_terms_are_martingale_differences(world):
     """Given the past, E η = 0 over the next state, so E G = 0; and ‖η‖ <= 2C_ψ', E‖η‖² <= C_ψ'² (E6)."""
     rng = np.random.default_rng(1)
-    c = world.features.psi.dual_norm
+    c = world.features.psi.constants.dual_norm
     for x, _, matrix, estimate, row, dual in one_step_after_another(world, rng, 20):
         noises = dual - world.core.T @ x  # one row for each next state
         w_sq = x @ np.linalg.solve(matrix, x)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrixrl.core import SETS, form_belief, optimistic_plan
+from matrixrl.core import SETS, MatrixBounds, greedy_plan
 from matrixrl.problems import optimal_q, solve
 from tolerances import ALGEBRA
 from worlds import WORLDS, algorithm_with_data, phi_rows
@@ -16,26 +16,26 @@ from worlds import WORLDS, algorithm_with_data, phi_rows
 def distance(world, algorithm, order):
     """‖A^{1/2}(M* − M_n)‖ from A itself: Frobenius (the paper's) or operator norm (self-normalised)."""
     rows = phi_rows(world)
-    arrays = algorithm.design.arrays()
+    arrays = algorithm.model.design.arrays()
     matrix = arrays["design"][0] if "design" in arrays else np.diag(1.0 + arrays["counts"][0])
     assert matrix.shape == (rows.shape[1],) * 2
     root = np.linalg.cholesky(matrix).T  # ‖A^{1/2}X‖ = ‖LᵀX‖ for both norms
-    return np.linalg.norm(root @ (world.core - algorithm.core_matrix()[0]), order)
+    return np.linalg.norm(root @ (world.core - algorithm.model.core_matrix()[0]), order)
 
 
 def planned(world, algorithm, radius):
     """Return the belief of a set of the given radius √β, and the plan that is optimistic in it."""
     size, reward = np.array([[radius]]), algorithm.unit_reward
-    belief = form_belief(
+    belief = MatrixBounds.of(
         world.features.phi,
         world.features.psi,
-        algorithm.confidence.set,
-        algorithm.design,
-        algorithm.core_matrix(),
+        algorithm.model.confidence.set,
+        algorithm.model.design,
+        algorithm.model.core_matrix(),
         (size, size),
         (reward, reward),
     )
-    return belief, optimistic_plan(belief, algorithm.frame, np.zeros((1, world.mdp.n_actions)))
+    return belief, greedy_plan(belief, algorithm.frame, np.zeros((1, world.mdp.n_actions)))
 
 
 @pytest.mark.parametrize("order", ["fro", 2])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.envs import LinearMDP, RiverSwim
-from matrixrl.simulate import Simulation
+from matrixrl.play import Simulation
 
 
 class RecordingMatrixRL(UCMatrixRL):
@@ -22,13 +22,13 @@ class RecordingMatrixRL(UCMatrixRL):
 
     def learn(self, steps):
         pairs = self.features.phi.pairs(steps.states, steps.actions)
-        self.played.append(np.take_along_axis(self.design.width_sq, pairs, axis=1)[0])
+        self.played.append(np.take_along_axis(self.model.design.width_sq, pairs, axis=1)[0])
         self.pairs.append(pairs[0])
         super().learn(steps)
 
 
 @pytest.mark.parametrize("env", [RiverSwim(6, 24), LinearMDP(n_states=40, d=6, horizon=9)])
-@pytest.mark.parametrize("preset", ["guaranteed", "practical"])
+@pytest.mark.parametrize("preset", ["optimistic", "tuned"])
 def test_sum_of_widths_is_below_the_log_determinant_along_a_run(env, preset):
     simulation = Simulation(env, n_episodes=300, seeds=[0], agent=RecordingMatrixRL(preset=preset), compiled=False)
     simulation.run()
@@ -38,7 +38,7 @@ def test_sum_of_widths_is_below_the_log_determinant_along_a_run(env, preset):
     ridge = recorder.settings.ridge
     c_phi = env.mdp.features.phi.max_norm_sq / (ridge * d)  # the lemma for features φ/√λ
     total = np.minimum(1.0, np.concatenate(recorder.played)).sum()
-    logdet = recorder.design.logdet[0]
+    logdet = recorder.model.design.logdet[0]
     assert total <= 2 * horizon * logdet
     assert 2 * horizon * logdet <= 2 * horizon * d * np.log(300 * horizon * c_phi + 1)
 

@@ -21,7 +21,7 @@ def one_pair(horizon):
 def surplus_part(agent, n, delta=0.05):
     """Return R(N) less what chance along the path may add."""
     horizon = agent.problem.task.horizon
-    return agent.algorithm.charged_bound(n) - horizon * math.sqrt(0.5 * n * horizon * math.log(1.0 / delta))
+    return agent.algorithm.claims.bound(n) - horizon * math.sqrt(0.5 * n * horizon * math.log(1.0 / delta))
 
 
 def radius(n_states=1, n_groups=1, delta=0.05, visits=1):
@@ -96,7 +96,7 @@ def test_no_pattern_of_visits_has_more_surplus_if_episodes_overlap(delay):
         return max(k * each + most(left - 1, visits + k, (*unknown, k)[-delay:]) for k in range(3))
 
     chance = horizon * math.sqrt(0.5 * n * horizon * math.log(20.0))
-    assert most(n, 0, (0,) * delay) <= agent.algorithm.charged_bound(n, delay=delay) - chance
+    assert most(n, 0, (0,) * delay) <= agent.algorithm.claims.bound(n, delay=delay) - chance
 
 
 def test_exploration_above_one_costs_what_the_bound_says():
@@ -106,9 +106,10 @@ def test_exploration_above_one_costs_what_the_bound_says():
     found = run_seeds(world, n_episodes=6_000, seeds=[0], **settings)
     regret = float(found.cumulative_regret[0, -1])
     wide, narrow = (
-        MatrixRL(world, seed=0, known_reward=False, exploration=x).algorithm.regret_bound(6_000) for x in (300.0, 1.0)
+        MatrixRL(world, seed=0, known_reward=False, exploration=x).algorithm.claims.regret_bound(6_000)
+        for x in (300.0, 1.0)
     )
-    assert found.guarantee is True
+    assert found.guarantee
     assert narrow < regret <= wide
 
 
@@ -209,7 +210,7 @@ def test_the_alarm_on_rewards_of_groups_has_the_other_half():
         misfit = (weights * (means - fit) ** 2).sum()
         if k + 1 in looks:
             alarmed |= bool(misfit > 0.25 * (2 * math.log(2 / 0.25) + np.log1p(n).sum()))
-        assert agent.algorithm.reward_alarm.tolist() == [alarmed]
+        assert agent.algorithm.rewards.refuted.tolist() == [alarmed]
     assert alarmed
 
 

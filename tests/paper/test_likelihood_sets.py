@@ -119,7 +119,7 @@ class TestTheBetOnAFixedFunction:
         seen, wide, none = SeenRows(np.arange(2), np.ones(2), 3), np.full(1, 50.0), np.full(1, 1e-9)
         ball = KLBall(seen, np.array([0.0, 1.0]), np.full(1, 1.2), wide)
         assert ball.bound(np.zeros(1), none)[0] < 0.9
-        assert ball.largest_means(none)[0] == 1.0
+        assert extreme_means(seen, np.array([0.0, 1.0]), np.full(1, 1.2), wide, 1.0, none)[0] == 1.0
 
     def test_the_factor_is_attained_by_a_coin_that_never_pays(self):
         # W(b) = (1 − b)^n: its mixture is Γ(n+½)/(√π Γ(n+1)), so no smaller factor would do.
@@ -220,7 +220,7 @@ class TestTheLargestMean:
         seen, laws, values = self.problem(rng)
         epsilon, top = np.full(12, 0.3), np.full(12, values.max())
         ball = KLBall(seen, values[seen.outcomes], top, epsilon)
-        best = ball.largest_means()
+        best = extreme_means(seen, values[seen.outcomes], top, epsilon, 1.0)
         for x in 10.0 ** np.linspace(-8, 8, 33):
             assert (ball.bound(np.full(12, x)) >= best - 1e-12).all()
         for _ in range(300):  # no law of the ball has a larger mean

@@ -15,10 +15,10 @@ from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SANDWICH_SETS, SETS
 from matrixrl.core.embedding import embedding, refuted_assumption
 from matrixrl.features import Features, OneHotPsi, TablePhi, allowed_part, one_hot
-from matrixrl.features.blocks import design_eigenvalue
+from matrixrl.features.phi import design_eigenvalue
+from matrixrl.play import Simulation
 from matrixrl.problems import Problem, RegretEvaluator, low_rank, optimal_q
 from matrixrl.records import Steps
-from matrixrl.simulate import Simulation
 from small_worlds import masked_mdp, random_mask
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -145,7 +145,7 @@ BALLS = [*SETS, *SANDWICH_SETS]
 RADII = ["block", "self-normalised", "theorem", "log-det", "constant"]
 
 
-COUNTING = [{"set": "value-targeted"}, {"set": "likelihood"}, {"preset": "practical"}]
+COUNTING = [{"set": "value-targeted"}, {"set": "likelihood"}, {"preset": "tuned"}]
 OTHERS = [
     *({"set": name} for name in BALLS),
     *({"set": "normalised", "radius": name} for name in RADII),
@@ -188,7 +188,7 @@ def test_plans_and_certificates_are_those_of_copies_that_share_data(kind, settin
     safe, safest = ours.safest_plan(), theirs.safest_plan()
     np.testing.assert_allclose(safe.values, safest.values, rtol=1e-9, atol=1e-9)
     assert masked.allowed[np.arange(masked.n_states), safe.policy].all()
-    assert ours.regret_bound(100) == pytest.approx(theirs.regret_bound(100))
+    assert ours.claims.regret_bound(100) == pytest.approx(theirs.claims.regret_bound(100))
     assert ours.guarantee == theirs.guarantee
 
 
@@ -217,12 +217,12 @@ def test_constants_are_those_of_the_rows_of_allowed_pairs(rng):
     made = low_rank(n_states=8, n_actions=3, d=3, horizon=5, seed=1)
     allowed = random_mask(rng, 8, 3)
     masked, _ = twins(made.features.phi.table, allowed, made.mdp, rng, psi=made.features.psi)
-    confidence = UCMatrixRL(set="normalised", known_reward=False).start(Problem.of(masked), [0]).confidence
+    confidence = UCMatrixRL(set="normalised", known_reward=False).start(Problem.of(masked), [0]).model.confidence
     rows = made.features.phi.table[allowed]
     assert confidence.regularity.d == confidence.reward_regularity.d == 3
     assert confidence.regularity.c_phi == pytest.approx(np.vecdot(rows, rows).max() / 3)
     for constants, largest in (
-        (confidence.regularity, masked.features.psi.dual_norm),
+        (confidence.regularity, masked.features.psi.constants.dual_norm),
         (confidence.reward_regularity, 1),
     ):
         assert constants.core_norm == pytest.approx(largest / np.sqrt(design_eigenvalue(rows)))
@@ -235,18 +235,18 @@ def test_unions_are_over_allowed_pairs(end):
     mdp = masked_mdp(n_states=6, n_actions=4, seed=5, end=end)
     n_allowed, everything = int(mdp.allowed.sum()), 24
     assert mdp.task.n_pairs == n_allowed < everything
-    ball = UCMatrixRL(set="normalised").start(Problem.of(mdp), [0]).confidence
+    ball = UCMatrixRL(set="normalised").start(Problem.of(mdp), [0]).model.confidence
     assert ball.blocks.count == ball.regularity.d == n_allowed
     assert ball.regularity.core_norm == pytest.approx(np.sqrt(n_allowed))
     counts = UCMatrixRL().start(Problem.of(mdp), [0])
     unknown = n_allowed - 4 * end  # nothing is learned of the end state, where all actions are allowed
-    assert counts.confidence.n_groups == unknown
+    assert counts.model.confidence.n_groups == unknown
     free = FiniteMDP(table_of(mdp), mdp.task.reward, 4, reward_range=(-1, 1), end_state=mdp.task.end_state)
     more = UCMatrixRL().start(Problem.of(free), [0])
-    assert more.confidence.n_groups == everything - 4 * end
-    excess = more.confidence.log_events(0.5) - counts.confidence.log_events(0.5)
-    assert excess == pytest.approx(np.log(more.confidence.n_groups / unknown))
-    assert counts.regret_bound(1000) < more.regret_bound(1000)
+    assert more.model.confidence.n_groups == everything - 4 * end
+    excess = more.model.confidence.log_events(0.5) - counts.model.confidence.log_events(0.5)
+    assert excess == pytest.approx(np.log(more.model.confidence.n_groups / unknown))
+    assert counts.claims.regret_bound(1000) < more.claims.regret_bound(1000)
 
 
 def test_pairs_that_share_a_group_count_once_if_one_of_them_is_allowed():
@@ -256,7 +256,7 @@ def test_pairs_that_share_a_group_count_once_if_one_of_them_is_allowed():
     mdp = FiniteMDP(np.full((2, 3, 2), 0.5), np.zeros((2, 3)), 3, features=Features(np.eye(3)[groups], np.eye(2)))
     mdp = FiniteMDP(np.full((2, 3, 2), 0.5), np.zeros((2, 3)), 3, features=mdp.features, allowed=allowed)
     counting = UCMatrixRL(set="likelihood").start(Problem.of(mdp, Features(mdp.features.phi, OneHotPsi(2))), [0])
-    assert counting.confidence.n_groups == 2
+    assert counting.model.confidence.n_groups == 2
     part = allowed_part(mdp.features.phi, allowed.T)
     assert (part.phi.d, part.blocks().count) == (2, 2)
     assert [members.tolist() for members in part.blocks().members] == [[0], [1]]
@@ -271,7 +271,7 @@ def test_features_must_explain_the_allowed_pairs_alone(rng):
     reward = masked.task.unit_reward
     assert refuted_assumption(masked.transitions, reward, masked.features, masked.allowed) is None
     assert refuted_assumption(masked.transitions, reward, masked.features) is not None
-    assert MatrixRL(masked, known_reward=False, seed=0).guarantee is True
+    assert MatrixRL(masked, known_reward=False, seed=0).guarantee
 
 
 @pytest.mark.parametrize("settings", [{"set": "normalised"}, {}, {"set": "sandwich"}], ids=str)
@@ -285,8 +285,8 @@ def test_bounds_hold_in_every_episode(settings, known_reward):
     lower, upper = result.certified[..., 0], result.certified[..., 1]
     assert (upper >= optimum - 1e-9).all()
     assert (lower <= optimum - result.regret + 1e-9).all()
-    assert result.guarantee is True
-    assert all(certificate.guarantee is True for certificate in result.certificate)
+    assert result.guarantee
+    assert all(certificate.guarantee for certificate in result.certificate)
 
 
 def test_an_action_that_is_not_allowed_is_worth_nothing_however_good_it_would_be():

@@ -36,7 +36,7 @@ def test_maximum_equals_a_generic_convex_solver(name, norm, sign, rng):
     assert reach.empty is None
     for pair in (0, len(rows) // 2, len(rows) - 1):
         found = solve_for(
-            rows[pair], v[0], world.features.psi.total, root, algorithm.core_matrix()[0], radius, norm, sign
+            rows[pair], v[0], world.features.psi.total, root, algorithm.model.core_matrix()[0], radius, norm, sign
         )
         assert found.status == "optimal"
         assert sign * ours[pair] == pytest.approx(found.value, abs=SOLVER * max(1.0, abs(found.value)))
@@ -45,7 +45,7 @@ def test_maximum_equals_a_generic_convex_solver(name, norm, sign, rng):
 @pytest.mark.parametrize("name", WORLDS)
 def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
     world, algorithm, rows, root, v, _ = setting(name, rng)
-    radius = float(np.linalg.norm(root @ (world.core - algorithm.core_matrix()[0])))
+    radius = float(np.linalg.norm(root @ (world.core - algorithm.model.core_matrix()[0])))
     ours, reach = bounds(world, algorithm, v, radius * (1 + ALGEBRA))
     uncut, _ = bounds(world, algorithm, v, radius * (1 + ALGEBRA), kind=FrobeniusBall)
     lower, _ = bounds(world, algorithm, v, radius * (1 + ALGEBRA), sign=-1.0)
@@ -59,7 +59,7 @@ def test_never_above_the_uncut_ball_and_never_below_the_truth(name, rng):
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_maximum_is_attained_and_never_exceeded_by_normalised_members(name, rng):
     world, algorithm, rows, root, v, _ = setting(name, rng)
-    radius, u, centre = 1.6, world.features.psi.total, algorithm.core_matrix()[0]
+    radius, u, centre = 1.6, world.features.psi.total, algorithm.model.core_matrix()[0]
     ours, reach = bounds(world, algorithm, v, radius)
     assert reach.empty is None
     inverse_root = np.linalg.inv(root)
@@ -111,15 +111,15 @@ def test_it_does_not_depend_on_the_centre_of_v(rng):
 
 def test_an_empty_cut_is_what_the_solver_calls_infeasible(rng):
     world, algorithm, rows, root, v, _ = setting("low rank", rng)
-    slack = 1.0 - rows @ algorithm.core_matrix()[0] @ world.features.psi.total
-    width = np.sqrt(algorithm.design.width_sq[0])
+    slack = 1.0 - rows @ algorithm.model.core_matrix()[0] @ world.features.psi.total
+    width = np.sqrt(algorithm.model.design.width_sq[0])
     needed = np.abs(slack) / (np.linalg.norm(world.features.psi.total) * width)
     pair = int(np.argmax(needed))
     u = world.features.psi.total
     for factor, empty in ((0.99, True), (1.01, False)):
         radius = float(needed[pair] * factor)
         ours, reach = bounds(world, algorithm, v, radius)
-        found = solve_for(rows[pair], v[0], u, root, algorithm.core_matrix()[0], radius, "fro", 1.0)
+        found = solve_for(rows[pair], v[0], u, root, algorithm.model.core_matrix()[0], radius, "fro", 1.0)
         assert (reach.empty is not None and bool(reach.empty[0, pair])) is empty
         assert (found.status in ("infeasible", "infeasible_inaccurate")) is empty
         if empty:  # bounded by the uncut ball there
@@ -130,7 +130,7 @@ def test_an_empty_cut_is_what_the_solver_calls_infeasible(rng):
 def test_a_shrunken_radius_uses_the_nearest_normalised_model_without_alarm(rng):
     """Below the proven radius an empty cut says nothing about the features."""
     world, algorithm, rows, root, v, _ = setting("low rank", rng)
-    core = algorithm.core_matrix()
+    core = algorithm.model.core_matrix()
     ours, reach = bounds(world, algorithm, v, 1e-6, alarm_radius=5.0)
     assert reach.empty is None
     u = world.features.psi.total
@@ -158,4 +158,4 @@ def test_wrong_features_raise_the_alarm(rng):
     agent = MatrixRL(mdp, seed=0, c_core=1.0)
     history = agent.learn(400)
     assert history.alarms.any()
-    assert "alarm" in agent.guarantee
+    assert "alarm" in agent.guarantee.reason

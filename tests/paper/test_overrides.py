@@ -9,7 +9,7 @@ from matrixrl import FiniteMDP, MatrixRL
 from matrixrl.agents import Agent
 from matrixrl.algorithms.baselines import UCBVI
 from matrixrl.features import OneHotPsi
-from matrixrl.problems import evaluate, low_rank, optimal_q
+from matrixrl.problems import low_rank, optimal_q
 from small_worlds import masked_mdp, random_mask
 from tolerances import ALGEBRA
 
@@ -104,7 +104,7 @@ def test_the_gaps_are_those_of_the_plans_that_were_not_followed(name):
         assert agent.bound().gaps == pytest.approx(expected, rel=ALGEBRA, abs=1e-7)
         assert agent.bound().n_episodes == n + 1
     assert expected > 0.1
-    assert agent.guarantee is True
+    assert agent.guarantee
     found = agent.bound()
     most = 12 * mdp.task.total_weight * mdp.task.unit
     assert found.total == pytest.approx(min(found.a_priori + found.gaps, most))
@@ -136,26 +136,53 @@ def test_nobody_follows_the_advice():
     assert found.a_priori < regret
     assert found.gaps == pytest.approx(regret)  # the rewards are known, and so are the gaps
     assert regret <= found.total == pytest.approx(min(found.a_priori + found.gaps, 5.0 * n))
-    assert agent.guarantee is True
+    assert agent.guarantee
     assert "first state" in found.about
+
+
+def law_of(mdp, stage, state, action):
+    """Return P(· | s, a) of a stage."""
+    inner = np.array([action]) if mdp.stages is None else mdp.stages.inner(np.array([action]), np.array([stage]))
+    return mdp.transitions.rows(np.array([state]), inner)[0]
 
 
 @pytest.mark.parametrize("name", ["masks", "end state", "stages", "discount", "ball"])
 def test_the_worst_actions_lose_no_more_than_is_charged(name):
-    """What any policy loses in an episode is at most its gaps and the surplus of its steps, which R(N) bounds."""
+    """What an episode loses is at most its gaps, the surplus g of its pairs, and chance, which has mean 0 (7.1).
+
+    With V of the plan, V - V* >= 0 and g = Q - r - γPV of a pair, the unrolled sum is exact for every path:
+    Σ γ^h (V* - Q*)(s_h, a_h) = Σ γ^h (gap_h + g_h) + Σ γ^(h+1) (P(V - V*) - (V - V*)(s_(h+1))) - (V - V*)(s_0).
+    """
     mdp, agent = started(name)
-    rng, regret = np.random.default_rng(7), 0.0
+    agent.learn(150)  # until what is lost is in the gaps, not in surpluses
+    task, rng, needed = mdp.task, np.random.default_rng(7), 0
     q = optimal_q(mdp)  # of an action that is not allowed it is -∞
-    worst = np.where(np.isfinite(q), q, np.inf).argmin(axis=2)
-    lost = float((q[0].max(axis=1) - evaluate(mdp, worst)[0]) @ mdp.task.start)
-    for _ in range(40):
-        episode, _, _ = play(agent, mdp, rng, lambda *asked: int(worst[asked[:2]]))
+    worst, best = np.where(np.isfinite(q), q, np.inf).argmin(axis=2), np.zeros((mdp.horizon + 1, q.shape[1]))
+    best[:-1] = q.max(axis=2)
+    weights = task.discount ** np.arange(mdp.horizon)
+    least = task.reward_range[0] * np.append(np.cumsum(weights)[::-1], 0.0)  # what is left earns at least this
+    for _ in range(6):
+        before = agent.bound().gaps
+        episode, steps, tables = play(agent, mdp, rng, lambda *asked: int(worst[asked[:2]]))
         episode.end()
-        regret += lost
-        found = agent.bound()
-        assert regret <= found.a_priori + found.gaps
-        assert regret <= found.total
-    assert regret > 0.0
+        charged, value = agent.bound().gaps - before, np.zeros_like(best)
+        value[:-1] = task.unit * np.minimum(tables.scores.max(axis=2), mdp.horizon)
+        value += least[:, None]  # in the environment's unit, as V* is
+        if task.end_state is not None:
+            value[:, task.end_state] = best[:, task.end_state]
+        lost = surplus = chance = 0.0
+        for (h, s, a), following in zip(steps, [*(s for _, s, _ in steps[1:]), None], strict=True):
+            weight, law, excess = weights[h], law_of(mdp, h, s, a), value[h + 1] - best[h + 1]
+            lost += weight * (best[h, s] - q[h, s, a])
+            own = task.unit * min(tables.scores[h, s, a], mdp.horizon) + least[h]
+            extra = own - q[h, s, a] - task.discount * law @ excess
+            assert extra <= tables.upper[h, s, a] - tables.lower[h, s, a] + 1e-7  # what the confidence set allows
+            surplus += weight * extra
+            chance += weight * task.discount * (law @ excess - (0.0 if following is None else excess[following]))
+        assert lost <= charged + surplus + chance + 1e-7
+        needed += lost > surplus + chance + 1e-3
+    # The claim is false without the gaps; learned rewards would need more episodes to show it.
+    assert needed > 0 or name == "end state"
 
 
 def test_all_columns_have_the_gaps_of_all_states():
@@ -163,7 +190,7 @@ def test_all_columns_have_the_gaps_of_all_states():
     world = low_rank(n_states=6, n_actions=3, d=3, d_psi=3, horizon=3, seed=0)
     features = {"phi": world.features.phi, "psi": world.features.psi, "set": "normalised", "seed": 0}
     agents = [MatrixRL(world.mdp, **features), MatrixRL(world.mdp, **features, columns=6)]
-    assert [agent.guarantee for agent in agents] == [True, True]
+    assert all(agent.guarantee for agent in agents)
     rng = np.random.default_rng(4)
     for k in range(8):
         states, actions = rng.integers(6, size=4), rng.integers(3, size=3)
@@ -183,7 +210,7 @@ def test_the_sandwich_charges_no_more_than_the_gaps_of_its_plans(kind):
     """Lower bounds on V* are not kept with a plan; with 0 in their place Q is larger, and so valid (10.3)."""
     world = low_rank(n_states=6, n_actions=3, d=3, d_psi=6, horizon=3, seed=0)
     agent = MatrixRL(world.mdp, phi=world.features.phi, psi=OneHotPsi(6), set=kind, seed=0)
-    assert agent.guarantee is True
+    assert agent.guarantee
     rng, most = np.random.default_rng(3), 0.0
     for _ in range(60):
         episode, steps, tables = play(agent, world.mdp, rng, any_allowed(rng))
@@ -203,8 +230,8 @@ def test_what_is_played_to_certify_is_charged():
         episode.end()
     assert agent.bound().gaps == pytest.approx(expected, rel=ALGEBRA, abs=1e-6)
     assert expected > 0.1
-    assert agent.guarantee is True
-    assert agent.algorithm.regret_bound(10) is None  # without its gaps
+    assert agent.guarantee
+    assert agent.algorithm.claims.regret_bound(10) is None  # without its gaps
 
 
 def test_the_end_that_a_user_decides_gives_up_all_that_was_expected():
@@ -222,7 +249,7 @@ def test_the_end_that_a_user_decides_gives_up_all_that_was_expected():
 
 def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
     mdp, agent = started("masks")
-    agent.algorithm.explore_for("certificate")  # as `learn(explore_for=…)` says for its episodes
+    agent.algorithm.purpose = "certificate"  # as `learn(explore_for=…)` says for its episodes
     rng = np.random.default_rng(10)
     for _ in range(4):
         play(agent, mdp, rng, any_allowed(rng))[0].end()
@@ -232,7 +259,7 @@ def test_gaps_survive_a_file_bit_for_bit_also_of_episodes_that_wait(tmp_path):
     assert late.end() is None  # it waits, and is charged when it is learned from
     assert agent.bound().gaps == before > 0.0
     agent.save(tmp_path / "agent")
-    agent.algorithm.explore_for("regret")
+    agent.algorithm.purpose = "regret"
     other = MatrixRL.load(tmp_path / "agent", mdp)
     assert other.bound() == agent.bound()
     state = int(np.argmax(mdp.task.start))
@@ -275,12 +302,12 @@ def test_an_old_plan_is_the_one_whose_values_were_not_reached(growth):
 
 def test_a_proof_about_own_actions_is_withdrawn(tmp_path):
     agent = Agent(lever(), UCBVI(n_episodes=9), seed=0)
-    assert agent.guarantee is True
-    assert "no bound as a number" in agent.bound().guarantee
+    assert agent.guarantee
+    assert "no bound as a number" in agent.bound().guarantee.reason
     episode = agent.begin_episode()
     episode.observe(0, 1 - episode.act(0), 0.5, 0)
     episode.end()
     agent.save(tmp_path / "agent")
     for one in (agent, Agent.load(tmp_path / "agent", lever())):
-        assert "1 episode had other actions than those advised" in one.guarantee
+        assert "1 episode had other actions than those advised" in one.guarantee.reason
         assert one.bound().total is None

@@ -56,10 +56,10 @@ def test_the_core_is_inside_at_all_n_as_often_as_promised(make):
     for _ in range(60):
         batch = random_batch(world, rng, runs, 5)
         learn(algorithm, world, batch)
-        arrays = algorithm.design.arrays()
+        arrays = algorithm.model.design.arrays()
         eye = np.eye(algorithm.features.phi.d)
         matrix = arrays["design"] if "design" in arrays else (_RIDGE + arrays["counts"])[:, :, None] * eye
-        error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - algorithm.core_matrix())
+        error = np.linalg.cholesky(matrix).transpose(0, 2, 1) @ (world.core - algorithm.model.core_matrix())
         inside &= np.linalg.norm(error, 2, axis=(1, 2)) <= model_radii(algorithm)[:, 0]
     misses = int((~inside).sum())
     assert binom.sf(misses - 1, runs, delta) > 1e-6
@@ -86,9 +86,9 @@ def test_all_targets_lie_in_a_ball_of_the_noise_scale(name):
         centre, radius = cvxpy.Variable(targets.shape[1]), cvxpy.Variable()
         inside = [cvxpy.norm(target - centre) <= radius for target in targets]
         cvxpy.Problem(cvxpy.Minimize(radius), inside).solve(solver="CLARABEL")
-        assert radius.value <= psi.noise_scale + SOLVER
+        assert radius.value <= psi.constants.noise_scale + SOLVER
         around = [np.linalg.norm(targets - c, axis=1).max() for c in (0.0, targets.mean(axis=0))]
-        assert psi.noise_scale == pytest.approx(min(around), rel=ALGEBRA)
+        assert psi.constants.noise_scale == pytest.approx(min(around), rel=ALGEBRA)
 
 
 @pytest.mark.parametrize("ridge", [1.0, 25.0])
@@ -100,12 +100,12 @@ def test_before_any_data_every_law_and_every_reward_is_inside(name, radius, ridg
         world = WORLDS[name](seed)
         settings = {"radius": radius, "ridge": ridge, "delta": 0.999, "known_reward": False}
         algorithm, _ = algorithm_with_data(world, np.random.default_rng(0), episodes=0, **settings)
-        radii = algorithm.confidence.radii(algorithm.design, algorithm.clock)
-        width = np.sqrt(algorithm.design.width_sq)
+        radii = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock)
+        width = np.sqrt(algorithm.model.design.width_sq)
         moved = np.linalg.norm(phi_rows(world) @ world.core, axis=1)
         assert (moved <= radii.models * width * (1 + ALGEBRA)).all()
         assert (radii.rewards * width >= 1.0 - ALGEBRA).all()  # rewards may be anything in [0, 1]
-        assert (algorithm.belief().most >= 1.0 - ALGEBRA).all()
+        assert (algorithm.model.bounds(algorithm.clock, "agent")[0].most >= 1.0 - ALGEBRA).all()
 
 
 def test_the_bounds_on_both_norms_are_attained():

@@ -28,7 +28,7 @@ SMALL = {
 LARGE = {"icu-sepsis"}  # it has one size, which balls take minutes for
 
 
-TUNED = {"preset": "practical", "exploration": None}
+TUNED = {"preset": "tuned", "exploration": None}
 
 CASES = [
     *[(name, {"set": kind}) for name in SMALL for kind in SETS],
@@ -37,7 +37,10 @@ CASES = [
     *[(name, {"set": "normalised", "known_reward": False}) for name in SMALL],
     *[(name, {}) for name in ("river-swim", "linear-mdp", "gym:FrozenLake-v1")],
     *[("four-rooms", {"known_reward": False})],
-    *[("river-swim", {"radius": "theorem", "doubling": kind}) for kind in ("restart", "keep")],
+    *[
+        ("river-swim", {"agent": "doubling-matrix-rl", "radius": "theorem", "keep_data": keep})
+        for keep in (True, False)
+    ],
     *[(name, {"set": "normalised", "switch_growth": 0.5}) for name in ("river-swim", "linear-mdp")],
     *[("river-swim", {"switch_growth": 0.5})],
     *[("soft-grid", {"columns": 60, "column_draw": draw, **TUNED}) for draw in ("resampled", "fixed")],
@@ -58,9 +61,9 @@ def test_batched_equals_looped(name, changes):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_agent_on_the_gymnasium_environment_plays_the_same_episodes(name):
-    together = run_seeds(name, n_episodes=50, seeds=[7, 8], env_settings=SMALL[name], preset="practical")
+    together = run_seeds(name, n_episodes=50, seeds=[7, 8], env_settings=SMALL[name], preset="tuned")
     for i, seed in enumerate([7, 8]):
-        agent = MatrixRL(make(name, **SMALL[name]), seed=seed, preset="practical", n_episodes=50)
+        agent = MatrixRL(make(name, **SMALL[name]), seed=seed, preset="tuned", n_episodes=50)
         history = agent.learn(50)
         np.testing.assert_allclose(history.regret, together.regret[i], atol=ALGEBRA)
         np.testing.assert_allclose(history.returns, together.returns[i], atol=ALGEBRA)
@@ -72,7 +75,7 @@ def test_every_environment_of_ours_is_covered_here():
 
 def test_replicas_share_no_data():
     """Different seeds differ; adding a replica does not change the others."""
-    few = run_seeds("river-swim", n_episodes=40, seeds=[0, 1], preset="practical")
-    more = run_seeds("river-swim", n_episodes=40, seeds=[0, 1, 2, 3, 4], preset="practical")
+    few = run_seeds("river-swim", n_episodes=40, seeds=[0, 1], preset="tuned")
+    more = run_seeds("river-swim", n_episodes=40, seeds=[0, 1, 2, 3, 4], preset="tuned")
     np.testing.assert_allclose(few.regret, more.regret[:2], atol=ALGEBRA)
     assert np.abs(more.returns[0] - more.returns[1]).max() > 0.1

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from matrixrl import FiniteMDP, MatrixRL, evaluate, run_seeds, solve
-from matrixrl.agents.frozen_returns import FrozenReturns
-from matrixrl.core.backup import pessimistic_plan, pessimistic_values
+from matrixrl.core.backup import greedy_plan, pessimistic_values
 from matrixrl.core.greedy import lowest_first
 from matrixrl.core.returns import N_LEVELS, frozen_policy_bounds, log_mean_wealth, path_deviation, return_level
 from matrixrl.linalg import OutcomeCounts
+from matrixrl.play.ledger import FrozenReturns
 from matrixrl.problems import tabular
 from matrixrl.records import Steps
 
@@ -148,7 +148,7 @@ class TestPathDeviation:
             agent = MatrixRL(tabular(n_states=3, n_actions=2, horizon=4, seed=seed).mdp, seed=seed, delta=0.2)
             history = agent.learn(60)
             shown = agent.regret_certificate()
-            assert shown.guarantee is True
+            assert shown.guarantee
             assert shown.delta == 0.4
             assert history.cumulative_regret[-1] <= shown.upper <= 60 * 4
             assert shown.per_episode == shown.upper / 60
@@ -166,7 +166,7 @@ class TestSafestPolicy:
         agent = MatrixRL(mdp, seed=0, **settings)
         agent.learn(300)
         algorithm = agent.algorithm
-        belief = algorithm.beliefs("proven")[0]
+        belief = algorithm.model.bounds(algorithm.clock, "proven")[0]
         plan = algorithm.safest_plan()
         bounds = [
             pessimistic_values(belief, np.array(table).reshape(1, 2, 2), algorithm.frame)[0, 0]
@@ -181,10 +181,10 @@ class TestSafestPolicy:
         agent = MatrixRL("river-swim", env_settings={"n_states": 4}, seed=0, **settings)
         agent.learn(150)
         algorithm = agent.algorithm
-        belief, ranks = algorithm.beliefs("proven")[0], lowest_first(2, 1)
+        belief, ranks = algorithm.model.bounds(algorithm.clock, "proven")[0], lowest_first(2, 1)
         q = np.zeros((2, 1, algorithm.frame.horizon, 2, 4))
-        loops = pessimistic_plan(belief, algorithm.frame, ranks, compiled=True, q_out=q[0])
-        numpy = pessimistic_plan(belief, algorithm.frame, ranks, q_out=q[1])
+        loops = greedy_plan(belief, algorithm.frame, ranks, sign=-1.0, compiled=True, q_out=q[0])
+        numpy = greedy_plan(belief, algorithm.frame, ranks, sign=-1.0, q_out=q[1])
         np.testing.assert_array_equal(loops.policy, numpy.policy)
         np.testing.assert_allclose(loops.values, numpy.values, atol=1e-9)
         np.testing.assert_allclose(q[0], q[1], atol=1e-9)

@@ -39,20 +39,20 @@ def post_decision(capacity: int = 4) -> TablePhi:
 
 def test_where_rewards_are_known_they_are_checked():
     agent = MatrixRL(stock(), phi=post_decision(), known_reward=False, seed=0)
-    assert "learned rewards must be linear in phi" in agent.guarantee
+    assert "learned rewards must be linear in phi" in agent.guarantee.reason
     assert agent.certificate().guarantee == agent.guarantee
     miss = fit_rewards(stock().task.unit_reward, post_decision()).residual
     assert miss > 0.1
-    assert f"misses R by {miss:.2g} of its range" in agent.guarantee
-    assert MatrixRL(stock(), phi=post_decision(), seed=0).guarantee is True  # rewards that are given need not be linear
-    assert MatrixRL(stock(), known_reward=False, seed=0).guarantee is True  # one-hot features have every reward
+    assert f"misses R by {miss:.2g} of its range" in agent.guarantee.reason
+    assert MatrixRL(stock(), phi=post_decision(), seed=0).guarantee  # rewards that are given need not be linear
+    assert MatrixRL(stock(), known_reward=False, seed=0).guarantee  # one-hot features have every reward
 
 
 def test_a_feature_that_holds_the_rewards_repairs_it():
     mdp = stock()
     table = np.concatenate([post_decision().table, mdp.task.unit_reward[:, :, None]], axis=2)
     assert fit_rewards(mdp.task.unit_reward, TablePhi(table)).is_exact
-    assert MatrixRL(mdp, phi=table, known_reward=False, seed=0).guarantee is True
+    assert MatrixRL(mdp, phi=table, known_reward=False, seed=0).guarantee
 
 
 def play(agent, mdp, n_episodes):
@@ -75,30 +75,32 @@ def test_where_they_are_not_known_the_alarm_finds_them_and_nothing_is_proven_any
     mdp = stock()
     task = Task(np.zeros((5, 5)), mdp.horizon, reward_range=(-6.0, 8.0), start=np.eye(5)[0])
     agent = MatrixRL(task, phi=post_decision(), known_reward=False, set=kind, seed=0)
-    assert agent.guarantee is True  # nothing is known yet
+    assert agent.guarantee  # nothing is known yet
     play(agent, mdp, 2000)
     assert agent.history.alarms[-1]
     words = f"alarm in episode {agent.n_episodes}: the features cannot represent P or the rewards"
-    assert words in agent.guarantee
-    assert "P or the rewards" in agent.certificate().guarantee
+    assert words in agent.guarantee.reason
+    assert "P or the rewards" in agent.certificate().guarantee.reason
     agent.save(tmp_path / "agent")
     later = MatrixRL.load(tmp_path / "agent")
     assert later.guarantee == agent.guarantee
-    assert later.algorithm.reward_alarm.tolist() == [True]
+    assert later.algorithm.rewards.refuted.tolist() == [True]
     assert later.begin_episode()._plan.empty[0] > 0  # it is never taken back
 
 
-@pytest.mark.parametrize("settings", [{}, {"switch_growth": 0.5}, {"doubling": "keep"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"switch_growth": 0.5}, {"agent": "doubling-matrix-rl", "keep_data": True}], ids=str
+)
 def test_a_simulation_raises_it_too(settings):
     """Rewards are drawn from {low, high}; the alarm comes in episode 385, 513 or 769 of 8 seeds."""
     ball = {"phi": post_decision(), "set": "normalised"}
     found = run_seeds(stock(), n_episodes=1100, seeds=3, **ball, known_reward=False, **settings)
     assert found.alarms.any(axis=1).all()
-    assert "alarm" in found.guarantee
-    assert all("alarm" in shown.guarantee for shown in found.certificate)
+    assert "alarm" in found.guarantee.reason
+    assert all("alarm" in shown.guarantee.reason for shown in found.certificate)
     known = run_seeds(stock(), n_episodes=64, seeds=3, **ball)
     assert not known.alarms.any()
-    assert known.guarantee is True
+    assert known.guarantee
 
 
 def supermartingale_mean(phi, theta, order, weight=1.0):
@@ -161,15 +163,15 @@ def test_the_threshold_is_the_one_of_the_proof():
 def test_each_alarm_has_half_of_delta_and_each_run_its_part(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=3, known_reward=False, delta=0.1)
-    ours, clock, asked = algorithm.confidence, algorithm.clock, []
+    ours, clock, asked = algorithm.model.confidence, algorithm.clock, []
     import matrixrl.core.confidence as module
 
     original = module.rewards_misfit
     module.rewards_misfit = lambda *_, delta: asked.append(delta) or np.zeros(1, dtype=bool)
     try:
-        ours.rewards_misfit(world.features.phi, algorithm.pair_visits, algorithm.pair_rewards, clock)
+        ours.rewards_misfit(world.features.phi, algorithm.rewards.visits, algorithm.rewards.sums, clock)
         third = clock._replace(run=3)
-        ours.rewards_misfit(world.features.phi, algorithm.pair_visits, algorithm.pair_rewards, third)
+        ours.rewards_misfit(world.features.phi, algorithm.rewards.visits, algorithm.rewards.sums, third)
     finally:
         module.rewards_misfit = original
     assert asked == pytest.approx([0.05, 0.05 / 12])
@@ -181,31 +183,15 @@ def test_a_certificate_looks_at_all_data_also_between_two_checks(rng):
     algorithm, _ = algorithm_with_data(world, rng, episodes=5, known_reward=False)
     plan = algorithm.plan()
     assert algorithm.certify(plan).empty.tolist() == [0]
-    algorithm.pair_visits[:] = 1000.0
-    algorithm.pair_rewards[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
-    assert not algorithm.reward_alarm.any()
+    algorithm.rewards.visits[:] = 1000.0
+    algorithm.rewards.sums[:] = 1000.0 * (np.arange(10) % 2)  # no three features fit these
+    assert not algorithm.rewards.refuted.any()
     assert algorithm.plan().empty.tolist() == [0]
     assert algorithm.certify(plan).empty.tolist() == [1]
-    algorithm.reward_alarm[:] = True
-    algorithm.forget()
+    algorithm.rewards.refuted[:] = True
+    algorithm.model.forget()
+    algorithm.rewards.forget()
     assert algorithm.certify(plan).empty.tolist() == [1]  # and what was found is never forgotten
-
-
-def test_a_wider_range_re_scales_what_is_watched():
-    """Rewards ½ of [0, 1] are ¾ of [−1, 1]; the sums of both follow, so that no alarm is raised by the change."""
-    phi = np.ones((2, 1, 1))
-    task = Task([[0.5], [0.5]], 3, reward_range=(0.0, 1.0), start=[1.0, 0.0])
-    agent = MatrixRL(task, phi=phi, known_reward=False, reward_outside="widen", seed=0)
-    for rewards in [(0.5, 0.5, 0.5)] * 40 + [(0.5, 0.5, -1.0)]:
-        episode = agent.begin_episode()
-        for paid in rewards:
-            episode.observe(0, 0, paid, 0)
-        episode.end()
-    algorithm = agent.algorithm
-    assert algorithm.task.reward_range == (-1.0, 1.0)
-    assert algorithm.pair_visits.tolist() == [[123.0, 0.0]]
-    np.testing.assert_allclose(algorithm.pair_rewards, [[122 * 0.75, 0.0]])
-    assert not agent.history.alarms.any()
 
 
 def test_what_is_watched_is_the_data(rng):
@@ -214,9 +200,9 @@ def test_what_is_watched_is_the_data(rng):
     pairs = np.concatenate([world.features.phi.pairs(b.states, b.actions) for b in seen], axis=1)
     rewards = world.mdp.task.unit_reward.T.ravel()
     for b in range(2):
-        np.testing.assert_array_equal(algorithm.pair_visits[b], np.bincount(pairs[b], minlength=10))
-        np.testing.assert_allclose(algorithm.pair_rewards[b], algorithm.pair_visits[b] * rewards)
+        np.testing.assert_array_equal(algorithm.rewards.visits[b], np.bincount(pairs[b], minlength=10))
+        np.testing.assert_allclose(algorithm.rewards.sums[b], algorithm.rewards.visits[b] * rewards)
     known, _ = algorithm_with_data(world, rng, episodes=1)
-    assert known.pair_visits.size == 0
+    assert known.rewards.visits.size == 0
     tabular = MatrixRL(stock(), phi=OneHotPhi(5, 5), psi=one_hot(5, 5).psi, known_reward=False, seed=0)
-    assert tabular.algorithm.pair_visits.size == 0
+    assert tabular.algorithm.rewards.visits.size == 0

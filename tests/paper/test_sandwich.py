@@ -11,11 +11,10 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from matrixrl import FiniteMDP, evaluate, solve
-from matrixrl.algorithms import UCMatrixRL
-from matrixrl.core import optimal_plan, sandwich
+from matrixrl.algorithms import DoublingMatrixRL, UCMatrixRL
+from matrixrl.core import matrix_bounds, optimal_plan
 from matrixrl.core.greedy import lowest_first
-from matrixrl.core.pairwise_radius import PairwiseRadius
-from matrixrl.core.radius import BlockRadius
+from matrixrl.core.radius import BlockRadius, PairwiseRadius
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import Problem
 from matrixrl.records import Plan, Steps
@@ -34,7 +33,8 @@ def linear_mdp(seed, *, n_states=12, n_actions=3, d=3, horizon=5, sharp=0.3):
 
 
 def start(mdp, n_replicas=1, **settings):
-    return UCMatrixRL(**settings).start(Problem.of(mdp), range(n_replicas))
+    kind = DoublingMatrixRL if "keep_data" in settings else UCMatrixRL
+    return kind(**settings).start(Problem.of(mdp), range(n_replicas))
 
 
 def play(algorithm, mdp, rng, policy=None):
@@ -62,14 +62,14 @@ def visit_all(algorithm, mdp, rng, n_steps):
 
 def both_sides(algorithm, level="agent"):
     """Return lower and upper bounds on V* of all stages and states: (B, H+1, S) each."""
-    belief = algorithm.beliefs(level)[0]
+    belief = algorithm.model.bounds(algorithm.clock, level)[0]
     plan, low = optimal_plan(belief, algorithm.frame, lowest_first(algorithm.task.n_actions, algorithm.n_replicas))
     return low, plan.values
 
 
 def data_of(algorithm):
     """Return A_n and C = Σ φψᵀ of the first replica, and the features of all pairs."""
-    return algorithm.design.design.matrix[0], algorithm.cross_moment[0], algorithm.features.phi.flat
+    return algorithm.model.design.design.matrix[0], algorithm.model.cross_moment[0], algorithm.features.phi.flat
 
 
 def value_radius(rows, matrix, ridge, log_events):
@@ -97,7 +97,7 @@ class TestFormula:
         high = low + rng.random(12)
         least, most = low.min(), high.max()
         centre = (least + most) / 2
-        found = algorithm.beliefs("agent")[0].optimal_q(low[None], high[None])
+        found = algorithm.model.bounds(algorithm.clock, "agent")[0].optimal_q(low[None], high[None])
         half = (most - least) / 2 * value_radius(rows, matrix, ridge, math.log(2 * 4 / 0.1))
         reward = algorithm.unit_reward.ravel()
         for p in range(len(rows)):
@@ -113,8 +113,8 @@ class TestFormula:
         [
             ({}, math.log(2 * 4 / 0.1)),  # half of δ, and V*_2 … V*_5
             ({"known_reward": False}, math.log(4 * 4 / 0.1)),  # rewards have a part of their own
-            ({"doubling": "keep"}, math.log(2 * 4 / 0.1)),
-            ({"doubling": "restart"}, math.log(2 * 4 * 6 / 0.1)),  # the second run has δ/(2·3)
+            ({"keep_data": True}, math.log(2 * 4 / 0.1)),
+            ({"keep_data": False}, math.log(2 * 4 * 6 / 0.1)),  # the second run has δ/(2·3)
         ],
         ids=str,
     )
@@ -124,17 +124,17 @@ class TestFormula:
         for _ in range(4):
             play(algorithm, mdp, rng)
         matrix, _, rows = data_of(algorithm)
-        width = np.sqrt(algorithm.design.width_sq[0])
+        width = np.sqrt(algorithm.model.design.width_sq[0])
         for level in ("agent", "proven"):
-            own, alarm = algorithm.confidence.value_radii(algorithm.design, algorithm.clock, level=level)
+            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level=level)
             np.testing.assert_allclose(own[0] * width, value_radius(rows, matrix, 1.0, log_events), rtol=ALGEBRA)
             np.testing.assert_array_equal(own, alarm)
 
     def test_exploration_and_ties_shrink_the_radius_and_not_the_alarm(self):
         algorithm = start(linear_mdp(4), set="sandwich", exploration=0.5)
-        proven = algorithm.confidence.value_radii(algorithm.design, algorithm.clock, level="proven")[0]
+        proven = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level="proven")[0]
         for level, factor in (("agent", 0.5), ("ties", 0.025)):
-            own, alarm = algorithm.confidence.value_radii(algorithm.design, algorithm.clock, level=level)
+            own, alarm = algorithm.model.confidence.value_radii(algorithm.model.design, algorithm.clock, level=level)
             np.testing.assert_allclose(own, factor * proven)
             np.testing.assert_allclose(alarm, proven)
 
@@ -144,8 +144,8 @@ class TestFormula:
         for _ in range(5):
             play(algorithm, mdp, rng)
         whole = both_sides(algorithm)
-        monkeypatch.setattr(sandwich, "_LARGEST_KEPT", 0)
-        monkeypatch.setattr(sandwich, "_CHUNK", 100)
+        monkeypatch.setattr(matrix_bounds, "_LARGEST_KEPT", 0)
+        monkeypatch.setattr(matrix_bounds, "_CHUNK", 100)
         for one, two in zip(whole, both_sides(algorithm), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
 
@@ -154,11 +154,13 @@ class TestFormula:
         algorithm, half = start(mdp, set="sandwich-or-ball", delta=0.1), start(mdp, set="normalised", delta=0.05)
         for learner in (algorithm, half):
             visit_all(learner, mdp, np.random.default_rng(0), 400)
-        belief = algorithm.beliefs("agent")[0]
-        alone = sandwich.SandwichBelief(belief.ball, False, belief.half_width, belief.alarm_half_width)
+        belief = algorithm.model.bounds(algorithm.clock, "agent")[0]
+        alone = matrix_bounds.SandwichBounds(belief.ball, False, belief.half_width, belief.alarm_half_width)
         low, wins = rng.random((1, 12)), set()
         for high in (low + 1e-3, 1.0 + 0.01 * low):
-            found, one, ball = (b.optimal_q(low, high) for b in (belief, alone, half.beliefs("agent")[0]))
+            found, one, ball = (
+                b.optimal_q(low, high) for b in (belief, alone, half.model.bounds(half.clock, "agent")[0])
+            )
             np.testing.assert_allclose(found.upper, np.minimum(one.upper, ball.upper), rtol=1e-12)
             np.testing.assert_allclose(found.lower, np.maximum(one.lower, ball.lower), rtol=1e-12)
             wins |= set(np.sign(np.round(one.upper - ball.upper, 3)).ravel())
@@ -166,7 +168,7 @@ class TestFormula:
 
     def test_bounds_that_cross_are_replaced_by_the_wider_ones(self):
         one, two = (np.array([0.0, 3.0]), np.array([1.0, 4.0])), (np.array([0.5, 1.0]), np.array([2.0, 2.0]))
-        low, high = sandwich._tightest(one, two)
+        low, high = matrix_bounds._tightest(one, two)
         np.testing.assert_array_equal(low, [0.5, 1.0])
         np.testing.assert_array_equal(high, [1.0, 4.0])
 
@@ -200,16 +202,18 @@ class TestRadius:
         algorithm = start(mdp, set="sandwich", ridge=3.0)
         for _ in range(6):
             play(algorithm, mdp, rng)
-        inputs = algorithm.confidence.inputs(algorithm.design, algorithm.clock)
+        inputs = algorithm.model.confidence.inputs(algorithm.model.design, algorithm.clock)
         tight, whole = PairwiseRadius()(inputs), BlockRadius()(inputs)
         assert (tight <= whole).all()
         assert (tight < 0.9 * whole).any()
         matrix, _, rows = data_of(algorithm)
-        inverse, norm = np.linalg.inv(matrix), algorithm.confidence.regularity.core_norm / math.sqrt(3.0)
-        width = np.sqrt(algorithm.design.width_sq[0])
+        inverse, norm = np.linalg.inv(matrix), algorithm.model.confidence.regularity.core_norm / math.sqrt(3.0)
+        width = np.sqrt(algorithm.model.design.width_sq[0])
         for p, row in enumerate(rows):
             worst = norm * (inverse @ row) / np.linalg.norm(inverse @ row)
-            bias = (whole[0, 0] - algorithm.confidence.regularity.core_norm) * width[p] + 3.0 * row @ inverse @ worst
+            bias = (whole[0, 0] - algorithm.model.confidence.regularity.core_norm) * width[
+                p
+            ] + 3.0 * row @ inverse @ worst
             assert tight[0, p] * width[p] == pytest.approx(bias, rel=ALGEBRA)
 
     @pytest.mark.parametrize("ridge", [0.01, 30.0])
@@ -221,9 +225,9 @@ class TestRadius:
         law = mdp.transitions.expect(np.eye(12)).reshape(12, -1).T
         for _ in range(25):
             play(algorithm, mdp, rng, policy=lambda states: rng.integers(0, 3, len(states)))
-            error = np.linalg.norm(rows @ algorithm.core_matrix() - law, axis=2)
-            radius = algorithm.confidence.radii(algorithm.design, algorithm.clock).models
-            inside &= (error <= radius * np.sqrt(algorithm.design.width_sq) + ALGEBRA).all(axis=1)
+            error = np.linalg.norm(rows @ algorithm.model.core_matrix() - law, axis=2)
+            radius = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock).models
+            inside &= (error <= radius * np.sqrt(algorithm.model.design.width_sq) + ALGEBRA).all(axis=1)
         assert binom.sf(int((~inside).sum()) - 1, 100, 0.5) > 1e-6
 
 
@@ -329,21 +333,24 @@ class TestRegretBound:
         algorithm = start(mdp, set=kind)
         for _ in range(10):
             play(algorithm, mdp, rng)
-            confidence, clock = algorithm.confidence, algorithm.clock
-            models = confidence.radii(algorithm.design, clock).models
-            largest = np.maximum(models, confidence.value_radii(algorithm.design, clock)[0])[0]
-            width, reward = np.sqrt(algorithm.design.width_sq[0]), algorithm.unit_reward.ravel()
+            confidence, clock = algorithm.model.confidence, algorithm.clock
+            models = confidence.radii(algorithm.model.design, clock).models
+            largest = np.maximum(models, confidence.value_radii(algorithm.model.design, clock)[0])[0]
+            width, reward = np.sqrt(algorithm.model.design.width_sq[0]), algorithm.unit_reward.ravel()
             for _ in range(5):
                 low, high = np.sort(rng.random((2, 12)) * 5, axis=0)
-                bound = algorithm.beliefs("agent")[0].optimal_q(low[None], high[None]).upper.ravel() - reward
+                bound = (
+                    algorithm.model.bounds(algorithm.clock, "agent")[0].optimal_q(low[None], high[None]).upper.ravel()
+                    - reward
+                )
                 assert (bound - law @ high <= (1.5 * math.sqrt(12) + 0.5) * 5 * largest * width).all()
 
     def test_the_number_before_any_data(self):
         algorithm, n = start(linear_mdp(9), set="sandwich", delta=0.1), 10**9
-        k = algorithm.confidence.regularity
+        k = algorithm.model.confidence.regularity
         steps = 5 * n
         logdet = 3 * math.log1p(steps * k.c_phi)
         values = k.core_norm + math.sqrt(2 * math.log(2 * 4 / 0.1) + logdet)  # ‖θ*‖ has the bound of ‖M*‖: C_ψ' = 1
         surplus = (1.5 * math.sqrt(12) + 0.5) * 5 * values
         expected = surplus * math.sqrt(2 * 5 * steps * logdet) + 5 * math.sqrt(steps * math.log(10) / 2)
-        assert algorithm.regret_bound(n) == pytest.approx(expected + 2e-9 * 5 * steps)
+        assert algorithm.claims.regret_bound(n) == pytest.approx(expected + 2e-9 * 5 * steps)

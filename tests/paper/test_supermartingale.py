@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from matrixrl.core import Clock, Confidence
-from matrixrl.core.radius import RADII
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, TablePhi, TablePsi
 
@@ -31,8 +30,7 @@ PSI = {
 def confidence_of(phi, psi, radius, *, known_reward=True):
     return Confidence.of(
         Features(phi, psi),
-        NormalisedBall(),
-        RADII[radius](),
+        NormalisedBall(radius=radius),
         ridge=RIDGE,
         exploration=1.0,
         delta=0.5,

@@ -13,8 +13,8 @@ from matrixrl.core import regularity
 from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.embedding import embedding, fit_rewards
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
+from matrixrl.play import Simulation, inspect_problem
 from matrixrl.problems import tabular
-from matrixrl.simulate import Simulation, inspect_problem
 from worlds import WORLDS, model_radii
 
 
@@ -58,13 +58,13 @@ def test_the_bound_behind_it_holds_step_by_step():
     simulation = Simulation(mdp, n_episodes=40, seeds=[0], settings={"set": "frobenius", "radius": "self-normalised"})
     for _ in range(40):
         algorithm = simulation.algorithm
-        belief, plan = algorithm.belief(), algorithm.advice()
-        width = np.sqrt(algorithm.design.width_sq).reshape(1, 2, 4)
+        belief, plan = algorithm.model.bounds(algorithm.clock, "agent")[0], algorithm.advice()
+        width = np.sqrt(algorithm.model.design.width_sq).reshape(1, 2, 4)
         radius = model_radii(algorithm)[:, :, None]
         for h in range(7):
             values = plan.values[:, h + 1]
             surplus = belief.bound(values) - mdp.transitions.expect(values)
-            assert (surplus <= 2 * algorithm.confidence.regularity.c_psi * 8 * radius * width + 1e-9).all()
+            assert (surplus <= 2 * algorithm.model.confidence.regularity.c_psi * 8 * radius * width + 1e-9).all()
         simulation.advance()
 
 
@@ -115,7 +115,7 @@ def test_inspect_says_what_to_expect():
     assert 10_000 < counts.informative_from < 100_000
     assert not [w for w in counts.warnings if "explicit bound" in w]
     assert counts.effective_dimension["chosen"] == pytest.approx(good.effective_dimension["chosen"])
-    tuned = inspect_problem("river-swim", settings={"preset": "practical"})
+    tuned = inspect_problem("river-swim", settings={"preset": "tuned"})
     assert {b["explicit"] for b in tuned.bounds} == {None}
     assert not [w for w in tuned.warnings if "explicit bound" in w]
     world = tabular(n_states=6, n_actions=2, horizon=5, seed=0).mdp

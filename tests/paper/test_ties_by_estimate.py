@@ -25,7 +25,7 @@ def learner_of(world, ties, *, seeds=(0, 1), compiled=False, **chosen):
 
 def optimistic_q(algorithm, values):
     """Return Q of every stage and pair (B, H, A, S), from optimistic values by a single backup each."""
-    (belief,), horizon = algorithm.beliefs("agent"), algorithm.task.horizon
+    (belief,), horizon = algorithm.model.bounds(algorithm.clock, "agent"), algorithm.task.horizon
     return np.stack([belief.q(values[:, h + 1] if h < horizon - 1 else None) for h in range(horizon)], axis=1)
 
 
@@ -62,7 +62,7 @@ def test_where_optimism_cannot_tell_actions_apart_the_data_can():
     regrets = {}
     for ties in ("random", "estimate"):
         result = run_seeds("linear-mdp", n_episodes=80, seeds=8, known_reward=False, ties=ties)
-        assert result.guarantee is True
+        assert result.guarantee
         assert result.optimistic_share == 1.0
         regrets[ties] = float(result.final_regret.mean())
     assert regrets["estimate"] < 0.2 * regrets["random"]

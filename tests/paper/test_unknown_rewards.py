@@ -22,7 +22,7 @@ def test_theta_is_the_ridge_solution(name, rng):
     y = np.concatenate([world.mdp.task.reward[b.states[0], b.actions[0]] for b in seen])
     d = x.shape[1]
     theta = np.linalg.lstsq(np.vstack([x, np.eye(d)]), np.append(y, np.zeros(d)), rcond=None)[0]
-    ours = algorithm.design.solve(algorithm.reward_moment[:, :, None])[0, :, 0]
+    ours = algorithm.model.design.solve(algorithm.model.reward_moment[:, :, None])[0, :, 0]
     np.testing.assert_allclose(ours, theta, atol=ALGEBRA)
 
 
@@ -40,7 +40,7 @@ def test_rewards_are_inside_their_bounds_as_often_as_promised(make_world):
         states, actions = rng.integers(0, 5, (runs, 4)), rng.integers(0, 2, (runs, 4))
         paid = (rng.random((runs, 4)) < world.mdp.task.reward[states, actions]).astype(float)
         algorithm.update(Steps.of(states, actions, paid, states))
-        belief = algorithm.belief()
+        belief = algorithm.model.bounds(algorithm.clock, "agent")[0]
         upper, lower = belief.most, belief.least
         inside &= ((lower <= truth + 1e-12) & (truth <= upper + 1e-12)).all(axis=(1, 2))
     assert binom.sf(int((~inside).sum()) - 1, runs, 0.1) > 1e-6
@@ -51,7 +51,7 @@ def test_the_agent_never_reads_the_true_rewards():
     mdp = make("river-swim", n_states=4, horizon=8).unwrapped.mdp
     histories = []
     for reward in (mdp.task.reward, np.random.default_rng(0).random((4, 2))):
-        agent = MatrixRL(Task(reward, 8), seed=1, known_reward=False, preset="practical")
+        agent = MatrixRL(Task(reward, 8), seed=1, known_reward=False, preset="tuned")
         env = MDPEnv(mdp)
         env.reset(seed=1)
         for _ in range(40):
@@ -71,7 +71,7 @@ def test_the_agent_never_reads_the_true_rewards():
 
 
 def test_rewards_need_not_be_given_where_they_are_unknown():
-    agent = MatrixRL(Hidden(), horizon=6, seed=0, known_reward=False, preset="practical")
+    agent = MatrixRL(Hidden(), horizon=6, seed=0, known_reward=False, preset="tuned")
     assert agent.learn(60).returns[-10:].min() == 1.0
 
 
@@ -79,7 +79,7 @@ def test_rewards_need_not_be_given_where_they_are_unknown():
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_extra_regret_is_of_lower_order(noisy, kind):
     settings = {"n_states": 6, "horizon": 24, "noisy_rewards": noisy}
-    agent = {"preset": "practical", "set": kind, "known_reward": False}
+    agent = {"preset": "tuned", "set": kind, "known_reward": False}
     unknown = run_seeds("river-swim", n_episodes=1000, seeds=8, env_settings=settings, **agent)
     assert unknown.final_regret.mean() < 100
 
@@ -96,8 +96,8 @@ def test_noisy_rewards_have_the_right_mean_and_range():
 def test_noisy_rewards_are_the_same_in_the_environment_and_the_simulation():
     settings = {"n_states": 4, "horizon": 8, "noisy_rewards": True}
     together = run_seeds(
-        "river-swim", n_episodes=30, seeds=[2], env_settings=settings, preset="practical", known_reward=False
+        "river-swim", n_episodes=30, seeds=[2], env_settings=settings, preset="tuned", known_reward=False
     )
-    alone = MatrixRL(make("river-swim", **settings), seed=2, preset="practical", known_reward=False)
+    alone = MatrixRL(make("river-swim", **settings), seed=2, preset="tuned", known_reward=False)
     np.testing.assert_allclose(alone.learn(30).returns, together.returns[0], atol=ALGEBRA)
     assert set(np.unique(together.returns % 1)) == {0.0}

@@ -8,11 +8,17 @@ from matplotlib.figure import Figure
 
 from matrixrl import InvalidInput, KernelControl, KernelMatrixRL, make
 from matrixrl.lab import draw_returns
+from matrixrl.play import SeedRuns
+from matrixrl.play.monitor import coordinate_names, length_scale_names
 from matrixrl.plots import returns
-from matrixrl.plots.length_scales import draw_length_scales
-from matrixrl.plots.planes import checked_coordinates, default_coordinates, draw_plane, last_path, plane_of
-from matrixrl.simulate import SeedRuns
-from matrixrl.simulate.coordinates import coordinate_names, length_scale_names
+from matrixrl.plots.vectors import (
+    checked_coordinates,
+    default_coordinates,
+    draw_length_scales,
+    draw_plane,
+    last_path,
+    plane_of,
+)
 
 AGENTS = {"kernel-control": KernelControl, "kernel-matrix-rl": KernelMatrixRL}
 

@@ -12,7 +12,7 @@ from drawn import labels, results, river_agent
 import matrixrl
 from matrixrl import plots
 from matrixrl.errors import InvalidInput, MissingExtra
-from matrixrl.plots.drawing import shown_episodes
+from matrixrl.plots.style import shown_episodes
 
 
 def band_of(collection):

@@ -75,7 +75,7 @@ def test_widths_of_dense_features_are_norms_in_the_inverse_design():
     agent = matrixrl.MatrixRL("linear-mdp", env_settings={"n_states": 8, "horizon": 4}, seed=0)
     agent.learn(20)
     phi = agent.problem.features.phi.table  # (S, A, d)
-    design = agent.algorithm.ridge * np.eye(phi.shape[2]) + np.einsum("sa,sai,saj->ij", agent.visits, phi, phi)
+    design = agent.algorithm.model.ridge * np.eye(phi.shape[2]) + np.einsum("sa,sai,saj->ij", agent.visits, phi, phi)
     expected = np.sqrt(np.einsum("sai,ij,saj->sa", phi, np.linalg.inv(design), phi))
     assert np.allclose(plots.widths(agent).images[0].get_array(), expected.T)
 

@@ -62,10 +62,10 @@ def test_the_boundary_of_the_ball_has_the_distance_of_the_proof():
     algorithm = agent.algorithm
     counts = counts_of(agent, STATE, ACTION)
     n = counts.sum()
-    estimate = counts / (n + algorithm.ridge)  # ridge regression on indicators
-    level = algorithm.confidence.radii(algorithm.design, algorithm.clock, level="proven")
+    estimate = counts / (n + algorithm.model.ridge)  # ridge regression on indicators
+    level = algorithm.model.confidence.radii(algorithm.model.design, algorithm.clock, level="proven")
     pair = ACTION * 4 + STATE
-    radius = float(np.broadcast_to(level.models, (1, 8))[0, pair]) / np.sqrt(n + algorithm.ridge)
+    radius = float(np.broadcast_to(level.models, (1, 8))[0, pair]) / np.sqrt(n + algorithm.model.ridge)
     inner = region.boundary[(region.boundary > 1e-12).all(axis=1)]
     assert len(inner) > 50
     laws = np.zeros((len(inner), 4))

@@ -10,7 +10,7 @@ import pytest
 
 from matrixrl import InvalidInput, Policy
 from matrixrl.policies import Comparison
-from matrixrl.records import Certificate
+from matrixrl.records import Certificate, Guarantee
 
 TABLE = np.array([[0, 1, 2, 0], [2, 2, 1, 0], [1, 0, 0, 0]])
 
@@ -98,7 +98,7 @@ class TestData:
             ({"n_unobserved": 4}, "n_unobserved must be at most 3"),
             ({"description": "x" * 3000}, "description must be text"),
             ({"certificate": 3.0}, "certificate must be a Certificate"),
-            ({"certificate": Certificate(np.inf, 0.0, 0.1, True)}, "certificate must have finite bounds"),
+            ({"certificate": Certificate(np.inf, 0.0, 0.1, Guarantee(True))}, "certificate must have finite bounds"),
             ({"basis": "hope"}, "basis must be"),
         ],
     )
@@ -111,7 +111,7 @@ class TestData:
         assert policy() == policy()
         assert len({policy(), policy()}) == 1
         changes = {"n_actions": 4, "first_state": 0, "first_action": 0, "n_unobserved": 0, "description": "other"}
-        bounds = {"certificate": Certificate(2.0, 1.0, 0.1, True), "basis": "model"}
+        bounds = {"certificate": Certificate(2.0, 1.0, 0.1, Guarantee(True)), "basis": "model"}
         for name, value in {**changes, **bounds}.items():
             assert policy(**{name: value}) != policy(), name
         assert Policy(TABLE[::-1], n_actions=3) != Policy(TABLE, n_actions=3)
@@ -119,9 +119,9 @@ class TestData:
 
     def test_it_says_what_it_is_in_words(self):
         assert repr(policy(description="base\nstock")) == "<Policy of 3 stages, 4 states, 3 actions: base\\nstock>"
-        proven = policy(certificate=Certificate(2.5, 1.0, 0.1, True))
+        proven = policy(certificate=Certificate(2.5, 1.0, 0.1, Guarantee(True)))
         assert "with probability 0.9 it earns at least 1 in an episode, within 1.5 of the best policy>" in repr(proven)
-        tuned = policy(certificate=Certificate(2.5, 1.0, 0.1, "an alarm"))
+        tuned = policy(certificate=Certificate(2.5, 1.0, 0.1, Guarantee(False, "an alarm")))
         assert "estimated, not proven, to earn at least 1 (an alarm)>" in repr(tuned)
 
 
@@ -132,7 +132,7 @@ from matrixrl import Policy
 policy = Policy([[0, 1]], n_actions=2)
 policy.save("p.json"), policy.save("p.npz"), policy.to_csv("p.csv")
 assert Policy.load("p.json") == Policy.load("p.npz") == policy and policy.act(1, 0) == 1 and repr(policy)
-layers = ("agents", "algorithms", "core", "linalg", "features", "problems", "simulate", "lab", "cli")
+layers = ("agents", "algorithms", "core", "linalg", "features", "problems", "play", "lab", "cli")
 print([m for m in sys.modules if m.startswith(tuple(f"matrixrl.{layer}" for layer in layers))])
 print([m for m in ("scipy", "sklearn", "numba", "rich", "pandas") if m in sys.modules])
 """
@@ -152,20 +152,22 @@ class TestComparison:
         ],
     )
     def test_the_verdict_follows_from_the_interval(self, lower, upper, better, worse, words):
-        shown = Comparison(lower, upper, (0.0, 3.0), (0.0, 3.0), 0.05, True)
+        shown = Comparison(lower, upper, (0.0, 3.0), (0.0, 3.0), 0.05, Guarantee(True))
         assert (shown.probably_better, shown.probably_worse) == (better, worse)
         assert f"with probability 0.95 the policy earns {words}" in repr(shown)
         assert shown.as_dict()["probably_better"] is better
 
     def test_nothing_is_said_without_a_proof(self):
-        shown = Comparison(0.5, 2.0, (0.0, 3.0), (0.0, 3.0), 0.05, "an alarm")
+        shown = Comparison(0.5, 2.0, (0.0, 3.0), (0.0, 3.0), 0.05, Guarantee(False, "an alarm"))
         assert not shown.probably_better
-        assert not Comparison(-2.0, -0.5, (0.0, 3.0), (0.0, 3.0), 0.05, "an alarm").probably_worse
+        assert not Comparison(-2.0, -0.5, (0.0, 3.0), (0.0, 3.0), 0.05, Guarantee(False, "an alarm")).probably_worse
         assert "estimated, not proven" in repr(shown)
         assert "an alarm" in repr(shown)
 
 
 def test_a_certificate_is_printed_as_one_sentence():
-    proven = Certificate(2.5, 1.0, 0.1, True)
+    proven = Certificate(2.5, 1.0, 0.1, Guarantee(True))
     assert str(proven) == "with probability 0.9 the policy earns at least 1, and no policy more than 2.5"
-    assert str(Certificate(2.5, 1.0, 0.1, "an alarm")).startswith("not proven (an alarm): the policy earns")
+    assert str(Certificate(2.5, 1.0, 0.1, Guarantee(False, "an alarm"))).startswith(
+        "not proven (an alarm): the policy earns"
+    )

@@ -37,7 +37,7 @@ def test_the_optimum_equals_loops_over_the_table(name, horizon, reward_range):
 
 def test_the_agent_learns_on_the_environment_itself():
     env = gym.make("FrozenLake-v1", is_slippery=False)
-    agent = MatrixRL(env, horizon=12, seed=0, preset="practical")
+    agent = MatrixRL(env, horizon=12, seed=0, preset="tuned")
     history = agent.learn(150)
     assert history.regret[-20:].max() == 0.0
     assert history.returns[-20:].min() == 1.0

@@ -9,13 +9,34 @@ from scipy import sparse
 
 from continuum import line
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, from_gymnasium, make, solve
-from matrixrl.problems import MDPEnv, fingerprint, read_problem, same_fingerprint
-from matrixrl.problems.saving import save_problem, unpack_problem
+from matrixrl.problems import MDPEnv, differing_fields, fingerprint, read_problem
+from matrixrl.problems.serialization import save_problem, unpack_problem
 from small_worlds import masked_mdp
 
 P = np.full((3, 2, 3), 1.0 / 3.0)
 R = np.full((3, 2), 0.5)
 ALLOWED = np.array([[True, True], [True, False], [False, True]])
+
+
+def same_problem(one, other):
+    """Say whether two fingerprints have the same fields, and the same numbers in each."""
+    strict = {name: [float("nan") if x is None else x for x in one[name]] for name in one}
+    return (
+        one.keys() == other.keys()
+        and not differing_fields(one, other)
+        and all(
+            np.allclose(
+                strict[name],
+                [float("nan") if x is None else x for x in other[name]],
+                rtol=1e-9,
+                atol=1e-9,
+                equal_nan=True,
+            )
+            if len(one[name]) == len(other[name])
+            else False
+            for name in one
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,22 +147,22 @@ def test_policies_with_other_actions_are_refused():
 
 def test_the_mask_is_part_of_the_fingerprint_and_rows_of_other_actions_are_not():
     prints = [fingerprint(masked_mdp(seed=1, fill=fill)) for fill in (np.nan, 0.0, 0.3)]
-    assert same_fingerprint(prints[0], prints[1])
-    assert same_fingerprint(prints[0], prints[2])
+    assert same_problem(prints[0], prints[1])
+    assert same_problem(prints[0], prints[2])
     mdp = masked_mdp(seed=1)
     wider = mdp.allowed.copy()
     wider[tuple(np.argwhere(~wider)[-1])] = True
     free = FiniteMDP(mdp.transitions, mdp.task.reward, 4, reward_range=(-1, 1))
     others = [free, free.restricted(wider)]
     for other in others:
-        assert not same_fingerprint(fingerprint(mdp), fingerprint(other))
-        assert not same_fingerprint(fingerprint(mdp.task), fingerprint(other.task))
-    assert same_fingerprint(fingerprint(mdp), fingerprint(free.restricted(mdp.allowed)))
+        assert not same_problem(fingerprint(mdp), fingerprint(other))
+        assert not same_problem(fingerprint(mdp.task), fingerprint(other.task))
+    assert same_problem(fingerprint(mdp), fingerprint(free.restricted(mdp.allowed)))
     states, actions = np.divmod(np.arange(15), 3)
     table = mdp.transitions.rows(states, actions).reshape(5, 3, 5)
     table[~mdp.allowed] = 0.2
     kept = FiniteMDP(table, mdp.task.reward, 4, reward_range=(-1, 1)).restricted(mdp.allowed)
-    assert same_fingerprint(fingerprint(mdp), fingerprint(kept))
+    assert same_problem(fingerprint(mdp), fingerprint(kept))
 
 
 def test_a_saved_problem_has_its_mask():
@@ -272,3 +293,31 @@ def test_a_list_that_names_an_action_twice_is_no_list_of_actions():
         Task(np.zeros((2, 3)), 2, allowed=lambda _: [1, 0, 1])
     mask = [True, False, True]
     assert Task(np.zeros((2, 3)), 2, allowed=lambda _: mask).allowed.tolist() == [mask, mask]
+
+
+@pytest.mark.parametrize("form", [lambda row: row, lambda row: row.tolist(), tuple, lambda row: row.astype(np.uint8)])
+def test_masks_of_two_actions_that_may_be_numbers_of_actions_are_refused(form):
+    """As a table ``[[0, 1], [1, 0]]`` is a mask; read as lists of actions, it would allow everything."""
+    table = np.array([[0, 1], [1, 0], [0, 1]])
+    assert Task(R, 3, allowed=table).allowed.tolist() == table.astype(bool).tolist()
+    for made in (
+        lambda: Task(R, 3, allowed=lambda s: form(table[s])),
+        lambda: FiniteMDP(P, R, 3, allowed=lambda s: form(table[s])),
+    ):
+        with pytest.raises(
+            InvalidInput, match=r"allowed returns must not be readable both as a mask and .* 2 booleans"
+        ):
+            made()
+    assert Task(R, 3, allowed=lambda s: [0] if s else [0, 1]).n_pairs == 4
+    assert Task(R, 3, allowed=lambda s: range(2) if s else {0, 1}).n_pairs == 6
+    assert Task(np.zeros((3, 1)), 3, allowed=lambda _: np.array([0])).n_pairs == 3
+
+
+def test_an_array_of_0_and_1_is_no_request_for_two_actions():
+    episode = MatrixRL(Task(R, 3, start=0), seed=0).begin_episode()
+    for mask in ([0, 1], [1, 0]):
+        with pytest.raises(InvalidInput, match="allowed must not be readable both as a mask"):
+            episode.act(0, allowed=np.array(mask))
+        for clear in (np.array(mask, dtype=bool), np.array(mask, dtype=np.int8), np.flatnonzero(mask)):
+            assert MatrixRL(Task(R, 3, start=0), seed=0).begin_episode().act(0, allowed=clear) == mask.index(1)
+    assert episode.act(0, allowed=[0, 1]) in (0, 1)

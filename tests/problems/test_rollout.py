@@ -7,7 +7,7 @@ import pytest
 
 from matrixrl import FiniteMDP, MDPEnv
 from matrixrl.problems import tabular
-from matrixrl.seeding import state_of
+from matrixrl.random_streams import state_of
 
 N_STATES, N_ACTIONS, HORIZON, B = 5, 3, 6, 4
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from continuum import line
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, Task, evaluate, from_gymnasium, make, solve
 from matrixrl.errors import CheckpointError
-from matrixrl.problems import MDPEnv, fingerprint, read_problem, same_fingerprint
-from matrixrl.problems.saving import save_problem, unpack_problem
+from matrixrl.problems import MDPEnv, differing_fields, fingerprint, read_problem
+from matrixrl.problems.serialization import save_problem, unpack_problem
 from small_worlds import calendar
 from worlds import Hidden
 
@@ -23,6 +23,27 @@ MASK = np.array(
     [[[1, 1], [1, 0], [1, 1]], [[0, 1], [1, 1], [1, 1]], [[1, 1], [1, 1], [0, 1]], [[1, 0], [1, 1], [1, 1]]]
 )
 WEEK = [0, 0, 1, 1]
+
+
+def same_problem(one, other):
+    """Say whether two fingerprints have the same fields, and the same numbers in each."""
+    strict = {name: [float("nan") if x is None else x for x in one[name]] for name in one}
+    return (
+        one.keys() == other.keys()
+        and not differing_fields(one, other)
+        and all(
+            np.allclose(
+                strict[name],
+                [float("nan") if x is None else x for x in other[name]],
+                rtol=1e-9,
+                atol=1e-9,
+                equal_nan=True,
+            )
+            if len(one[name]) == len(other[name])
+            else False
+            for name in one
+        )
+    )
 
 
 def matrix(law):
@@ -77,7 +98,7 @@ def test_equal_tables_of_one_class_are_one_law(wanted):
     same = {"transitions": np.repeat(P[:1], H, axis=0), "reward": np.repeat(R[:1], H, axis=0)}
     mdp = FiniteMDP(**same, horizon=H, stage_dependent=[7] * H)
     assert mdp.stages is None
-    assert same_fingerprint(fingerprint(mdp), fingerprint(FiniteMDP(P[0], R[0], H, stage_dependent=wanted)))
+    assert same_problem(fingerprint(mdp), fingerprint(FiniteMDP(P[0], R[0], H, stage_dependent=wanted)))
     assert FiniteMDP(P[:1], R[:1], 1).stages is None  # one stage is an ordinary problem
     assert Task(R[:1], 1).n_actions == A
     for bad in ({"transitions": P}, {"reward": R}):
@@ -92,7 +113,7 @@ def test_rewards_or_laws_alone_may_depend_on_the_stage():
         (FiniteMDP(matrix(P[0]), R, H), np.repeat(P[:1], H, axis=0), R),
     ):
         whole = FiniteMDP(law, reward, H)
-        assert same_fingerprint(fingerprint(mdp), fingerprint(whole))
+        assert same_problem(fingerprint(mdp), fingerprint(whole))
         assert mdp.stages.n_classes == H
 
 
@@ -115,11 +136,11 @@ _SHARED = r", which stage_dependent puts in one class; got other numbers\. Put t
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (lambda: FiniteMDP(P, R, H, stage_dependent=[0, 1]), r"stage_dependent must have one class for each of the 4"),
-        (lambda: Task(R, H, stage_dependent=WEEK[:3]), r"one class for each of the 4 stages; got 3 classes"),
-        (lambda: Task(R[0], H, stage_dependent="week"), r"must be True, False or one class for each stage; got 'week'"),
-        (lambda: Task(R[0], H, stage_dependent=2), r"must be True, False or one class for each stage; got 2"),
-        (lambda: Task(R[0], H, stage_dependent=[0.5] * H), r"must have whole numbers or words as classes"),
+        (lambda: FiniteMDP(P, R, H, stage_dependent=[0, 1]), r"stage_dependent must be"),
+        (lambda: Task(R, H, stage_dependent=WEEK[:3]), r"for each of the 4 stages"),
+        (lambda: Task(R[0], H, stage_dependent="week"), r"stage_dependent must be .*; got 'week'"),
+        (lambda: Task(R[0], H, stage_dependent=2), r"stage_dependent must be .*; got 2"),
+        (lambda: Task(R[0], H, stage_dependent=[0.5] * H), r"stage_dependent must be"),
         (lambda: FiniteMDP(P[:3], R, H), r"P must be one \(S, A, S\) for all stages, or one for each of the 4 stages;"),
         (lambda: FiniteMDP(P, R[:3], H), r"reward must be one \(S, A\) for all stages, or .* 4 stages; got 3\."),
         (lambda: FiniteMDP(P[:3], R, H, stage_dependent=WEEK), r"the 4 stages or 2 classes; got 3\. Give P\[h\]"),
@@ -215,8 +236,8 @@ def test_other_discounts_are_refused(options, words):
         (lambda: Task(R[0], discount=1.0), r"horizon must be a whole number; got None"),
         (lambda: read_problem(Hidden(), known_reward=False), r"horizon must be given for Hidden"),
         (lambda: read_problem(Hidden(), known_reward=False, discount=1.0), r"horizon must be given for Hidden"),
-        (lambda: Task(R[0], discount=0.9, accuracy=0), r"accuracy must be strictly between 0 and 1; got 0\.0"),
-        (lambda: Task(R[0], 5, discount=0.9, accuracy=7), r"accuracy must be finite and in \[0, 1\]; got 7"),
+        (lambda: Task(R[0], discount=0.9, accuracy=0), r"accuracy must be finite and in \(0, 1\); got 0\.0"),
+        (lambda: Task(R[0], 5, discount=0.9, accuracy=7), r"accuracy must be finite and in \(0, 1\); got 7"),
         (lambda: Task(R[0], discount=1 - 1e-9), r"discount must not need more than 1,000,000 steps"),
         (lambda: Task(R[0], discount=0.9, stage_dependent=True), r"stage_dependent must be left out of .* forever"),
         (
@@ -266,7 +287,7 @@ def test_states_without_numbers_have_no_stages_and_no_discount(name):
     for given, options in ((gym.make("CartPole-v1"), {"horizon": 20}), (line(), {})):
         with pytest.raises(InvalidInput, match=rf"{name} must be left out for an? .*, whose states are not numbered"):
             read_problem(given, **{name: value}, **options)
-        assert read_problem(given, stage_dependent=False, **options).stages is None
+        assert read_problem(given, stage_dependent=False, **options).task.stages is None
 
 
 def test_settings_of_an_environment_without_a_table_go_to_the_agent():
@@ -276,7 +297,7 @@ def test_settings_of_an_environment_without_a_table_go_to_the_agent():
         make("gym:Blackjack-v1", discount=0.5)
     options = {"known_reward": False, "reward_range": (-1.0, 1.0), "seed": 0}
     assert MatrixRL("gym:Blackjack-v1", discount=0.5, **options).problem.finite_task.is_endless
-    assert MatrixRL("gym:Blackjack-v1", horizon=9, stage_dependent=True, **options).problem.stages.n_classes == 9
+    assert MatrixRL("gym:Blackjack-v1", horizon=9, stage_dependent=True, **options).problem.task.stages.n_classes == 9
     assert MatrixRL("gym:CliffWalking-v1", discount=0.5, seed=0).problem.task.horizon == 7  # it has no time limit
 
 
@@ -304,7 +325,7 @@ def test_masks_of_every_stage(problem):
             assert read.allowed_at(s, h).tolist() == MASK[h, s].astype(bool).tolist()
     assert read.finite_task.n_pairs == MASK.sum() + (2 * H if read.finite_task.end_is_added else 0)
     again = problem(MASK.tolist())
-    assert same_fingerprint(fingerprint(read.task), fingerprint(again.task))
+    assert same_problem(fingerprint(read.task), fingerprint(again.task))
 
 
 @pytest.mark.parametrize("mask", [MASK[0], lambda s: np.flatnonzero(MASK[0, s]), MASK[:1].repeat(H, axis=0)])
@@ -379,22 +400,22 @@ def test_messages_about_masks_name_actions_of_the_user():
     with pytest.raises(InvalidInput, match=r"policy must be one of \[0\], allowed in state 0 at stage 3; got 1\."):
         evaluate(mdp, policy)
     policy[3, 0] = 5
-    with pytest.raises(InvalidInput, match=r"policy must hold actions 0 … 1; got 0 … 5"):
+    with pytest.raises(InvalidInput, match=r"policy must be in 0 … 1; got 5"):
         evaluate(mdp, policy)
 
 
 # Fingerprints and saved problems
 
 CHANGES = {
-    "classes": ({"stage_dependent": WEEK}, {"stage_dependent": [0, 1, 0, 1]}, "other classes of stages"),
-    "more classes": ({"stage_dependent": WEEK}, {"stage_dependent": True}, "other classes of stages"),
-    "no classes": ({"stage_dependent": WEEK}, {}, "other classes of stages"),
-    "discount": ({"discount": 0.9}, {"discount": 0.8}, r"discount \(0.8, 0\) \(saved: \(0.9, 0\)\)"),
-    "no discount": ({"discount": 0.9}, {}, r"discount \(1, 0\) \(saved: \(0.9, 0\)\)"),
+    "classes": ({"stage_dependent": WEEK}, {"stage_dependent": [0, 1, 0, 1]}, "classes of stages"),
+    "more classes": ({"stage_dependent": WEEK}, {"stage_dependent": True}, "classes of stages"),
+    "no classes": ({"stage_dependent": WEEK}, {}, "classes of stages"),
+    "discount": ({"discount": 0.9}, {"discount": 0.8}, "one that differs in discount"),
+    "no discount": ({"discount": 0.9}, {}, "one that differs in discount"),
     "endless": (
         {"horizon": None, "discount": 0.3, "accuracy": 0.01},
         {"horizon": 4, "discount": 0.3},
-        r"discount \(0.3, 0\) \(saved: \(0.3, 1\)\)",
+        "one that differs in discount",
     ),
 }
 
@@ -405,8 +426,8 @@ def test_classes_and_discounts_are_part_of_the_fingerprint_and_of_the_message(na
     mdps = [FiniteMDP(P[0], R[0], **{"horizon": H, **options}) for options in (one, other)]
     assert mdps[0].horizon == mdps[1].horizon == H
     for kind in (lambda mdp: mdp, lambda mdp: mdp.task):
-        assert not same_fingerprint(*(fingerprint(kind(mdp)) for mdp in mdps))
-        assert same_fingerprint(
+        assert not same_problem(*(fingerprint(kind(mdp)) for mdp in mdps))
+        assert same_problem(
             fingerprint(kind(mdps[0])), fingerprint(kind(FiniteMDP(P[0], R[0], **{"horizon": H, **one})))
         )
     MatrixRL(mdps[0], seed=0).save(tmp_path / "a")
@@ -441,7 +462,7 @@ def test_a_saved_problem_is_read_again(problem):
     header, arrays = save_problem(read)
     for env in (None, read.env if read.mdp is None or "Lake" in read.name else read.mdp):
         restored = unpack_problem(header, {name: array.copy() for name, array in arrays.items()}).attach(env)
-        assert same_fingerprint(fingerprint(restored.task), fingerprint(read.task))
+        assert same_problem(fingerprint(restored.task), fingerprint(read.task))
         task, wanted = restored.finite_task, read.finite_task
         assert (task.stages is None and wanted.stages is None) or wanted.stages.same(task.stages)
         assert (task.discount, task.is_endless, task.horizon) == (wanted.discount, wanted.is_endless, wanted.horizon)
@@ -449,12 +470,12 @@ def test_a_saved_problem_is_read_again(problem):
 
 
 def test_what_an_agent_prints_of_its_problem():
-    assert "2 actions, 4 steps, laws of their own at every stage" in repr(MatrixRL(FiniteMDP(P, R, H), seed=0))
+    assert "2 actions, 4 steps, laws of their own at every stage" in str(MatrixRL(FiniteMDP(P, R, H), seed=0))
     week = FiniteMDP(P[:2], R[:2], H, stage_dependent=WEEK)
-    assert "4 steps, laws of their own in 2 classes of stages" in repr(MatrixRL(week, seed=0))
-    endless = repr(MatrixRL(FiniteMDP(P[0], R[0], discount=0.9), seed=0))
+    assert "4 steps, laws of their own in 2 classes of stages" in str(MatrixRL(week, seed=0))
+    endless = str(MatrixRL(FiniteMDP(P[0], R[0], discount=0.9), seed=0))
     assert "44 steps, discount 0.9 forever: the steps that are cut off weigh 0.0097 of all" in endless
-    assert "4 steps, discount 0.9;" in repr(MatrixRL(FiniteMDP(P[0], R[0], H, discount=0.9), seed=0))
+    assert "4 steps, discount 0.9;" in str(MatrixRL(FiniteMDP(P[0], R[0], H, discount=0.9), seed=0))
 
 
 def test_the_best_action_of_a_state_differs_between_stages():
@@ -494,5 +515,5 @@ def test_tables_that_may_be_of_stages_or_of_classes_are_refused():
         Task(rewards, 2, reward_range=(0, 1), stage_dependent=[1, 0])
     assert Task(rewards, 2, reward_range=(0, 1), stage_dependent=[0, 1]).stages.n_classes == 2
     assert Task(rewards[[0, 0]], 2, reward_range=(0, 1), stage_dependent=[1, 0]).stages.n_classes == 2
-    with pytest.raises(InvalidInput, match="stage_dependent must have whole numbers or words as classes, not both"):
+    with pytest.raises(InvalidInput, match="stage_dependent must be"):
         Task(rewards, 2, reward_range=(0, 1), stage_dependent=[1, "free"])

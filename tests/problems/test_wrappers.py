@@ -10,10 +10,10 @@ import pytest
 from gymnasium import wrappers
 
 from matrixrl import FiniteMDP, InvalidInput, MatrixRL, from_gymnasium, make, run_seeds
-from matrixrl.agents.baselines import PSRLAgent
 from matrixrl.envs import GridWorld, PointObservations, RiverSwim
 from matrixrl.errors import MatrixRLWarning
 from matrixrl.problems import known_mdp, read_problem
+from named_agents import AGENTS
 
 
 def lake(**settings):
@@ -107,7 +107,7 @@ def test_the_reported_returns_and_the_regret_are_never_of_two_problems():
 
 def test_a_subclass_with_its_own_step_is_not_played_from_the_table():
     with pytest.warns(MatrixRLWarning, match="the method step of OwnSwim may change it"):
-        agent = PSRLAgent(OwnSwim(n_states=4, horizon=8), known_reward=False, seed=0)
+        agent = AGENTS["psrl"](OwnSwim(n_states=4, horizon=8), known_reward=False, seed=0)
     assert agent.learn(2).returns.min() > 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -11,9 +11,9 @@ from matrixrl.errors import InvalidInput, MatrixRLError
 from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, LEFT_OUT, chosen_experiments
 from matrixrl.scorecards.bsuite.launch import answers
 from matrixrl.scorecards.bsuite.scores import Score, by_tag, published_scores, scores_of
-from matrixrl.scorecards.launch import interpreter_of
 from matrixrl.scorecards.radar import draw_radar
-from matrixrl.scorecards.records import read_records, write_records
+from matrixrl.scorecards.results import read_records, write_records
+from matrixrl.scorecards.workers import interpreter_of
 
 
 def told(agent, experiment, score, tags):

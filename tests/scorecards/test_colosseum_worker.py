@@ -13,12 +13,11 @@ import pytest
 from commands import forked
 from matrixrl import evaluate, make, solve
 from matrixrl.errors import InvalidInput, MatrixRLError
+from matrixrl.scorecards.colosseum.own_agents import THEIRS, interpreter, play_theirs
 from matrixrl.scorecards.colosseum.rows import play_tables
-from matrixrl.scorecards.colosseum.theirs import THEIRS, interpreter, play_theirs
 from matrixrl.scorecards.colosseum.worker import SCORED_EVERY, mean_regrets
-from matrixrl.scorecards.launch import answers, interpreter_of, missing_packages
-from matrixrl.scorecards.orders import follow, tell
 from matrixrl.scorecards.tables import find_tables, write_table
+from matrixrl.scorecards.workers import answers, follow, interpreter_of, missing_packages, tell
 from tolerances import EXACT
 
 
@@ -98,8 +97,8 @@ def test_advice_is_scored_as_often_as_in_colosseums_loop(mdp):
 def test_the_worker_reads_what_was_kept_without_colosseum(folder):
     """The process is the real one; nothing is left to play, so Colosseum is not imported."""
     paths, runs, agents = find_tables(folder), folder / "runs", list(THEIRS)
-    [ours] = [row for _, _, row in play_tables(paths, runs, agents=["practical"], n_steps=60) if row]
-    kept = json.loads((runs / paths[0].stem / "practical.json").read_text())
+    [ours] = [row for _, _, row in play_tables(paths, runs, agents=["tuned"], n_steps=60) if row]
+    kept = json.loads((runs / paths[0].stem / "tuned.json").read_text())
     for agent in agents:
         kept["asked"]["settings"] = THEIRS[agent]
         (runs / paths[0].stem / f"{agent.replace(' ', '-')}.json").write_text(json.dumps(kept))

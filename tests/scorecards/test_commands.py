@@ -12,7 +12,7 @@ from commands import forked
 from matrixrl import make
 from matrixrl.cli import scorecard
 from matrixrl.scorecards.colosseum.rows import Row
-from matrixrl.scorecards.records import read_records
+from matrixrl.scorecards.results import read_records
 from matrixrl.scorecards.sepsis import SepsisRow
 from matrixrl.scorecards.tables import write_table
 
@@ -28,16 +28,16 @@ def data(tmp_path):
 
 
 def test_colosseum_plays_writes_and_continues(data, tmp_path):
-    arguments = ["scorecard", "colosseum", "--data", str(data), "--steps", "1200", "--agent", "practical"]
+    arguments = ["scorecard", "colosseum", "--data", str(data), "--steps", "1200", "--agent", "tuned"]
     first = forked(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "practical" in first.stdout
+    assert "tuned" in first.stdout
     folder = tmp_path / "out" / "scorecard" / "colosseum"
     [row] = read_records(folder / "scorecard.csv", Row)
     assert row.steps == 1200
     assert row.regret < row.random  # uniform play
     assert (folder / "scorecard.png").exists()
-    [run] = (folder / "runs").rglob("practical.json")
+    [run] = (folder / "runs").rglob("tuned.json")
     before = run.stat().st_mtime_ns
     assert forked(*arguments, cwd=tmp_path).stdout == first.stdout
     assert run.stat().st_mtime_ns == before
@@ -53,15 +53,15 @@ def test_a_missing_folder_and_an_unknown_agent_are_refused(data, tmp_path):
 
 
 def test_icu_sepsis_has_the_clinicians_beside_the_learner(tmp_path):
-    answer = forked("scorecard", "icu-sepsis", "--episodes", "40", "--seeds", "2", "--agent", "practical", cwd=tmp_path)
+    answer = forked("scorecard", "icu-sepsis", "--episodes", "40", "--seeds", "2", "--agent", "tuned", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     rows = read_records(tmp_path / "out" / "scorecard" / "icu-sepsis" / "scorecard.csv", SepsisRow)
-    assert [row.policy for row in rows] == ["best possible", "clinicians", "any admissible", "practical"]
-    best, clinicians, anything, practical = rows
+    assert [row.policy for row in rows] == ["best possible", "clinicians", "any admissible", "tuned"]
+    best, clinicians, anything, tuned = rows
     assert best.value > clinicians.value > anything.value
     assert clinicians.regret == pytest.approx(40 * (best.value - clinicians.value), rel=1e-4)
-    assert practical.seeds == 2
-    assert practical.regret > 0.0
+    assert tuned.seeds == 2
+    assert tuned.regret > 0.0
 
 
 def test_bsuite_asks_before_it_creates_an_environment(tmp_path):

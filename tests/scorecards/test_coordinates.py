@@ -8,12 +8,12 @@ import pytest
 from matrixrl.scorecards import factored
 from matrixrl.scorecards.coordinates import LEVEL, _scores, coordinates_repeat, narrowed, predictive_coordinates
 from matrixrl.scorecards.factored import FactoredLearner
-from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.learners import choose_learner
+from matrixrl.scorecards.numbered_states import GrowingLearner
 from matrixrl.scorecards.probe import Seen, play_at_random
 from stepped_worlds import Drift, Errand
 
-PRACTICAL = {"preset": "practical", "known_reward": False}
+TUNED = {"preset": "tuned", "known_reward": False}
 
 
 def episodes_of(env, n, seed=0):
@@ -101,7 +101,7 @@ def test_a_new_choice_learns_from_all_episodes(monkeypatch):
     monkeypatch.setattr(factored, "MOST_STEPS", 100)
     env = Errand(5, 3)
     learner = FactoredLearner(
-        env, lambda own, seen: GrowingLearner(own, "matrix-rl", PRACTICAL, 0, seen), episodes_of(env, 4)
+        env, lambda own, seen: GrowingLearner(own, "matrix-rl", TUNED, 0, seen), episodes_of(env, 4)
     )
     choices = [learner.coordinates]
     for played in range(1, 61):

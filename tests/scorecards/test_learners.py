@@ -8,8 +8,8 @@ import pytest
 
 from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
 from matrixrl.errors import InvalidInput
-from matrixrl.scorecards.growing import GrowingLearner
 from matrixrl.scorecards.learners import RandomLearner, choose_learner
+from matrixrl.scorecards.numbered_states import GrowingLearner
 from matrixrl.scorecards.probe import observations_repeat, play_at_random
 from matrixrl.scorecards.timesteps import number_of_actions
 from matrixrl.scorecards.vectors import SteppedGym, VectorLearner, as_log

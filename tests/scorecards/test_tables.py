@@ -19,8 +19,7 @@ from matrixrl.errors import InvalidInput, StoreError
 from matrixrl.scorecards.bsuite.scores import Score, published_scores
 from matrixrl.scorecards.colosseum.picture import draw_rows
 from matrixrl.scorecards.colosseum.rows import AGENTS, FIRST_SEED, Row, play_tables
-from matrixrl.scorecards.kept import keep, once, read_kept
-from matrixrl.scorecards.records import read_records, write_records
+from matrixrl.scorecards.results import keep, once, read_kept, read_records, write_records
 from matrixrl.scorecards.tables import (
     find_tables,
     greedy_value,
@@ -86,7 +85,7 @@ def test_runs_are_played_once_and_again_after_a_change(folder):
     runs = folder / "runs"
 
     def play(**more):
-        options = {"agents": ["practical", "q-learning"], "n_steps": 500, **more}
+        options = {"agents": ["tuned", "q-learning"], "n_steps": 500, **more}
         return [row for _, _, row in play_tables(paths, runs, **options) if row is not None]
 
     rows = play()
@@ -105,17 +104,17 @@ def test_regret_is_normalised_by_the_worst_policy(folder):
     """The same runs with rewards of another size have the same normalised regret, and uniform play too."""
     [path] = find_tables(folder)
     mdp = read_table(path)
-    [row] = [row for _, _, row in play_tables([path], folder / "a", agents=["practical"], n_steps=500) if row]
+    [row] = [row for _, _, row in play_tables([path], folder / "a", agents=["tuned"], n_steps=500) if row]
     best = solve(mdp).start_value
     assert row.random == pytest.approx((best - uniform_value(mdp)) / (best - worst_value(mdp)), rel=EXACT)
 
-    regret = run_seeds(mdp, n_episodes=100, seeds=[FIRST_SEED], **AGENTS["practical"]).regret
+    regret = run_seeds(mdp, n_episodes=100, seeds=[FIRST_SEED], **AGENTS["tuned"]).regret
     assert row.regret * (best - worst_value(mdp)) * 100 == pytest.approx(regret.sum(), rel=1e-9)
 
 
 def test_records_come_back_from_csv_and_are_drawn(folder):
     paths = find_tables(folder)
-    rows = [row for _, _, row in play_tables(paths, folder / "runs", agents=["practical"], n_steps=100) if row]
+    rows = [row for _, _, row in play_tables(paths, folder / "runs", agents=["tuned"], n_steps=100) if row]
     file = folder / "scorecard.csv"
     write_records(file, Row, rows)
     [back] = read_records(file, Row)
@@ -139,9 +138,9 @@ def test_a_result_has_the_version_that_made_it_and_older_ones_stay_useful(folder
     def play(n_seeds=1):
         return [row for _, _, row in play_tables([path], folder / "runs", **options, n_seeds=n_seeds) if row]
 
-    options = {"agents": ["practical"], "n_steps": 500}
+    options = {"agents": ["tuned"], "n_steps": 500}
     [row] = play()
-    file = folder / "runs" / path.stem / "practical.json"
+    file = folder / "runs" / path.stem / "tuned.json"
     kept = read_kept(file)
     assert kept["versions"] == {"matrixrl": matrixrl.__version__}
     del kept["versions"], kept["row"]["regrets"]
@@ -154,7 +153,7 @@ def test_more_seeds_answer_for_fewer(folder):
     [path] = find_tables(folder)
 
     def play(n_seeds):
-        options = {"agents": ["practical"], "n_steps": 500, "n_seeds": n_seeds}
+        options = {"agents": ["tuned"], "n_steps": 500, "n_seeds": n_seeds}
         [row] = [row for _, _, row in play_tables([path], folder / "runs", **options) if row]
         return row
 
@@ -163,7 +162,7 @@ def test_more_seeds_answer_for_fewer(folder):
     assert two.seeds == 2
     seeds = [FIRST_SEED, FIRST_SEED + 1]
     mdp = read_table(path)
-    regret = run_seeds(mdp, n_episodes=100, seeds=seeds, **AGENTS["practical"]).regret.mean(axis=1)
+    regret = run_seeds(mdp, n_episodes=100, seeds=seeds, **AGENTS["tuned"]).regret.mean(axis=1)
     scale = solve(mdp).start_value - worst_value(mdp)
     assert two.regret == pytest.approx(regret.mean() / scale, rel=1e-9)
     assert two.error == pytest.approx(abs(regret[0] - regret[1]) / 2.0 / scale, rel=1e-9)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from worlds_of_service import Clock, play, shop
 
 from matrixrl.errors import StoreError
-from matrixrl.pages import Feed, event_stream
+from matrixrl.pages.server import Feed, event_stream
 from matrixrl.service.access import create_token
 from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.dashboard import SORTS, Dashboard, history, visits
@@ -20,7 +20,7 @@ from matrixrl.service.dashboard.states import ROWS, Query, StateTable
 from matrixrl.service.dashboard.words import event_row
 from matrixrl.service.http import make_app
 from matrixrl.service.log import KINDS, Draft
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def part(dashboard, name):
 
 def eager(service, monkeypatch):
     """Return a dashboard that looks again whenever it is asked."""
-    monkeypatch.setattr("matrixrl.pages.feed._PAUSE", 0.0)
-    monkeypatch.setattr("matrixrl.pages.feed._SHARE", 1e9)
+    monkeypatch.setattr("matrixrl.pages.server._PAUSE", 0.0)
+    monkeypatch.setattr("matrixrl.pages.server._SHARE", 1e9)
     return Dashboard(service)
 
 
@@ -262,8 +262,8 @@ def test_the_page_says_nothing_and_its_data_need_the_scope_read(tmp_path):
 def test_a_stream_sends_what_changed_and_then_signs_of_life(monkeypatch):
     import asyncio
 
-    monkeypatch.setattr("matrixrl.pages.streaming._TICK", 0.0)
-    monkeypatch.setattr("matrixrl.pages.streaming._HEARTBEAT", 3)
+    monkeypatch.setattr("matrixrl.pages.server._TICK", 0.0)
+    monkeypatch.setattr("matrixrl.pages.server._HEARTBEAT", 3)
     clock, value, said = Clock(), ["1"], []
     feed = Feed(lambda: {"now": value[0], "plan": "{}"}, clock=clock)
 

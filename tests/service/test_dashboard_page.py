@@ -10,12 +10,12 @@ import uvicorn
 from worlds_of_service import outcome, play, shop
 
 from browser import Watched, chromium
-from matrixrl.pages.listening import listening
+from matrixrl.pages.server import open_socket
 from matrixrl.service import Client
 from matrixrl.service.access import create_token, revoke_token
 from matrixrl.service.http import make_app
 from matrixrl.service.log import Draft
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 SCRIPT = "<script>window.hacked = 1</script>"
 IMAGE = "\"><img src=x onerror='window.hacked = 2'>"
@@ -31,7 +31,7 @@ HOSTILE = {
 @contextmanager
 def running(problem, folder, port=0, learning=False):
     """Serve a problem from a thread of this process; yield the service and its address."""
-    with Service(problem, folder, learning=learning) as service, listening(port) as listener:
+    with Service(problem, folder, learning=learning) as service, open_socket(port) as listener:
         app = make_app(service)
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=5))
         app.state.stopping = lambda: server.should_exit
@@ -50,7 +50,7 @@ def running(problem, folder, port=0, learning=False):
 def _quick():
     """Look more often than once a second, so that tests wait less."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("matrixrl.pages.feed._PAUSE", 0.1)
+        patch.setattr("matrixrl.pages.server._PAUSE", 0.1)
         yield
 
 

@@ -6,7 +6,7 @@ from worlds_of_service import Clock, play, served, shop
 
 from matrixrl.errors import InvalidInput
 from matrixrl.service.errors import Conflict, NotFound
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_missing_outcomes_time_out_with_the_default_reward(tmp_path, clock):
         assert agent.n_episodes == 2
         assert agent.n_time_outs == 1
         assert agent.history.returns.tolist() == [0.5, 1.0]
-        assert agent.algorithm.counts.totals().sum() == 3.0
+        assert agent.algorithm.model.counts.totals().sum() == 3.0
         said = desk.newest.report["assumptions"]
         assert said.startswith(agent.assumptions)
         assert "not reported in time pays 0.25" in said
@@ -195,14 +195,14 @@ def test_an_abandoned_episode_ends_the_proof_only_if_it_was_asked(service):
     desk.abandon("local", opened(desk))
     play(desk, np.random.default_rng(0))
     service.learn_now()
-    assert service.learner.agent.guarantee is True
+    assert service.learner.agent.guarantee
     name = opened(desk)
     desk.ask("local", name, state=0)
     desk.abandon("local", name)
     play(desk, np.random.default_rng(1))
     service.learn_now()
-    assert "abandoned after it was asked" in str(service.learner.agent.guarantee)
-    assert "abandoned" in str(desk.newest.report["certificate"]["guarantee"])
+    assert "abandoned after it was asked" in service.learner.agent.guarantee.reason
+    assert "abandoned" in desk.newest.report["certificate"]["guarantee"]["reason"]
 
 
 def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(service):
@@ -217,7 +217,7 @@ def test_episodes_are_learned_from_in_the_order_in_which_they_were_opened(servic
     service.learn_now()
     assert service.learner.agent.n_episodes == 6
     assert service.learner.agent.history.lengths[0] == 1
-    assert service.learner.agent.guarantee is True
+    assert service.learner.agent.guarantee
 
 
 def test_episodes_that_wait_for_an_older_one_are_counted(tmp_path):

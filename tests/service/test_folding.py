@@ -10,8 +10,8 @@ from matrixrl.errors import StoreError
 from matrixrl.service.fold import Book
 from matrixrl.service.log import EventLog
 from matrixrl.service.log.tables import events
-from matrixrl.service.replaying import replay
-from matrixrl.service.running import Service
+from matrixrl.service.log_replay import replay
+from matrixrl.service.runner import Service
 
 
 def busy(service, n=12, seed=0):

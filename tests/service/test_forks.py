@@ -16,7 +16,7 @@ from matrixrl.service.log import Draft, EventLog
 from matrixrl.service.log.events import chained
 from matrixrl.service.log.shared_tables import checkpoints, plans
 from matrixrl.service.log.tables import events
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 from matrixrl.service.shared import SharedLearner, SharedService
 from postgres import postgres
 
@@ -36,11 +36,20 @@ def do(service, what, *arguments, **more):
     return service.writer.run(lambda: getattr(service.desk, what)("local", *arguments, **more).answer)
 
 
-def put_back(log, seq):
-    """Put a database back to the copy that ended with an event."""
+def plan_rows(log):
     with log.engine.begin() as connection:
+        return [dict(row) for row in connection.execute(plans.select()).mappings()]
+
+
+def put_back(log, seq, kept=None):
+    """Put a database back to the copy that ended with an event, between transactions; with the plans it had."""
+    with log.engine.begin() as connection:
+        connection.execute(sa.text(f"LOCK TABLE {events.name} IN ACCESS EXCLUSIVE MODE"))
         for table in (events, plans, checkpoints):
             connection.execute(table.delete().where(table.c.seq > seq))
+        if kept:  # a learner deletes plans that newer ones replaced
+            connection.execute(plans.delete())
+            connection.execute(plans.insert(), kept)
 
 
 def until(condition, seconds=30.0):
@@ -92,7 +101,8 @@ def test_a_learner_that_knew_more_publishes_nothing_and_another_one_takes_over(a
     learner = SharedLearner(shop(), address)
     learner.candidate.start()
     with SharedService(None, address, learning=False) as web:
-        copy = web.log.last()[0]
+        until(lambda: any(event.kind == "planned" for event in web.log.read()))
+        copy, kept = web.log.last()[0], plan_rows(web.log)
 
         def episode(service, name):
             do(service, "open", episode=name)
@@ -103,7 +113,7 @@ def test_a_learner_that_knew_more_publishes_nothing_and_another_one_takes_over(a
         for number in range(3):
             episode(web, f"lost-{number}")
         until(lambda: learner.candidate.learner is not None and learner.candidate.learner.book.seq >= web.writer.seq)
-        put_back(web.log, copy)
+        put_back(web.log, copy, kept)
     with SharedService(None, address, learning=False) as fresh:
         for number in range(9):
             episode(fresh, f"new-{number}")

@@ -17,7 +17,7 @@ from matrixrl.service.access import create_token, revoke_token
 from matrixrl.service.client.in_process import InProcess
 from matrixrl.service.http import make_app
 from matrixrl.service.http.gate import LARGEST_BODY
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 HOME = "http://127.0.0.1"
 ROOT = Path(__file__).parents[2]
@@ -141,7 +141,7 @@ def test_reading(web, service):
     assert np.array_equal(
         [[["wait", "order"].index(a) for a in row] for row in table], service.desk.newest.recommended[:, :3]
     )
-    assert web.get("/v1/alarm").json() == {"alarm": None, "guarantee": True}
+    assert web.get("/v1/alarm").json() == {"alarm": None, "guarantee": {"holds": True, "reason": ""}}
     events = web.get("/v1/events", params={"after": 2, "limit": 3}).json()["events"]
     assert [event["seq"] for event in events] == [3, 4, 5]
     assert web.get("/v1/events", params={"kind": "nonsense"}).status_code == 422
@@ -163,7 +163,7 @@ def test_what_is_exported_teaches_another_agent_the_same(web, service, tmp_path)
     path.write_bytes(web.get("/v1/export", params={"format": "parquet"}).content)
     other = service.problem.agent()
     other.learn_from(path, verbose=False)
-    assert np.array_equal(other.algorithm.counts.totals(), service.learner.agent.algorithm.counts.totals())
+    assert np.array_equal(other.algorithm.model.counts.totals(), service.learner.agent.algorithm.model.counts.totals())
     assert web.get("/v1/export", params={"format": "xml"}).status_code == 422
 
 

@@ -13,7 +13,7 @@ from matrixrl.service import Client, replay
 from matrixrl.service.client.sync import ClientEpisode
 from matrixrl.service.errors import Conflict
 from matrixrl.service.log import EventLog
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 
 def asked(desk, state=0):
@@ -106,7 +106,7 @@ def test_without_a_declared_reward_a_missing_outcome_ends_the_proof_and_is_not_l
     timer = Clock(0.0)
     with Service(shop(), tmp_path, learning=False, timer=timer) as service:
         desk = service.desk
-        assert guarantee(service) is True
+        assert guarantee(service)["holds"]
         name = asked(desk)
         desk.tell("local", name, reward=1.0, next_state=1)
         desk.ask("local", name, state=1)
@@ -114,7 +114,7 @@ def test_without_a_declared_reward_a_missing_outcome_ends_the_proof_and_is_not_l
         assert desk.find(name).closed == "abandoned"
         with pytest.raises(Conflict, match="over"):
             desk.tell("local", name, reward=1.0, next_state=0, step=1)
-        assert "abandoned" in str(guarantee(service))
+        assert "abandoned" in guarantee(service)["reason"]
         agent = service.learner.agent
         assert (agent.n_episodes, agent.n_time_outs) == (2, 0)
         assert len(agent.history.returns) == 2
@@ -127,7 +127,7 @@ def test_a_request_to_time_out_is_the_same(tmp_path):
         desk = service.desk
         name = asked(desk)
         assert desk.time_out("local", name).answer.how == "abandoned"
-        assert "abandoned" in str(guarantee(service))
+        assert "abandoned" in guarantee(service)["reason"]
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -142,10 +142,26 @@ def test_only_a_reward_that_is_known_fills_in_a_step_whose_next_state_came(tmp_p
         assert desk.time_out("local", name).answer.how == ("timed_out" if known else "abandoned")
         if known:
             service.learn_now()
-            assert service.learner.agent.guarantee is True
+            assert service.learner.agent.guarantee
             assert service.learner.agent.n_episodes == 1
         else:
-            assert "abandoned" in str(guarantee(service))
+            assert "abandoned" in guarantee(service)["reason"]
+
+
+def test_a_time_out_pays_the_known_reward_whatever_the_default_is(tmp_path):
+    timer = Clock(0.0)
+    problem = shop(rewards=[[0.1, 0.2]] * 3, default_reward=0.0)
+    with Service(problem, tmp_path, learning=False, timer=timer) as service:
+        name = asked(service.desk)
+        answer = service.desk.find(name).steps[0].asked.action
+        assert served(service, timer, 61) == {name}
+        service.learn_now()
+        agent = service.learner.agent
+        assert (agent.n_episodes, agent.n_time_outs) == (1, 1)
+        assert agent.history.returns.tolist() == [[0.1, 0.2][answer]]
+        assert agent.guarantee
+        assert "pays its known reward, and" in service.desk.newest.report["assumptions"]
+    assert replay(tmp_path).difference is None
 
 
 def test_a_log_in_which_time_outs_were_learned_without_a_declaration_proves_nothing(tmp_path):
@@ -154,7 +170,44 @@ def test_a_log_in_which_time_outs_were_learned_without_a_declaration_proves_noth
         desk = service.desk
         name = asked(desk)
         desk._close("clock", desk.find(name), "timed_out", {"reason": "time_out"}, None)
-        assert guarantee(service) is not True
+        assert not guarantee(service)["holds"]
+
+
+@pytest.mark.parametrize("by_request", [True, False])
+def test_an_episode_that_was_never_asked_may_be_left_out_for_its_first_state(tmp_path, by_request):
+    """Half of the customers pay nothing, and are not asked about: of 0.5, the lower bound says 0.9."""
+    timer, rng = Clock(0.0), np.random.default_rng(0)
+    problem = shop(states=2, actions=1, horizon=1, start=None, rewards=[[0.0], [1.0]])
+    with Service(problem, tmp_path, learning=False, timer=timer) as service:
+        desk = service.desk
+        for kind in rng.integers(2, size=200):
+            name = desk.open("local").answer.episode
+            if kind == 1:
+                desk.ask("local", name, state=1)
+                desk.tell("local", name, reward=1.0, next_state=1)
+            elif by_request:
+                desk.abandon("local", name)
+        served(service, timer, 61)
+        service.learn_now()
+        said = desk.newest.report["certificate"]
+        assert said["lower"] > 0.9
+        assert "abandoned" in said["guarantee"]["reason"]
+        agent = service.learner.agent
+        assert agent.n_episodes < 200
+        assert agent.certificate(start=1).guarantee
+        assert agent.guarantee
+    assert replay(tmp_path).difference is None
+    with Service(None, tmp_path, learning=False) as service:
+        assert not service.learner.agent.certificate().guarantee
+
+
+def test_a_checkpoint_of_an_earlier_version_does_not_hide_an_episode_that_was_never_asked(tmp_path):
+    with Service(shop(start=None), tmp_path, learning=False) as service:
+        service.desk.abandon("local", service.desk.open("local").answer.episode)
+        service.learn_now()
+        service.learner.agent._ledger.start_doubt = None  # as earlier versions left it
+    with Service(None, tmp_path, learning=False) as service:
+        assert "abandoned" in guarantee(service)["reason"]
 
 
 def test_over_http_a_late_report_is_taken_after_a_long_time_down(tmp_path):

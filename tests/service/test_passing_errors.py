@@ -27,7 +27,7 @@ from matrixrl.service import replay
 from matrixrl.service.errors import Conflict
 from matrixrl.service.log import Draft, EventLog
 from matrixrl.service.log.events import chained
-from matrixrl.service.running import Service
+from matrixrl.service.runner import Service
 
 HELD = float(os.environ.get("MATRIXRL_TEST_LOCK_HELD", "7"))  # seconds; a transaction waits for 5
 

@@ -29,7 +29,7 @@ def test_every_element_has_the_number_that_it_is_decoded_from(tmp_path):
     for number in range(8):
         assert problem.states.encode("state", problem.states.decode(number)) == number
     assert problem.states.decode(3) == {"stock": 1, "day": "tue"}
-    assert np.array_equal(problem.states.codec.values(3), [1, 1])
+    assert np.array_equal(problem.states.codec.cells(np.array([3]))[0], [1, 1])
 
 
 def test_a_time_out_adds_an_end_state(tmp_path):
@@ -41,7 +41,7 @@ def test_groups_share_what_is_learned(tmp_path):
     (tmp_path / "groups.csv").write_text("0,1\n1,2\n2,3\n")
     problem = served('states = 3\nactions = 2\nhorizon = 4\ngroups = "groups.csv"\n', tmp_path)
     agent = problem.agent()
-    assert agent.algorithm.n_rows == 4
+    assert agent.algorithm.model.n_rows == 4
     assert problem.task.features.phi.d == 4
 
 
@@ -102,8 +102,8 @@ def test_a_logged_incumbent_takes_its_share_of_delta_from_the_learner(tmp_path):
     head = "states = 2\nactions = 2\nhorizon = 2\ndelta = 0.04\nstart = 0\n"
     known = served(head + "incumbent = [0, 1]\n", tmp_path)
     logged = served(head + 'incumbent = "logged"\n', tmp_path)
-    assert known.agent().algorithm.delta == 0.04
-    assert logged.agent().algorithm.delta + logged.incumbent_delta == pytest.approx(0.04)
+    assert known.agent().algorithm.claims.delta == 0.04
+    assert logged.agent().algorithm.claims.delta + logged.incumbent_delta == pytest.approx(0.04)
     assert logged.incumbent_delta > 0.0
 
 
@@ -134,6 +134,13 @@ def test_what_is_wrong_is_named(text, words, tmp_path):
     with pytest.raises((SpecError, InvalidInput)) as caught:
         served(text, tmp_path).agent()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["preset", "delta", "seed", "known_reward", "compiled", "n_episodes"])
+def test_the_remedy_for_a_setting_of_its_own_names_no_key_that_is_refused(name, tmp_path):
+    with pytest.raises((SpecError, InvalidInput), match=rf"settings\.{name} must be left out") as caught:
+        served(f"states = 2\nactions = 2\nhorizon = 2\n[settings]\n{name} = 1", tmp_path)
+    assert ("Use the key" in str(caught.value)) == (name in ProblemFile.model_fields)
 
 
 def test_the_digest_covers_tables_in_other_files(tmp_path):

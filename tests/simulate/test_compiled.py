@@ -16,16 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
-from matrixrl.algorithms import UCMatrixRL
-from matrixrl.compiling.availability import _usable, pays_off, why_not_usable
-from matrixrl.compiling.jit import compiled
+from matrixrl.compilation import _usable, compiled, pays_off, why_not_usable
 from matrixrl.core import SETS
+from matrixrl.core.models import RidgeModel
 from matrixrl.errors import MatrixRLError, ProtocolError
+from matrixrl.play import Simulation
+from matrixrl.play.player import CompiledPlayer, why_not_compiled
+from matrixrl.play.resume import restore_simulation, save_simulation
 from matrixrl.problems import from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps
-from matrixrl.simulate import Simulation
-from matrixrl.simulate.compiled import compiled_player, why_not_compiled
-from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 KINDS = ["normalised", "tightest"]
 SAME = {"rtol": 1e-13, "atol": 1e-11}  # sums of some hundred terms, in another order
@@ -78,8 +77,8 @@ def assert_same_run(world, **chosen):
     assert ours.keys() == state.keys()
     for name, learned in state.items():
         np.testing.assert_allclose(ours[name], learned, **SAME, err_msg=name)
-    if isinstance(loops.algorithm, UCMatrixRL):
-        np.testing.assert_array_equal(loops.algorithm.design.width_sq, numpy_.algorithm.design.width_sq)
+    if isinstance(loops.algorithm.model, RidgeModel):
+        np.testing.assert_array_equal(loops.algorithm.model.design.width_sq, numpy_.algorithm.model.design.width_sq)
     np.testing.assert_array_equal(ours["streams"], state["streams"])
     np.testing.assert_array_equal(loops.world.to_array(), numpy_.world.to_array())
 
@@ -99,7 +98,7 @@ def test_every_set_and_radius_is_the_same_run(name, radius, known_reward, ties):
 def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
     world = from_gymnasium(make(env) if env == "deep-sea" else make(env, horizon=horizon))
     assert world.horizon == horizon
-    assert_same_run(world, n_episodes=15, preset="practical", set=kind, known_reward=False)
+    assert_same_run(world, n_episodes=15, preset="tuned", set=kind, known_reward=False)
 
 
 @pytest.mark.slow
@@ -111,7 +110,7 @@ def test_every_kind_of_environment_is_the_same_run(env, horizon, kind):
     seed=st.integers(0, 1000),
     end=st.booleans(),
     known_reward=st.booleans(),
-    preset=st.sampled_from(["guaranteed", "practical"]),
+    preset=st.sampled_from(["optimistic", "tuned"]),
     ties=st.sampled_from(["random", "estimate"]),
 )
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,7 +123,7 @@ def test_any_mdp_is_the_same_run(n_states, n_actions, horizon, width, seed, end,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not(kind):
-    chosen = {"preset": "practical", "set": kind, "known_reward": False}
+    chosen = {"preset": "tuned", "set": kind, "known_reward": False}
     whole = simulation("river-swim", 60, **chosen).run()
     first = simulation("river-swim", 60, window=range(23), **chosen)
     head = first.run()
@@ -140,8 +139,8 @@ def test_what_was_interrupted_and_resumed_is_bit_for_bit_what_was_not(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_neither_company_nor_the_length_of_a_stretch_changes_a_bit(kind):
     mdp = tabular(n_states=70, n_actions=3, horizon=7, n_successors=4, seed=5).mdp
-    together = simulation(mdp, seeds=[7, 8, 9], preset="practical", set=kind).run()
-    alone = simulation(mdp, seeds=[8], preset="practical", set=kind)
+    together = simulation(mdp, seeds=[7, 8, 9], preset="tuned", set=kind).run()
+    alone = simulation(mdp, seeds=[8], preset="tuned", set=kind)
     for count in (1, 2, 30, 100):
         alone.advance(count)
     np.testing.assert_array_equal(together.regret[1], alone.result().regret[0])
@@ -154,12 +153,12 @@ def test_it_goes_on_from_what_was_learned_without_it(kind):
     """One player over one algorithm: 20 compiled episodes, 20 of NumPy, 20 compiled ones."""
     mixed = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)
     algorithm, world = mixed.algorithm, mixed.world
-    player = compiled_player(mixed.problem.mdp, algorithm, (mixed.optimal_value, 1), certify=False)
+    player = CompiledPlayer(mixed.problem.mdp, algorithm, (mixed.optimal_value, 1), certify=False)
     regret = [player.play(world.streams, 20).regret]
     for _ in range(20):
         plan = algorithm.plan()
         regret.append(mixed.evaluator.regret(algorithm.policy_table(plan))[:, None])
-        algorithm.update(world.play(algorithm, plan))
+        algorithm.update(world.play(algorithm, plan).steps)
     regret.append(player.play(world.streams, 20).regret)
     plain = simulation("river-swim", 60, set=kind, known_reward=False, compiled=False)
     np.testing.assert_allclose(np.concatenate(regret, axis=1), plain.run().regret, **SAME)
@@ -170,7 +169,7 @@ def test_it_goes_on_from_what_was_learned_without_it(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupt_waits_for_the_stretch_and_loses_nothing(kind):
     mdp = tabular(n_states=300, n_actions=2, horizon=20, n_successors=5, seed=0).mdp
-    run = simulation(mdp, 20_000, seeds=[0], preset="practical", set=kind)
+    run = simulation(mdp, 20_000, seeds=[0], preset="tuned", set=kind)
     run.advance(1)  # compiled now
     threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -178,7 +177,7 @@ def test_an_interrupt_waits_for_the_stretch_and_loses_nothing(kind):
     played = run.played
     assert 1 < played < 20_000
     assert run.algorithm.episode == played
-    again = simulation(mdp, 20_000, seeds=[0], preset="practical", set=kind)
+    again = simulation(mdp, 20_000, seeds=[0], preset="tuned", set=kind)
     again.advance(played + 5)
     run.advance(5)
     np.testing.assert_array_equal(run.result().regret, again.result().regret)
@@ -201,8 +200,6 @@ def test_leaving_regret_out_changes_nothing_else():
     [
         ("linear-mdp", {}, "not one-hot"),
         ("linear-mdp", {"columns": 30}, "all its columns"),
-        ("river-swim", {"doubling": "keep"}, "doubling"),
-        ("river-swim", {"set": "normalised", "doubling": "keep"}, "doubling"),
         ("river-swim", {"set": "normalised", "switch_growth": 1.0}, "rare switching"),
         ("river-swim", {"radius": "log-det"}, "depends on more than the visits"),
         (tabular(n_states=80, n_actions=2, seed=0).mdp, {"set": "normalised"}, "dense"),
@@ -213,6 +210,13 @@ def test_whole_episodes_are_left_to_numpy_where_they_do_not_fit(world, chosen, w
     run = Simulation(world, n_episodes=5000, seeds=[0], settings=chosen)
     assert not run.is_compiled
     assert words in (why_not_compiled(run.problem.mdp, run.algorithm, 5000) or "")
+
+
+@pytest.mark.parametrize("chosen", [{}, {"set": "normalised"}, {"keep_data": True}], ids=str)
+def test_epochs_that_double_are_left_to_numpy(chosen):
+    run = Simulation("river-swim", n_episodes=5000, seeds=[0], agent="doubling-matrix-rl", settings=chosen)
+    assert not run.is_compiled
+    assert "DoublingMatrixRL" in (why_not_compiled(run.problem.mdp, run.algorithm, 5000) or "")
 
 
 def test_an_agent_without_compiled_loops_refuses_them():
@@ -267,7 +271,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same():
 
 @pytest.mark.parametrize(("kind", "cost"), [("normalised", 1), ("tightest", 8)])
 def test_blocks_of_a_run_decide_as_the_whole_of_it(kind, cost):
-    chosen = {"preset": "practical", "set": kind, "compiled": None}
+    chosen = {"preset": "tuned", "set": kind, "compiled": None}
     n = next(n for n in range(100, 5000) if pays_off(cost * n, horizon=24, n_pairs=12))
     for total, expected in ((n, True), (n - 1, False)):
         blocks = [simulation("river-swim", total, window=w, **chosen) for w in (range(10), range(10, total))]
@@ -275,19 +279,19 @@ def test_blocks_of_a_run_decide_as_the_whole_of_it(kind, cost):
         assert [block.algorithm.compiled for block in blocks] == [expected, expected]
 
 
-@pytest.mark.parametrize(("kind", "loops"), [("normalised", "episodes"), ("tightest", "likelihood_episodes")])
-def test_a_stretch_that_fails_leaves_no_trace(kind, loops, monkeypatch):
-    run = simulation("river-swim", 30, preset="practical", set=kind)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stretch_that_fails_leaves_no_trace(kind, monkeypatch):
+    run = simulation("river-swim", 30, preset="tuned", set=kind)
     run.advance(5)
 
     def out_of_memory(*arguments):
         raise MemoryError  # after the random numbers of the stretch were drawn
 
     with monkeypatch.context() as failing, pytest.raises(MemoryError):
-        failing.setattr(f"matrixrl.simulate.compiled.{loops}.play_episodes", out_of_memory)
+        failing.setattr("matrixrl.play.compiled.episodes.play_episodes", out_of_memory)
         run.advance(5)
     assert run.done == 5
-    whole = simulation("river-swim", 30, preset="practical", set=kind).run()
+    whole = simulation("river-swim", 30, preset="tuned", set=kind).run()
     np.testing.assert_array_equal(run.run().regret, whole.regret)
 
 
@@ -296,7 +300,7 @@ def test_data_of_another_mdp_are_refused_before_the_loops_see_them(kind):
     one, other = (tabular(n_states=40, n_actions=2, horizon=20, n_successors=3, seed=seed).mdp for seed in (0, 1))
     first = simulation(one, 60, window=range(30), set=kind)
     first.run()
-    with pytest.raises(MatrixRLError, match="it was learned in another problem"):
+    with pytest.raises(MatrixRLError, match="differs in rewards, transitions"):
         restore_simulation(simulation(other, 60, window=range(30, 60), set=kind), save_simulation(first))
     stranger = simulation(other, 60, set=kind)
     step = np.zeros((2, 1), dtype=int)
@@ -317,7 +321,7 @@ def test_tables_grow_with_the_visits():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_simulation_can_be_copied(kind):
-    run = simulation("river-swim", 40, preset="practical", set=kind)
+    run = simulation("river-swim", 40, preset="tuned", set=kind)
     run.advance(15)
     twin = copy.deepcopy(run)
     np.testing.assert_array_equal(twin.run().regret, run.run().regret)
@@ -366,19 +370,3 @@ def test_tables_that_would_not_fit_are_refused():
     assert "by visits could become larger than 1 GB" in (why_not_compiled(world, algorithm, 10**8) or "")
     algorithm.seeds = range(10**8)
     assert "of successors would be larger than 1 GB" in (why_not_compiled(world, algorithm, 10) or "")
-
-
-def test_the_loops_take_plain_tuples_whose_places_are_those_of_the_fields():
-    """What numba keeps on disk is then readable by the next version of the library."""
-    from matrixrl.simulate.compiled import episodes as loops
-    from matrixrl.simulate.compiled import world
-
-    kinds = {world.World: world, world.Played: world, loops.Bounds: loops, loops.Learned: loops}
-    for kind, module in kinds.items():
-        assert [getattr(module, field.upper()) for field in kind._fields] == list(range(len(kind._fields)))
-    simulation("river-swim", 3, set="normalised").run()
-    assert loops.play_episodes.signatures
-    for function in (loops.play_episodes, loops.refresh_all):
-        assert function.signatures
-        for kind in kinds:
-            assert not any(kind.__name__ in str(types) for types in function.signatures)

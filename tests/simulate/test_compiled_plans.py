@@ -11,9 +11,9 @@ from matrixrl.core import SETS
 from matrixrl.core.compiled import has_compiled_form
 from matrixrl.core.sets import SetContext
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, SparsePsi, TablePhi, TablePsi
+from matrixrl.play import Simulation
 from matrixrl.problems import Problem, from_gymnasium, low_rank, tabular
 from matrixrl.records import Steps
-from matrixrl.simulate import Simulation
 from worlds import random_steps
 
 N_STATES, N_ACTIONS, HORIZON = 12, 3, 6
@@ -77,7 +77,8 @@ def test_every_set_splits_as_it_says(name):
 
 def forms(kind, **chosen):
     rng = np.random.default_rng(3)
-    return has_compiled_form(learner_with_data(features_of(kind, rng), rng, compiled=False, **chosen).belief())
+    learner = learner_with_data(features_of(kind, rng), rng, compiled=False, **chosen)
+    return has_compiled_form(learner.model.bounds(learner.clock, "agent")[0])
 
 
 def test_which_beliefs_have_a_compiled_form():
@@ -107,7 +108,7 @@ def test_with_an_alarm_the_plan_is_left_to_numpy_and_is_the_same():
 def test_ends_are_known_to_it(kind):
     mdp = from_gymnasium(make("gym:FrozenLake-v1"))
     assert mdp.task.end_state is not None
-    chosen = {"mdp": mdp, "preset": "practical", "set": kind}
+    chosen = {"mdp": mdp, "preset": "tuned", "set": kind}
     plans = [
         learner_with_data(mdp.features, np.random.default_rng(2), compiled, **chosen).plan()
         for compiled in (True, False)
@@ -120,7 +121,7 @@ def test_ends_are_known_to_it(kind):
     ("world", "kind"), [("river-swim", "normalised"), ("river-swim", "tightest"), ("linear-mdp", "tightest")]
 )
 def test_an_agent_learns_the_same_with_it(world, kind):
-    chosen = {"seed": 3, "preset": "practical", "set": kind}
+    chosen = {"seed": 3, "preset": "tuned", "set": kind}
     agents = [MatrixRL(make(world), compiled=compiled, **chosen) for compiled in (True, False)]
     found, wanted = (agent.learn(30) for agent in agents)
     np.testing.assert_allclose(found.regret, wanted.regret, rtol=0, atol=1e-11)
@@ -164,7 +165,7 @@ def test_compiled_is_refused_at_once_where_it_cannot_be():
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("preset", ["guaranteed", "practical"])
+@pytest.mark.parametrize("preset", ["optimistic", "tuned"])
 def test_pruned_plans_are_those_of_all_pairs(preset, known):
     """Values and actions with bounds of some pairs left out, against Q of every pair."""
     mdp = tabular(n_states=30, n_actions=4, horizon=8, n_successors=4, seed=1).mdp
@@ -173,9 +174,8 @@ def test_pruned_plans_are_those_of_all_pairs(preset, known):
     for n_episodes in (1, 5, 30, 100, 264):
         run.advance(n_episodes)
         algorithm = run.algorithm
-        plan, q = algorithm.advice(), np.empty((1, 8, 4, 30))
-        algorithm.fill_in_q(q)
+        plan, q = algorithm.advice(), algorithm.q_table()
         np.testing.assert_allclose(plan.values[:, :-1], q.max(axis=2), rtol=1e-11)
         chosen = np.take_along_axis(q, plan.policy[:, :, None, :].astype(np.int64), axis=2)[:, :, 0]
         np.testing.assert_allclose(chosen, q.max(axis=2), atol=1e-7)
-    assert np.count_nonzero(algorithm.counts.totals()) > 50
+    assert np.count_nonzero(algorithm.model.counts.totals()) > 50

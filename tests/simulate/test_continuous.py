@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from matrixrl import InvalidInput, KernelMatrixRL, make, run_seeds
-from matrixrl.agents.baselines import RandomPlayAgent
 from matrixrl.algorithms import BASELINES
 from matrixrl.envs import PointObservations
 from matrixrl.errors import MatrixRLError
-from matrixrl.simulate import SeedRuns, Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
+from matrixrl.play import SeedRuns, Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
+from named_agents import AGENTS
 
 CAR = {"sparse": True, "horizon": 160}
 NOISY = {**CAR, "noise": 0.2}
 SERIES = ("returns", "lengths", "upper", "regret")
-AGENTS = ["kernel-matrix-rl", "random"]
+NAMES = ["kernel-matrix-rl", "random"]
 
 
 def car(agent="kernel-matrix-rl", *, window=None, seed=3, n_episodes=6, env_settings=CAR):
@@ -31,7 +31,7 @@ def assert_same_state(one, other):
         np.testing.assert_array_equal(array, other[name], name)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", NAMES)
 @pytest.mark.parametrize("env_settings", [CAR, NOISY], ids=["plain", "noisy"])
 @pytest.mark.parametrize("cut", [0, 3, 5])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(agent, env_settings, cut):
@@ -57,12 +57,12 @@ def test_a_state_of_something_else_is_refused():
     first.run()
     saved = save_simulation(first)
     strangers = {
-        "another agent or to other seeds": [
+        "differs in": [
             car("random", window=range(2, 6)),
             car(seed=4, window=range(2, 6)),
         ],
-        "another problem": [car(window=range(2, 6), env_settings={"horizon": 160})],
-        "the window begins at 3": [car(window=range(3, 6))],
+        "range of rewards": [car(window=range(2, 6), env_settings={"horizon": 160})],
+        "differs in done": [car(window=range(3, 6))],
     }
     for words, others in strangers.items():
         for other in others:
@@ -70,7 +70,7 @@ def test_a_state_of_something_else_is_refused():
                 restore_simulation(other, saved)
 
 
-@pytest.mark.parametrize(("agent", "kind"), [("kernel-matrix-rl", KernelMatrixRL), ("random", RandomPlayAgent)])
+@pytest.mark.parametrize(("agent", "kind"), [("kernel-matrix-rl", KernelMatrixRL), ("random", AGENTS["random"])])
 def test_seeds_are_the_runs_of_agents(agent, kind):
     env_settings = {"horizon": 40}
     together = run_seeds("cart-pole", n_episodes=4, seeds=2, agent=agent, env_settings=env_settings)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.matrix_rl import FiniteMatrixRL
-from matrixrl.records import Certificate
-from matrixrl.simulate import Simulation, run_seeds
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.play import Simulation, run_seeds
+from matrixrl.records import Certificate, Guarantee
 
 
 @pytest.fixture(scope="module")
@@ -20,25 +20,25 @@ def result():
 @pytest.mark.parametrize(("delta", "total"), [(0.05, 0.15), (0.1, 0.3), (0.3, 0.9)])
 def test_the_mean_of_k_certificates_may_fail_with_probability_k_delta(result, delta, total):
     """A mean of upper bounds is below V* only if one of them is: P ≤ δ + … + δ."""
-    seeds = [Certificate(5.0 + k, 1.0 + k, delta, True) for k in range(3)]
+    seeds = [Certificate(5.0 + k, 1.0 + k, delta, Guarantee(True)) for k in range(3)]
     mean = replace(result, certificate=seeds).mean_certificate()
-    assert (mean.upper, mean.lower, mean.guarantee) == (6.0, 2.0, True)
+    assert (mean.upper, mean.lower, mean.guarantee) == (6.0, 2.0, Guarantee(True))
     assert np.isclose(mean.delta, total, rtol=1e-12)
 
 
 def test_the_mean_of_many_certificates_proves_nothing(result):
-    many = replace(result, certificate=[Certificate(5.0, 1.0, 0.05, True)] * 20)
+    many = replace(result, certificate=[Certificate(5.0, 1.0, 0.05, Guarantee(True))] * 20)
     mean = many.mean_certificate()
     assert mean.delta == 1.0
-    assert "nothing is proven for the mean of 20 seeds" in mean.guarantee
-    assert all(certificate.guarantee is True for certificate in many.certificate), "each of them is proven"
+    assert "nothing is proven for the mean of 20 seeds" in mean.guarantee.reason
+    assert all(certificate.guarantee for certificate in many.certificate), "each of them is proven"
 
 
 @pytest.mark.parametrize("kind", ["normalised", "tightest"])
 def test_only_the_last_window_of_a_run_has_final_certificates(kind, monkeypatch):
     computed = []
-    original = FiniteMatrixRL.certify
-    monkeypatch.setattr(FiniteMatrixRL, "certify", lambda self, *args: computed.append(1) or original(self, *args))
+    original = UCMatrixRL.certify
+    monkeypatch.setattr(UCMatrixRL, "certify", lambda self, *args: computed.append(1) or original(self, *args))
     given = {"n_episodes": 6, "seeds": [0, 1], "env_settings": {"n_states": 3}, "compiled": False}
     given["settings"] = {"set": kind}
     first = Simulation("river-swim", **given, window=range(3)).run()

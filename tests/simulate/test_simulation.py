@@ -10,9 +10,9 @@ import pytest
 
 from matrixrl import FiniteMDP, InvalidInput, make, run_seeds
 from matrixrl.errors import MatrixRLError, OutputExists
+from matrixrl.play import OutputDirectory, Simulation
+from matrixrl.play.resume import restore_simulation, save_simulation
 from matrixrl.problems import tabular
-from matrixrl.simulate import OutputDirectory, Simulation
-from matrixrl.simulate.resume import restore_simulation, save_simulation
 
 
 def test_a_users_own_mdp_in_five_lines():
@@ -20,7 +20,7 @@ def test_a_users_own_mdp_in_five_lines():
     result = run_seeds(mdp, n_episodes=10, seeds=2)
     assert result.regret.shape == (2, 10)
     assert result.env == "FiniteMDP"
-    assert result.guarantee is True
+    assert result.guarantee
 
 
 def test_environments_by_object_and_by_name_are_the_same_run():
@@ -30,7 +30,7 @@ def test_environments_by_object_and_by_name_are_the_same_run():
 
 
 def test_summary_is_complete_and_consistent():
-    result = run_seeds("river-swim", n_episodes=30, seeds=[4, 9], preset="practical")
+    result = run_seeds("river-swim", n_episodes=30, seeds=[4, 9], preset="tuned")
     summary = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert summary["seeds"] == [4, 9]
     assert summary["n_episodes"] == 30
@@ -41,7 +41,7 @@ def test_summary_is_complete_and_consistent():
     assert summary["regret_curve"]["episode"][-1] == 30
     assert summary["regret_curve"]["mean"][-1] == pytest.approx(summary["regret"]["mean"])
     assert summary["settings"]["n_episodes"] == 30
-    assert "tuned" in summary["guarantee"]
+    assert "tuned" in summary["guarantee"]["reason"]
     assert summary["alarms"] == []
     assert summary["interrupted"] is False
 
@@ -113,7 +113,7 @@ def test_alarms_are_listed_by_seed():
     listed = result.alarm_list()
     assert [entry["seed"] for entry in listed] == [0, 1, 2]
     assert all(1 <= entry["first_episode"] <= 300 for entry in listed)
-    assert "alarm on 3 of 3 seeds" in result.guarantee
+    assert "alarm on 3 of 3 seeds" in result.guarantee.reason
 
 
 @pytest.mark.slow
@@ -168,8 +168,8 @@ def with_one_alarm(window, at=0):
 
 def assert_only_the_second_is_proven(result):
     first, second = result.certificate
-    assert "misspecification alarm" in first.guarantee
-    assert second.guarantee is True
+    assert "misspecification alarm" in first.guarantee.reason
+    assert second.guarantee
 
 
 def test_a_run_with_an_alarm_has_no_proven_final_certificate():
@@ -177,7 +177,7 @@ def test_a_run_with_an_alarm_has_no_proven_final_certificate():
     simulation = with_one_alarm(range(6))
     result = simulation.run()
     assert result.alarms.sum() == 1
-    assert simulation.alarmed.tolist() == [True, False]
+    assert simulation.ledger.alarmed.tolist() == [True, False]
     assert_only_the_second_is_proven(result)
 
 
@@ -188,5 +188,5 @@ def test_a_run_that_is_resumed_after_an_alarm_has_no_proven_final_certificate():
     restore_simulation(second, save_simulation(first))
     result = second.run()
     assert not result.alarms.any()
-    assert second.alarmed.tolist() == [True, False]
+    assert second.ledger.alarmed.tolist() == [True, False]
     assert_only_the_second_is_proven(result)

@@ -16,7 +16,7 @@ from matrixrl.lab.execution.executors import SerialExecutor
 from matrixrl.lab.spec import read_spec, work_out
 from matrixrl.lab.store import Store
 from matrixrl.lab.tensorboard import CURVE_POINTS, TensorBoardObserver
-from matrixrl.simulate.tensorboard import TensorBoardCallback
+from matrixrl.play.tensorboard import TensorBoardCallback
 
 SINGLE = 1e-6  # event files keep single precision
 

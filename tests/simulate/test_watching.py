@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from matrixrl import run_seeds
+from matrixrl.play import SeedRuns, Simulation
+from matrixrl.play.monitor import EpisodeMonitor, surprise_share
+from matrixrl.play.video import Recorder
 from matrixrl.progress import EpisodeProgress
-from matrixrl.simulate import SeedRuns, Simulation
-from matrixrl.simulate.recording import Recorder
-from matrixrl.simulate.watching import EpisodeWatch, surprise_share
 
 SHORT = {"horizon": 30}
 
@@ -33,20 +33,20 @@ class Watched(Simulation):
         self.world.play = keeping
         super()._play_one()
         self.world.play = play
-        self.seen.append((plan_of["plan"], plan_of["steps"]))
+        self.seen.append((plan_of["plan"], plan_of["steps"].steps))
 
 
 @pytest.fixture(scope="module")
 def watched():
     run = Watched("pendulum", n_episodes=4, seeds=[1], env_settings=SHORT)
-    run._watch = EpisodeWatch(run.algorithm)
+    run._monitor = EpisodeMonitor(run.algorithm)
     for _ in range(4):
         run.advance()
     return run
 
 
 def test_watching_notes_returns_surprises_and_length_scales(watched):
-    watch = watched._watch
+    watch = watched._monitor
     np.testing.assert_array_equal(watch.returns, watched.returns[0])
     assert np.isnan(watch.surprises[0]), "no model before the first episode"
     assert all(0.0 <= share <= 1.0 for share in watch.surprises[1:])
@@ -67,7 +67,7 @@ def test_a_surprise_is_a_step_that_the_model_puts_elsewhere(watched):
 
 
 def test_lines_name_every_length_scale(watched):
-    lines = watched._watch.lines()
+    lines = watched._monitor.lines()
     scales = ["length x0, cos θ", "length x1, sin θ", "length x2, speed", "length u0"]
     assert [line.split("  ")[0] for line in lines] == ["returns", "surprises", *scales]
     assert f"{watched.returns[0, -1]:.4g}" in lines[0]
@@ -75,7 +75,7 @@ def test_lines_name_every_length_scale(watched):
 
 
 def test_only_the_shortest_of_many_length_scales_are_shown(watched):
-    watch = EpisodeWatch(watched.algorithm)
+    watch = EpisodeMonitor(watched.algorithm)
     watch.length_scales = [np.array([5.0, 0.1, *np.full(10, 1.0)])]  # of three coordinates and nine actions
     lines = watch.lines()
     assert len(lines) == 8

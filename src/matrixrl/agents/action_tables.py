@@ -35,8 +35,7 @@ def action_tables(algorithm: Algorithm, plan: Any) -> ActionTables:
     if not isinstance(algorithm, FiniteAlgorithm) or algorithm.problem.kind != "finite":
         raise ProtocolError("tables of actions need numbered states; matrix-rl has them")
     frame, task = algorithm.frame, algorithm.task
-    scores = np.empty((1, frame.horizon, frame.n_actions, frame.n_states))
-    algorithm.fill_in_q(scores)
+    scores = algorithm.q_table()
     lower, upper = algorithm.bound_actions()
     left = frame.lefts()[:, None, None]
     after = np.zeros_like(left)  # weight of the steps that are cut off from an endless episode

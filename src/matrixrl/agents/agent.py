@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from inspect import signature
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
-from matrixrl.agents.certified import CertifiedSoFar
-from matrixrl.agents.checkpoint import load_agent, save_agent
-from matrixrl.agents.deploying import Deploying
+from matrixrl.agents import ask_and_tell, certificates, deployment, logged
+from matrixrl.agents.action_tables import ActionTables, action_tables
+from matrixrl.agents.ask_and_tell import Finished, PlannedAhead
+from matrixrl.agents.certificates import LOG_ASSUMPTION, MASK_ASSUMPTION, START_ASSUMPTION, TIME_OUT_ASSUMPTION
+from matrixrl.agents.checkpoint import agent_state, load_agent, load_agent_state, save_agent
+from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.agents.first_states import FirstStates
-from matrixrl.agents.logged import Logged
-from matrixrl.agents.order import LATE_EPISODES, EpisodeOrder
-from matrixrl.agents.playing import play_episodes
-from matrixrl.agents.shared_tables import SharedTables
 from matrixrl.agents.vector import check_vector_env, play_vector
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names
+from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names, with_objects
 from matrixrl.checks import (
     choice,
     fail,
@@ -34,21 +35,29 @@ from matrixrl.checks import (
     optional_flag,
     shown,
 )
+from matrixrl.display import html_table, in_digits
 from matrixrl.envs import open_problem, refuse_env_settings
-from matrixrl.errors import ProtocolError
+from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.features import Phi, Psi
-from matrixrl.html_tables import html_table, in_digits
 from matrixrl.logs import SeenLog
-from matrixrl.problems import RegretEvaluator
-from matrixrl.records import Episode, FloatArray, History, HistoryLog
-from matrixrl.seeding import fresh_seed
+from matrixrl.play.ledger import CertificateLedger
+from matrixrl.play.rollout import EnvWorld
+from matrixrl.policies import Policy
+from matrixrl.problems import Problem, ProblemOptions, RegretEvaluator
+from matrixrl.problems.reader import OPTION_DEFAULTS
+from matrixrl.progress import EpisodeProgress
+from matrixrl.random_streams import fresh_seed
+from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
+from matrixrl.settings import ELSEWHERE, Settings
+from matrixrl.threads import limited_threads
 
 __all__ = ["Agent"]
 
 _NUMBERS_PER_EPISODE = 30  # of the history, in numbers of 8 bytes
+_LOOK_GROWTH = 1.02  # of the number of episodes between two looks at the gap: it falls like 1/√n
 
 
-class Agent(Logged, Deploying):
+class Agent:
     """One learner on one problem.
 
     It can drive a Gymnasium environment itself (`learn`), or advise a process in the real world::
@@ -63,32 +72,9 @@ class Agent(Logged, Deploying):
 
     Args:
         problem: Name of an environment, a Gymnasium environment, a `FiniteMDP`, a `Task` for ask and tell only, or a
-            `FunctionalTask`.
+            `FunctionalTask`, or a `matrixrl.Problem` with options of its own.
         algorithm: What learns: ``PSRL(preset="tuned")``, not started, or the name of an algorithm.
-        phi: φ as a feature map or an (S, A, d) array; the problem's own by default, else one-hot.
-        psi: ψ as a feature map or an (S, d_psi) array; the problem's own by default, else one-hot.
-        psi_pinv: Accept linearly dependent columns of ψ and work on their span.
-        reward: (S, A) known rewards, for an environment without a transition table; not needed if they are learned.
-        horizon: Steps in an episode, where the environment does not declare them.
-        reward_range: Declared range of rewards, for environments that are not ours.
         env_settings: Settings of an environment given by name.
-        measure_regret: Compute the exact regret of every episode where the MDP is known; it sweeps over all states. A
-            number k measures the episodes 1, k + 1, 2k + 1, … only.
-        reward_outside: What is done about a reward outside the declared range: "error" refuses it; "clip" learns from
-            the nearest reward inside, and bounds then hold for the clipped rewards; "widen" widens the range, re-scales
-            what was learned, and bounds start again: `guarantee` says so from then on. Returns are always those earned.
-        allowed: Allowed actions of numbered states: a table (S, A) of booleans, or a function of the state that returns
-            the numbers of its allowed actions or A booleans. By default those that the problem declares or the
-            environment reports (``action_mask(state)``, ``action_masks()``, ``info["action_mask"]``); "all" ignores
-            what an environment reports.
-        stage_dependent: Whether laws and rewards of numbered states differ between stages, so that data are not shared:
-            True for all stages, or the class of each stage, such as weekdays and weekends; as the problem says by
-            default.
-        discount: Factor γ of each step, for an environment without a transition table of matrixrl: an episode is worth
-            Σ γ^h r_h. Without a horizon it goes on forever and is cut after as many steps as `accuracy` asks for.
-        accuracy: Share of the largest possible value that may be cut off; 0.01 by default.
-        start: First state of an environment that does not declare it, or one probability for each state. Certificates
-            are about it; by default they estimate the distribution of first states from the episodes.
         late_episodes: What happens to an episode that is ended before one that was begun earlier: "wait" learns from it
             once all earlier ones are closed, in the order of their begin, which keeps the proof; "learn" learns from it
             at once, and `guarantee` says from then on that nothing is proven.
@@ -97,7 +83,8 @@ class Agent(Logged, Deploying):
         trust_code: Whether the name of an environment may import code (``package.module:Name``).
         compiled: Plan with compiled loops (the extra `fast`), or not; by default once the episodes that were played or
             announced (`n_episodes`) pay for loading them.
-        settings: Settings of an algorithm given by name.
+        options: Settings of an algorithm given by name, and options of the problem: phi, psi, reward, reward_range,
+            horizon, allowed, discount and others, see `matrixrl.problems.ProblemOptions`.
 
     >>> from matrixrl.algorithms.baselines import PSRL
     >>> agent = Agent("river-swim", PSRL(preset="tuned"), seed=0)
@@ -107,71 +94,42 @@ class Agent(Logged, Deploying):
 
     name: str = "agent"
     """Name of the algorithm."""
+    _params: tuple[dict[str, Any], dict[str, Any]] | None  # arguments and settings as given; None if it was loaded
 
     def __init__(
         self,
         problem: Any,
         algorithm: Any,
         *,
-        phi: Phi | FloatArray | None = None,
-        psi: Psi | FloatArray | None = None,
-        psi_pinv: bool = False,
-        reward: FloatArray | None = None,
-        horizon: int | None = None,
-        reward_range: tuple[float, float] | None = None,
         env_settings: dict[str, Any] | None = None,
-        measure_regret: bool | int = True,
-        reward_outside: str = "error",
-        allowed: Any = None,
-        stage_dependent: Any = None,
-        discount: float | None = None,
-        accuracy: float | None = None,
-        start: Any = None,
-        late_episodes: str = "wait",
         seed: int | None = None,
         compiled: bool | None = None,
         keep_log: bool = True,
+        late_episodes: str = "wait",
         trust_code: bool = False,
-        **settings: Any,
+        **options: Any,
     ) -> None:
+        params = {name: value for name, value in locals().items() if name not in ("self", "options")}
         flag("trust_code", trust_code)
         flag("keep_log", keep_log)
         choice("late_episodes", late_episodes, LATE_EPISODES)
         compiled = optional_flag("compiled", compiled)
-        refuse_env_settings(problem, settings, setting_names(algorithm))
+        settings, world = dict(options), {}
+        for name in options.keys() & ProblemOptions.__annotations__:
+            world[name] = settings.pop(name)
+        known_names = setting_names(algorithm)
+        refuse_env_settings(problem, settings, known_names)
+        for name in settings:
+            if known_names and name not in ELSEWHERE:
+                choice("argument", name, [*sorted(known_names), *ProblemOptions.__annotations__, *list(params)[2:]])
         unstarted = make_algorithm(algorithm, settings, trust_code=trust_code)
         known = open_problem(
-            problem,
-            env_settings,
-            trust_code=trust_code,
-            phi=phi,
-            psi=psi,
-            psi_pinv=psi_pinv,
-            reward=reward,
-            horizon=horizon,
-            reward_range=reward_range,
-            known_reward=unstarted.known_reward,
-            measure_regret=measure_regret,
-            reward_outside=reward_outside,
-            allowed=allowed,
-            stage_dependent=stage_dependent,
-            discount=discount,
-            accuracy=accuracy,
-            start=start,
+            problem, env_settings, trust_code=trust_code, known_reward=unstarted.known_reward, **cast(Any, world)
         )
         chosen = fresh_seed() if seed is None else integer("seed", seed, low=0, remedy="Such as 0.")
         self._setup(unstarted.start(known, [chosen]), compiled, keep_log)
-        self._late = late_episodes
-
-    @classmethod
-    def around(cls, algorithm: Algorithm) -> Self:
-        """Return an agent around an algorithm that was started with one replica; both share what is learned.
-
-        It keeps no log of the steps that it sees.
-        """
-        agent = cls.__new__(cls)
-        agent._setup(algorithm, algorithm.compiled, False)
-        return agent
+        self._queue.late = late_episodes
+        self._params = params | world, settings
 
     def _setup(self, algorithm: Algorithm, compiled: bool | None, keep_log: bool) -> None:
         """Prepare the shell around an algorithm with one replica that is started but has not played."""
@@ -182,24 +140,72 @@ class Agent(Logged, Deploying):
         self.name = algorithm.name
         self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
-        self._order = EpisodeOrder()
-        self._late = LATE_EPISODES[0]
-        self._tables = SharedTables()
-        self._delay = self._time_outs = 0
-        self._env_is_seeded = False
-        self._first = FirstStates(problem, algorithm.delta)
-        self._certified = CertifiedSoFar(problem, algorithm.returns_delta)
+        self._queue = EpisodeQueue(self._learn_open, self._note_late, LATE_EPISODES[0])
+        self._world = None if problem.env is None else EnvWorld(problem, algorithm.seeds[0])
+        self._ledger = CertificateLedger(algorithm)
+        self._params = None
         self._gaps = 0.0
         """Σ of the gaps of what was played, in the environment's unit (docs/proofs.md, 7.1)."""
         self._overridden = 0
         """Number of episodes with other actions than those advised whose gaps are not known."""
         self._selection: str | None = None
-        self._advice: Any = None  # for `predict`; dropped when data come in
+        """Why nothing is proven any more, such as data that were selected by what they show."""
+        self._advice: Any = None
+        """The plan that the next episode would play, for `policy`; dropped when data come in."""
+        self._estimate: Any = None
+        """The plan of the estimates, for `predict`; likewise."""
         self._known_masks: object | None = None
+        """Masks that `_ledger`, `_advice` and `_estimate` heed."""
         self._seen = SeenLog(problem) if keep_log else None
-        self._digests, self._exported = [], []
+        self._digests: list[bytes] = []
+        """Digests of the logs that were learned from."""
+        self._exported: list[bytes] = []
+        """Digests of the logs that were exported."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all arguments by name, as scikit-learn does: ``MatrixRL(**agent.get_params())`` is an equal agent.
+
+        Settings that were not given have the values of their preset.
+
+        Args:
+            deep: Without effect; arguments are not nested.
+
+        Raises:
+            ProtocolError: The agent was loaded, or made around an algorithm that was started elsewhere.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+        >>> agent.get_params()["delta"], agent
+        (0.05, MatrixRL('river-swim', seed=0))
+        """
+        del deep
+        if self._params is None:
+            raise ProtocolError("get_params needs an agent that was made by its constructor; this one was loaded")
+        params, settings = self._params
+        kind = getattr(self._algorithm, "settings_class", Settings)
+        if not isinstance(params["algorithm"], Startable):
+            chosen = kind.resolve(with_objects(settings, trust_code=params["trust_code"]))
+            settings = {name: getattr(chosen, name) for name in kind.names()}
+        return self._own_params() | settings
+
+    def _own_params(self) -> dict[str, Any]:
+        """Return the arguments of the constructor without settings; a subclass names its algorithm itself."""
+        assert self._params is not None
+        is_fixed = "algorithm" not in signature(type(self).__init__).parameters
+        return {name: value for name, value in self._params[0].items() if name != "algorithm" or not is_fixed}
 
     def __repr__(self) -> str:
+        """Return the call that makes the agent, without defaults; it can be evaluated where arguments are plain."""
+        if self._params is None:
+            return str(self)
+        given = self._own_params()
+        defaults = {name: one.default for name, one in signature(Agent.__init__).parameters.items()} | OPTION_DEFAULTS
+        words = [shown(given.pop(name)) for name in ("problem", "algorithm") if name in given]
+        words += [f"{name}={shown(value)}" for name, value in given.items() if value is not defaults[name]]
+        words += [f"{name}={shown(value)}" for name, value in self._params[1].items()]
+        return f"{type(self).__name__}({', '.join(words)})"
+
+    def __str__(self) -> str:
         rewards = ", rewards learned" if self._algorithm.known_reward is False else ""
         return f"<{self.name} on {self.problem.summary}{rewards}; {self.n_episodes:,} episodes>"
 
@@ -207,14 +213,13 @@ class Agent(Logged, Deploying):
         """Return the agent as a table, as notebooks show it."""
         log = self._log
         rows: dict[str, object] = {"problem": self.problem.summary, "episodes": f"{self.n_episodes:,}"}
-        if self._algorithm.logged_episodes:
-            rows["logged episodes"] = f"{self._algorithm.logged_episodes:,}"
+        if self._algorithm.logged.episodes:
+            rows["logged episodes"] = f"{self._algorithm.logged.episodes:,}"
         if log.returns:
             rows["mean return"] = float(np.mean(log.returns))
             rows["of the second half"] = float(np.mean(log.returns[len(log.returns) // 2 :]))
         rows |= {"algorithm": self._algorithm, "seed": self.seed}
-        guarantee = self.guarantee
-        rows["regret bound is proven"] = "yes" if guarantee is True else f"no: {guarantee}"
+        rows["regret bound"] = self.guarantee
         total = self.bound().total
         if total is not None:
             rows["regret so far"] = f"at most {in_digits(total)}"
@@ -235,8 +240,160 @@ class Agent(Logged, Deploying):
         """All finished episodes."""
         return self._log.freeze()
 
+    @property
+    def problem(self) -> Problem:
+        """The problem that is learned."""
+        return self._algorithm.problem
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes that were played and learned from."""
+        return self._algorithm.episode - self._algorithm.logged.episodes
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Whether the regret bound is proven for this agent so far, under its `assumptions`.
+
+        The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
+        """
+        if any(self._log.alarms):
+            return Guarantee(False, str(self.alarm))
+        # Gaps of episodes that somebody else played with the algorithm are not known.
+        algorithm, charged = self._algorithm, len(self._log.returns) == self.n_episodes
+        others = overlap = None
+        if self._overridden:
+            episodes = f"{self._overridden} episode{'s' * (self._overridden > 1)}"
+            others = f"{episodes} had other actions than those advised, or ended early"
+            others = f"{others}: the proof of {self.name} is about its own actions"
+        if self._queue.delay and not algorithm.claims.overlap_is_proven:
+            overlap = f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
+        return (
+            (algorithm.claims.charged_regret if charged else algorithm.claims.regret)
+            and Guarantee.unless(others, overlap)
+            and (algorithm.claims.after_logs() if algorithm.logged.episodes else Guarantee(True))
+            and Guarantee.unless(self._selection)
+        )
+
+    @property
+    def alarm(self) -> str | None:
+        """Why the assumptions must be false, in words: a misspecification alarm, or bounds that contradict each other.
+
+        None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
+        """
+        self._heed_masks()
+        if any(self._log.alarms):
+            first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
+            words: str | None = self._algorithm.claims.alarm_words(first)
+        else:
+            words = self._ledger.contradiction or (None if self._ledger.is_estimated else self._ledger.start_doubt)
+        # Selected data contradict assumptions that are true.
+        return words if words is None or self._selection is None else f"{words}, or the selection: {self._selection}"
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
+        words, algorithm = self._algorithm.claims.assumptions, self._algorithm
+        if words and algorithm.masks.may_be_reported and self.problem.env is not None:
+            words = f"{words}; {MASK_ASSUMPTION}"
+        if words and self._ledger.is_estimated and self._algorithm.claims.certifies:
+            words = f"{words}; {START_ASSUMPTION}"
+        elif words and self._ledger.counts_first_states:
+            words = f"{words}; {certificates.DECLARED_ASSUMPTION}"
+        if words and self._queue.n_time_outs:
+            words = f"{words}; {TIME_OUT_ASSUMPTION}"
+        return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged.episodes else words
+
+    @property
+    def _has_start(self) -> bool:
+        """Whether a start is declared or estimated; else episodes are certified at their own first states."""
+        return self._ledger.is_estimated or self.problem.task.start_is_declared
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm inside, with one replica."""
+        return self._algorithm
+
+    @property
+    def late_episodes(self) -> str:
+        """What happens to an episode that is ended before one that was begun earlier: "wait" or "learn"."""
+        return self._queue.late
+
+    @property
+    def open_episodes(self) -> tuple[OpenEpisode, ...]:
+        """The episodes that were begun and neither ended nor abandoned, in the order of their begin."""
+        return self._queue.open
+
+    @property
+    def n_waiting(self) -> int:
+        """Number of ended episodes that wait until all episodes begun before them are closed."""
+        return self._queue.n_waiting
+
+    @property
+    def n_time_outs(self) -> int:
+        """Number of episodes that timed out."""
+        return self._queue.n_time_outs
+
+    def action_tables(self, ahead: PlannedAhead) -> ActionTables:
+        """Return a plan that was just made as tables, with the bounds of every action on the same data.
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+        >>> tables = agent.action_tables(agent.plan_ahead())
+        >>> bool((tables.lower <= tables.upper).all())
+        True
+        """
+        return action_tables(self._algorithm, ahead.plan)
+
+    @property
+    def n_logged_episodes(self) -> int:
+        """Number of episodes of logs that were learned from; they do not count in `n_episodes`."""
+        return self._algorithm.logged.episodes
+
+    @property
+    def n_logged_steps(self) -> int:
+        """Number of steps of logs that were learned from."""
+        return self._algorithm.logged.steps
+
+    @property
+    def keep_log(self) -> bool:
+        """Whether the steps of all episodes are kept, so that `export` can write them."""
+        return self._seen is not None
+
+    @property
+    def visits(self) -> IntArray:
+        """How often each action was taken in each state of a finite problem, played and logged steps together: (S, A).
+
+        >>> import matrixrl
+        >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3, "horizon": 12}, seed=0)
+        >>> _ = agent.learn(n_episodes=5)
+        >>> int(agent.visits.sum())
+        60
+        """
+        if self._seen is None:
+            raise ProtocolError("visits needs the steps that were seen; make the agent with keep_log=True")
+        if self.problem.kind != "finite":
+            raise ProtocolError("visits are counted for numbered states only")
+        shape = self.problem.finite_task.n_states, self.problem.actions.size
+        if not self._seen.n_episodes:
+            return np.zeros(shape, dtype=np.int64)
+        seen, _ = self._seen.all()
+        pairs = seen.states.astype(np.int64) * shape[1] + seen.actions
+        return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the next episode would play, as a table of a problem with numbered states.
+
+        It is optimistic for most algorithms; `greedy` is best by the estimates, and `recommend` has the best proof.
+        """
+        table = self._own_table(self._advised_plan())
+        return self._numbering("policy").policy(table, f"{self._origin()}: the plan of the next episode")
+
     def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
-        """Return the action that all finished episodes advise; it changes nothing, not even a random stream.
+        """Return the action that is best by the estimates from all finished episodes, without exploration.
+
+        It is that of `greedy` where the algorithm has a model, and that of `policy` where it has none. It changes
+        nothing, not even a random stream. The action to play while learning is `act` of an episode, which explores.
 
         Args:
             obs: Observation.
@@ -253,7 +410,7 @@ class Agent(Logged, Deploying):
         h = episode.stage if episode is not None else stage
         h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
         state = np.asarray(self.problem.state("obs", obs))
-        action = self._algorithm.act(self._advised_plan(), h, state[None], explore=False)
+        action = self._algorithm.act(self._estimated_plan(), h, state[None], explore=False)
         return self.problem.own_action(int(action[0]))
 
     def learn(
@@ -292,7 +449,7 @@ class Agent(Logged, Deploying):
                 "learn needs an environment, and this agent has none: pass one to load, or play yourself, with "
                 "episode = agent.begin_episode(), episode.act(obs) and episode.observe(…)"
             )
-        if self._order.n_open:
+        if self._queue.n_open:
             raise ProtocolError("learn was called while an episode is open; end it first")
         count = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
         fits_memory("n_episodes", _NUMBERS_PER_EPISODE * count, f"{count:,} episodes", remedy="Play fewer at a time.")
@@ -301,38 +458,101 @@ class Agent(Logged, Deploying):
         flag("certify", certify)
         flag("progress", progress)
         for name, given in (("certify", certify or None), ("until_gap", until_gap)):
-            if given is not None and not self._algorithm.certifies:
+            if given is not None and not self._algorithm.claims.certifies:
                 rule = f"must be left out for {self._algorithm.name}, which has no certificates"
                 fail(name, rule, given, "Use MatrixRL.")
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             self._check_certifies("until_gap")
-        options: dict[str, Any] = {
-            "callback": callback,
-            "progress": progress,
-            "blas_threads": blas_threads,
-            "certify": certify,
-            "until_gap": until_gap,
-        }
         vector = None if env is None else check_vector_env(self, env)
-        with self._exploring_for(explore_for):
+        bar = EpisodeProgress(self._algorithm.name, count, visible=progress)
+        with self._exploring_for(explore_for), limited_threads(blas_threads), bar:
+            on_episode = self._callbacks(bar, callback, until_gap)
             if vector is not None:
-                play_vector(self, vector, count, **options)
-            elif self.problem.env is not None:
-                play_episodes(self, self.problem.env, count, **options)
+                play_vector(self, vector, count, on_episode, certify=certify)
+            else:
+                self._play(count, on_episode, certify=certify)
         return self.history
+
+    def _callbacks(
+        self, bar: EpisodeProgress, callback: Callable[[Episode], bool | None] | None, until_gap: float | None
+    ) -> Callable[[Episode], bool]:
+        """Return a function that shows a finished episode to all who follow `learn`, and says whether to go on."""
+        next_look = self.n_episodes + 1
+
+        def on_episode(episode: Episode) -> bool:
+            nonlocal next_look
+            bar.advance(f"return {episode.episode_return:.3g}")
+            if callback is not None and callback(episode) is False:
+                return False
+            if until_gap is None or self.n_episodes < next_look:
+                return True
+            _, found = self._safest()
+            next_look = max(self.n_episodes + 1, int(self.n_episodes * _LOOK_GROWTH))
+            return not (found.guarantee and found.gap <= until_gap)
+
+        return on_episode
+
+    def _play(self, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
+        """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
+        world, algorithm, queue = self._world, self._algorithm, self._queue
+        assert world is not None
+        for _ in range(n_episodes):
+            n, streams, planning = self.n_episodes, world.mark(), algorithm.mark()
+            queue.n_begun = max(queue.n_begun, n) + 1
+            try:
+                plan = algorithm.plan()
+                self._forget_plans()
+                certificate = self._certificate_of(plan) if certify and self._has_start else None
+                steps, last_plan, off_plan = world.play(algorithm, plan)
+                if certify and certificate is None:
+                    certificate = self._named_certificate(plan, steps.states[0, 0])
+                is_certifying = algorithm.purpose == "certificate"
+                played = Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate)
+                record = self._learn_steps(played)
+            except BaseException as error:
+                if self.n_episodes == n:  # nothing was learned: it leaves no trace
+                    self._drop_episodes(error, None if world.buffer is None else len(world.buffer.actions))
+                    algorithm.rewind(planning)
+                    world.rewind(streams)
+                raise
+            if not on_episode(record):
+                return
 
     @contextmanager
     def _exploring_for(self, purpose: str | None) -> Iterator[None]:
         """Play to earn or to certify until the end of the block, as `learn` says."""
         before = self._algorithm.purpose
         if purpose is not None:
-            self._algorithm.explore_for(purpose)
+            self._algorithm.purpose = purpose
         try:
             yield
         finally:
             if purpose is not None:
-                self._algorithm.explore_for(before)
+                self._algorithm.purpose = before
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that was learned and every random stream, as plain data.
+
+        The entry `arrays` has arrays by name; all others are numbers, texts, lists and dictionaries.
+
+        >>> import matrixrl
+        >>> one, other = (matrixrl.MatrixRL("river-swim", seed=0) for _ in range(2))
+        >>> _ = one.learn(3)
+        >>> other.load_state_dict(one.state_dict())
+        >>> bool((one.learn(2).returns == other.learn(2).returns).all())
+        True
+        """
+        return agent_state(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` of an agent with the same problem, settings and seed returned.
+
+        Raises:
+            CheckpointError: It is the state of something else; nothing is changed.
+            ProtocolError: This agent has begun to play.
+        """
+        load_agent_state(self, state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
@@ -383,12 +603,73 @@ class Agent(Logged, Deploying):
             objects=objects,
         )
 
-    def _certify(self, episode: OpenEpisode, obs: Any) -> None:
-        """Certify an episode before its first step.
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything, for pickle; the environment must be something that pickle takes."""
+        if self.problem.env is not None:
+            try:
+                pickle.dumps(self.problem.env)
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                self._refuse_copy(error)
+        return self.__dict__.copy()
 
-        Where no start is declared and states are not numbered, the certificate is about the episode's own first state.
-        """
-        estimated_or_declared = self._first.is_estimated or self.problem.start_is_declared
-        plan = episode._plan
-        found = self._certificate_of(plan) if estimated_or_declared else self._named_certificate(plan, obs)
-        episode._certificate = found
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return an agent that shares nothing with this one and goes on bit for bit."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        try:
+            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        except TypeError as error:  # how deepcopy refuses locks, files, generators
+            self._refuse_copy(error)
+        return copied
+
+    def _refuse_copy(self, error: Exception) -> NoReturn:
+        rule = "must be an environment that pickle takes, for an agent to be pickled or copied"
+        remedy = "Use save and load, which takes the environment as an argument."
+        raise InvalidInput(f"env {rule}; got {shown(self.problem.env)} ({error}). {remedy}") from error
+
+    # certificates.py: what is proven so far
+    certificate = certificates.certificate
+    regret_certificate = certificates.regret_certificate
+    bound = certificates.bound
+    _safest = certificates.safest
+    _heed_masks = certificates.heed_masks
+    _certificate_of = certificates.certificate_of
+    _named_certificate = certificates.named_certificate
+    _certificate_claim = certificates.certificate_claim
+    _check_certifies = certificates.check_certifies
+    _advised_plan = certificates.advised_plan
+    _estimated_plan = certificates.estimated_plan
+    _forget_plans = certificates.forget_plans
+
+    # ask_and_tell.py: advice to a process in the real world, and learning from episodes
+    episode = ask_and_tell.episode
+    begin_episode = ask_and_tell.begin_episode
+    plan_ahead = ask_and_tell.plan_ahead
+    act = ask_and_tell.act
+    observe = ask_and_tell.observe
+    end_episode = ask_and_tell.end_episode
+    abandon_episode = ask_and_tell.abandon_episode
+    time_out_after = ask_and_tell.time_out_after
+    _learn_open = ask_and_tell._learn_open  # by this name for pickle
+    _learn_steps = ask_and_tell.learn_steps
+    _drop_episodes = ask_and_tell.drop_episodes
+    _note_selection = ask_and_tell.note_selection
+    _note_doubt = ask_and_tell.note_doubt
+    _note_start_doubt = ask_and_tell.note_start_doubt
+    _note_late = ask_and_tell._note_late
+    _note_time_out = ask_and_tell.note_time_out
+    _is_own = ask_and_tell.is_own
+
+    # logged.py: logs in and out
+    plan_log = logged.plan_log
+    learn_from = logged.learn_from
+    export = logged.export
+    _note_log = logged.note_log
+
+    # deployment.py: policies to deploy
+    greedy = deployment.greedy
+    recommend = deployment.recommend
+    compare = deployment.compare
+    _own_table = deployment.own_table
+    _numbering = deployment.numbering
+    _origin = deployment.origin

@@ -2,117 +2,143 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.agents.order import LATE_EPISODES
-from matrixrl.agents.saved_episodes import episode_arrays, plan_tables, restore_episodes, restore_plans
-from matrixrl.agents.saved_history import history_arrays, restore_history
-from matrixrl.agents.saved_log import log_arrays, restore_log
-from matrixrl.algorithms import Algorithm, ContinuousMatrixRL, FiniteAlgorithm, Startable, UCMatrixRL
+from matrixrl.agents.episode_queue import LATE_EPISODES
+from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
+from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
 from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
-from matrixrl.archive import comparing, read_archive, refusing, write_archive
+from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
 from matrixrl.checks import choice, fail, integer, number, shown
+from matrixrl.display import printable
 from matrixrl.envs import make
-from matrixrl.errors import InvalidInput
+from matrixrl.errors import CheckpointMismatch, InvalidInput, ProtocolError, UntrustedCode
 from matrixrl.features import Phi, Psi
-from matrixrl.printable import printable
 from matrixrl.problems import Problem
-from matrixrl.problems.saving import save_problem, unpack_problem
-from matrixrl.references import code_of, describe, is_reference, same_code, same_description, show_description
-from matrixrl.seeding import stream_from_array, stream_to_array
+from matrixrl.problems.serialization import save_problem, unpack_problem
+from matrixrl.references import code_of, describe, is_reference
 from matrixrl.settings import Settings, plain_value
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["load_agent", "save_agent"]
+__all__ = ["agent_state", "load_agent", "load_agent_state", "save_agent"]
 
 A = TypeVar("A", bound="Agent")
 Arrays = dict[str, NDArray[Any]]
 _KIND = "matrixrl-agent"
+_NONE = type(None)
 _ENTRIES: dict[str, Any] = {
-    "format": str,
-    "version": int,
-    "library": str,
-    "agent": str,
-    "algorithm": str,
-    "code": str,
-    "settings": dict,
-    "objects": dict,
-    "attributes": dict,
-    "seed": int,
-    "compiled": (bool, type(None)),
-    "keep_log": bool,
-    "start_doubt": (str, type(None)),
-    "selection": (str, type(None)),
-    "gaps": float,
-    "overridden": int,
-    "certified": dict,
-    "refutation": (str, type(None)),
-    "problem": dict,
-    "late_episodes": str,
-    "n_begun": int,
-    "delay": int,
-    "time_outs": int,
-    "plans": list,
+    **{"format": str, "version": int, "library": str, "algorithm": str, "code": str, "settings": dict},
+    **{"objects": dict, "attributes": dict, "seed": int, "compiled": (bool, _NONE), "keep_log": bool},
+    **{"selection": (str, _NONE), "gaps": float, "overridden": int, "certified": dict, "refutation": (str, _NONE)},
+    **{"problem": dict, "late_episodes": str, "n_begun": int, "delay": int, "time_outs": int, "plans": list},
 }
-_MAY_BE_NAN = {  # of a problem without an end state, a start or a range of rewards; values that nobody asked for
-    "problem_fingerprint",
-    "history_regret",
-    "history_certified_lower",
-    "history_certified_upper",
-    "history_upper",
-    "episodes_asked_at",
+_COUNTS = ("seed", "gaps", "overridden", "n_begun", "delay", "time_outs")
+_HISTORY = {
+    **dict.fromkeys(("returns", "upper", "regret", "certified_lower", "certified_upper"), float),
+    **{"lengths": int, "alarms": bool},
 }
+_LOGGED_HISTORY = ("logged_returns", "logged_lengths")
+_DIGESTS = {"logs_learned": "_digests", "logs_exported": "_exported"}  # what tells logs apart that the agent knows
+_DIGEST = 32  # bytes of SHA-256
+_LEAST_MEMORY = 1 << 26  # bytes that any file may take
 
 
 def save_agent(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent to one file."""
-    algorithm, env = agent.algorithm, agent.problem.env
-    problem_header, problem_arrays = save_problem(agent.problem)
-    recipe = _recipe(algorithm)
-    plans, tables, chosen = plan_tables(agent)
+    header = agent_state(agent)
+    write_archive(path, _KIND, header, header.pop("arrays"))
+
+
+def agent_state(agent: Agent) -> dict[str, Any]:
+    """Return everything of an agent as plain data, and arrays by name in the entry `arrays`."""
+    agent._heed_masks()
+    algorithm, log = agent.algorithm, agent._log
+    problem, of_problem = save_problem(agent.problem)
+    episodes, tables, plans = episode_arrays(agent)
     header = {
         "library": version("matrixrl"),
-        "agent": agent.name,
         "algorithm": algorithm.name,
         "code": code_of(type(algorithm)),
         "settings": _plain_settings(agent.settings),
-        "objects": recipe["objects"],
-        "attributes": recipe["attributes"],
+        **_recipe(algorithm),
         "seed": agent.seed,
         "compiled": algorithm.compiled,
         "keep_log": agent.keep_log,
-        "start_doubt": agent._first.doubt,
         "selection": agent._selection,
         "gaps": agent._gaps,
         "overridden": agent._overridden,
-        "certified": agent._certified.header(),
-        "refutation": algorithm.refutation(),
-        "problem": problem_header,
+        "certified": agent._ledger.header(),
+        "refutation": algorithm.claims.refutation(),
+        "problem": problem,
         "late_episodes": agent.late_episodes,
-        "n_begun": agent._order.n_begun,
-        "delay": agent._delay,
+        "n_begun": agent._queue.n_begun,
+        "delay": agent._queue.delay,
         "time_outs": agent.n_time_outs,
         "plans": plans,
     }
-    arrays: Arrays = _prefixed("problem_", problem_arrays) | _prefixed("learned_", algorithm.state())
-    arrays |= _prefixed("history_", history_arrays(agent._log))
-    arrays |= _prefixed("certified_", agent._certified.arrays())
-    arrays |= _prefixed("first_", agent._first.arrays())
-    arrays |= _prefixed("seen_", log_arrays(agent))
-    if env is not None and agent._env_is_seeded:
-        arrays["env_stream"] = stream_to_array(env.unwrapped.np_random)
-    arrays |= _prefixed("episodes_", episode_arrays(agent, chosen)) | _prefixed("plan_", tables)
-    write_archive(path, _KIND, header, arrays)
+    groups: dict[str, Mapping[str, NDArray[Any]]] = {
+        "problem_": of_problem,
+        "learned_": algorithm.state(),
+        "history_": {name: np.array(getattr(log, name), dtype=np.float64) for name in (*_HISTORY, *_LOGGED_HISTORY)},
+        "certified_": agent._ledger.arrays(),
+        "seen_": {} if agent._seen is None else agent._seen.arrays(),
+        "episodes_": episodes,
+        "plan_": tables,
+    }
+    arrays = {prefix + name: array for prefix, group in groups.items() for name, array in group.items()}
+    for name, attribute in _DIGESTS.items():
+        if getattr(agent, attribute):
+            digests = np.frombuffer(b"".join(getattr(agent, attribute)), dtype=np.uint8)
+            arrays[name] = digests.reshape(-1, _DIGEST)
+    if agent._world is not None and agent._world.is_seeded:
+        arrays["env_stream"] = agent._world.to_array()[0]
+    return {**header, "arrays": arrays}
+
+
+def load_agent_state(agent: Agent, state: Mapping[str, Any]) -> None:
+    """Put a new agent into the state of another one with the same problem, settings and seed.
+
+    Raises:
+        CheckpointError: It is the state of something else.
+        ProtocolError: The agent has begun to play.
+    """
+    if agent.n_episodes or agent.n_logged_episodes or agent._queue.n_begun:
+        raise ProtocolError(f"a state is loaded into a new agent, and this one has {agent.n_episodes:,} episodes")
+    if not isinstance(state, Mapping) or not isinstance(state.get("arrays"), Mapping):
+        fail("state", "must be what state_dict returned", shown(state), "Pass agent.state_dict().")
+    source, arrays = "the state", dict(state["arrays"])
+    header = json.loads(json.dumps({name: value for name, value in state.items() if name != "arrays"}))
+    with refusing(source):
+        _check_header(type(agent), {"format": _KIND, "version": FORMAT_VERSION, **header})
+        _check_numbers(arrays)
+        saved = unpack_problem(header["problem"], _taken(arrays, "problem_"))
+    with _comparing(source):
+        if header["seed"] != agent.seed or header["code"] != code_of(type(agent.algorithm)):
+            received = f"{agent.algorithm.name} with seed {agent.seed}"
+            fail("agent", f"must be {header['algorithm']} with seed {header['seed']}", received, "Make the same agent.")
+        saved.compare(agent.problem)
+        _check_recipe(agent.algorithm, header)
+    before = copy.deepcopy(agent.__dict__, {id(agent): agent, id(agent.problem): agent.problem})
+    try:
+        with refusing(source):
+            agent.algorithm.use_compiled(header["compiled"])
+            _fill(agent, header, _taken(arrays, "learned_"), arrays)
+    except BaseException:
+        agent.__dict__.clear()
+        agent.__dict__.update(before)
+        raise
 
 
 def load_agent(
@@ -133,30 +159,30 @@ def load_agent(
     with refusing(source):
         _check_header(cls, header)
         _check_numbers(arrays)
-        seed = integer("seed", header["seed"], low=0, remedy="It is damaged.")
         saved_problem = unpack_problem(header["problem"], _taken(arrays, "problem_"))
         kind = saved_class(header["code"])
         if kind is not None and (kind.name != header["algorithm"] or saved_problem.kind not in kind.kinds):
             raise InvalidInput(f"{header['code']} is not {header['algorithm']!r} on a {saved_problem.kind} problem")
     world = make(env, trust_code=trust_code) if isinstance(env, str) else env
-    with comparing(source):
+    with _comparing(source):
         problem = saved_problem.attach(world, phi=phi, psi=psi)
         if kind is None:
             unstarted = _own_algorithm(header, algorithm, problem, trust_code=trust_code)
-            _checked_objects({}, objects, trust_code=False)  # they are part of the algorithm that was given
-        else:
-            if algorithm is not None:
-                fail("algorithm", "must be left out: the file names it", shown(algorithm), "Load without it.")
-            objects = _checked_objects(header["objects"], objects, trust_code=trust_code)
+        elif algorithm is not None:
+            fail("algorithm", "must be left out: the file names it", shown(algorithm), "Load without it.")
+        # the objects of a user's own algorithm are part of it
+        objects = _checked_objects({} if kind is None else header["objects"], objects, trust_code=trust_code)
     with refusing(source):
         learned = _taken(arrays, "learned_")
         if kind is not None:
             unstarted = _library_algorithm(kind, header["settings"], objects)
-            _check_sizes(unstarted, problem, learned, seed)
-        started = unstarted.start_prepared(problem, [seed])
+            size = 8.0 * unstarted.start_size(problem)
+            if size > _LEAST_MEMORY + 16.0 * sum(array.nbytes for array in learned.values()):
+                raise InvalidInput("its problem and settings are larger than what was learned in it")
+        started = unstarted.start_prepared(problem, [header["seed"]])
         if kind is not None and type(started) is not kind:
             raise InvalidInput(f"its settings are not those of {header['code']}")
-    with comparing(source):
+    with _comparing(source):
         _check_recipe(started, header)
     agent = cls.__new__(cls)
     with refusing(source):
@@ -165,23 +191,30 @@ def load_agent(
     return agent
 
 
+@contextmanager
+def _comparing(source: str) -> Iterator[None]:
+    """Convert the errors of arguments of `load` that do not fit the file into `CheckpointMismatch`."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except UntrustedCode:
+        raise
+    except InvalidInput as error:
+        raise CheckpointMismatch(f"{source} does not fit: {error}") from error
+
+
 def _check_header(cls: type[Agent], header: dict[str, Any]) -> None:
-    if cls.name not in ("agent", header["agent"]):
-        raise InvalidInput(f"it holds a {str(header['agent'])[:40]!r} agent, not {cls.name!r}; Agent.load reads any")
-    if set(header) != set(_ENTRIES):
-        raise InvalidInput(f"its header must have the entries {sorted(_ENTRIES)}")
-    for name, kind in _ENTRIES.items():
-        if not isinstance(header[name], kind):
-            raise InvalidInput(f"the entry {name} of its header has another type")
-    if header["agent"] != header["algorithm"]:
-        raise InvalidInput("its header names two different algorithms")
+    check_entries("the header", header, _ENTRIES)
+    if min(header[name] for name in _COUNTS) < 0:
+        raise InvalidInput(f"{', '.join(_COUNTS)} must not be negative")
+    if cls.name not in ("agent", header["algorithm"]):
+        raise InvalidInput(f"it holds a {header['algorithm'][:40]!r} agent, not {cls.name!r}; Agent.load reads any")
 
 
 def _check_numbers(arrays: Arrays) -> None:
+    """Refuse NaN and infinity but in what was learned, which the algorithm checks, and where NaN has a meaning."""
     for name, array in arrays.items():
-        if name.startswith("learned_") or name in _MAY_BE_NAN:
-            continue  # the algorithm knows what its numbers may be
-        if not np.isfinite(array).all():
+        if not name.startswith(("learned_", "history_", "episodes_asked_at")) and not np.isfinite(array).all():
             raise InvalidInput(f"{name} holds NaN or infinity")
 
 
@@ -205,7 +238,7 @@ def _own_algorithm(header: dict[str, Any], given: Startable | None, problem: Pro
     if given is None and trust_code:
         given = import_algorithm(code, header["settings"], trust_code=trust_code)
     chosen = given.form_for(problem) if isinstance(given, Startable) else None
-    if chosen is None or chosen.name != name or not same_code(code_of(type(chosen)), code):
+    if chosen is None or chosen.name != name or code_of(type(chosen)) != code:
         rule = f"must be the algorithm {name!r} that it was saved with, {code} (no file holds code)"
         fail("algorithm", rule, shown(given), "Pass it to load, or trust_code=True to import it.")
     return chosen
@@ -214,15 +247,12 @@ def _own_algorithm(header: dict[str, Any], given: Startable | None, problem: Pro
 def _check_recipe(own: Algorithm, header: dict[str, Any]) -> None:
     """Refuse an algorithm that was made with something else than the one that was saved."""
     recipe = _recipe(own)
-    plain = json.loads(json.dumps(_plain_settings(own.settings)))
-    mine = plain | recipe["objects"] | recipe["attributes"]
+    mine = json.loads(json.dumps(_plain_settings(own.settings) | recipe["objects"] | recipe["attributes"]))
     saved = header["settings"] | header["objects"] | header["attributes"]
-    differing = [n for n in sorted({*mine, *saved}) if not same_description(mine.get(n), saved.get(n))]
+    differing = [name for name in sorted({*mine, *saved}) if mine.get(name) != saved.get(name)]
     if differing:
-        own_words, saved_words = (
-            ", ".join(f"{name}={show_description(values.get(name))}" for name in differing) for values in (mine, saved)
-        )
-        fail("algorithm", "must have the settings that it was saved with", own_words, f"Make it with {saved_words}.")
+        rule = "must have the settings that it was saved with"
+        fail("algorithm", rule, f"one that differs in {', '.join(differing)}", "Make it with the same arguments.")
 
 
 def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:
@@ -232,17 +262,15 @@ def _checked_objects(wanted: Mapping[str, Any], given: Mapping[str, Any], *, tru
         if name not in wanted:
             rule = "must be left out, as the agent was made without one"
             fail(name, rule, shown(given[name]), "Leave it out of load.")
-        words = show_description(wanted[name])
+        code = str(wanted[name]).partition(" ")[0]
         if name not in given:
-            code = wanted[name].get("code") if isinstance(wanted[name], dict) else wanted[name]
             if not trust_code or not is_reference(code):
                 remedy = "Pass the same, or trust_code=True to import its class."
-                fail(name, f"must be passed to load, as the agent was made with {words}", None, remedy)
+                fail(name, f"must be passed to load, as the agent was made with {code}", None, remedy)
             found |= with_objects({name: code}, trust_code=trust_code)
-        described = describe(found[name])
-        if not same_description(described, wanted[name]):
-            rule = f"must be the one that the agent was made with, {words}"
-            fail(name, rule, show_description(described), "Pass it.")
+        if describe(found[name]) != wanted[name]:
+            rule = f"must be the one that the agent was made with, {code}"
+            fail(name, rule, f"another {code_of(found[name])}", "Pass one that was made with the same arguments.")
     return found
 
 
@@ -255,70 +283,51 @@ def _library_algorithm(kind: type[Algorithm], plain: Mapping[str, Any], objects:
     return made
 
 
-def _check_sizes(algorithm: Algorithm, problem: Problem, learned: Arrays, seed: int) -> None:
-    """Refuse sizes that the arrays of the file do not prove, before anything of that size is allocated."""
-    if isinstance(algorithm, ContinuousMatrixRL):
-        algorithm.check_saved_sizes(problem, learned, [seed])
-        return
-    if isinstance(algorithm, UCMatrixRL) and (algorithm.settings.columns is not None or problem.kind == "functional"):
-        SampledMatrixRL.check_saved_sizes(algorithm.settings, problem, learned)
-        return
-    shapes = algorithm.learned_shapes(problem, 1)
-    assert shapes is not None
-    for name, shape in shapes.items():
-        found = learned[name].shape
-        if len(found) != len(shape) or any(n not in (None, own) for n, own in zip(shape, found, strict=True)):
-            raise InvalidInput(f"{name} must have shape {shape}; got {found}")
-
-
 def _fill(agent: Agent, header: dict[str, Any], learned: Arrays, arrays: Arrays) -> None:
     """Put everything that was saved into a new agent; an array that is left over is refused."""
-    saved_range = agent.problem.task.reward_range
+    agent.algorithm.check_state(learned)
     agent.algorithm.restore(learned)
-    if agent.problem.task.reward_range != saved_range:
-        raise InvalidInput("its problem and what was learned have two different ranges of rewards")
-    clipped = agent.problem.reward_outside == "clip" and agent.algorithm.outside.count > 0
-    counts = (agent.n_episodes, agent.n_logged_episodes)
-    agent._log = restore_history(_taken(arrays, "history_"), *counts, agent.problem, clipped=clipped)
-    learned_from, played = agent.algorithm.n_steps(), sum(agent._log.lengths)
-    if int(agent._log.logged_lengths.sum()) != agent.n_logged_steps:
-        raise InvalidInput(f"{agent.n_logged_steps} logged steps were learned from, but the history has others")
-    if learned_from is not None and int(learned_from[0]) != played + agent.n_logged_steps:
-        raise InvalidInput(f"{int(learned_from[0])} steps were learned from, but {played} were played")
-    restore_log(agent, _taken(arrays, "seen_"))
-    agent._first.restore(header["start_doubt"], _taken(arrays, "first_"), sum(counts))
+    _fill_history(agent, _taken(arrays, "history_"))
+    for name, attribute in _DIGESTS.items():
+        if name in arrays:
+            check_arrays({name: arrays[name]}, {name: np.empty((0, _DIGEST), dtype=np.uint8)})
+            getattr(agent, attribute).extend(row.tobytes() for row in arrays.pop(name))
+    seen = _taken(arrays, "seen_")
+    if agent._seen is not None:
+        agent._seen.restore(seen)
+    elif seen:
+        raise InvalidInput("there must be no steps where they are not kept")
     agent._selection = None if header["selection"] is None else printable(header["selection"])
-    most = agent.n_episodes
+    begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
+    for name, most in {"overridden": agent.n_episodes, "delay": agent.n_episodes, "time_outs": begun}.items():
+        integer(name, header[name], low=0, high=most, remedy="It is damaged.")
     agent._gaps = number("gaps", header["gaps"], low=0.0, remedy="It is damaged.")
-    agent._overridden = integer("overridden", header["overridden"], low=0, high=most, remedy="It is damaged.")
-    agent._certified.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
+    agent._overridden = header["overridden"]
+    agent._ledger.restore(header["certified"], _taken(arrays, "certified_"), agent.n_episodes)
     if isinstance(agent.algorithm, FiniteAlgorithm) and agent.problem.kind == "finite":
-        agent._known_masks = agent.algorithm.reported_masks
-        agent._certified.permit(agent.algorithm.frame)
+        agent._known_masks = agent.algorithm.masks.reported  # they were heeded before the file was written
     if header["refutation"] is not None:
-        agent.algorithm.note_refutation(printable(header["refutation"]))
-    _fill_episodes(agent, header, arrays)
+        agent.algorithm.claims.note_refutation(printable(header["refutation"]))
+    agent._queue.late = choice("late_episodes", header["late_episodes"], LATE_EPISODES)
+    agent._queue.delay, agent._queue.n_time_outs = header["delay"], header["time_outs"]
+    tables = _taken(arrays, "plan_")
+    restore_episodes(agent, _taken(arrays, "episodes_"), tables, header["plans"], begun)
     stream = arrays.pop("env_stream", None)
-    restored = None if stream is None else stream_from_array(stream)
     if arrays:
         raise InvalidInput(f"it holds arrays that no agent has: {sorted(arrays)[:5]}")
-    if agent.problem.env is not None and restored is not None:
-        agent.problem.env.unwrapped.np_random = restored
-        agent._env_is_seeded = True
+    if agent._world is not None and stream is not None:
+        agent._world.from_array(stream[None])
 
 
-def _fill_episodes(agent: Agent, header: dict[str, Any], arrays: Arrays) -> None:
-    """Put the episodes that were not learned from into a new agent."""
-    agent._late = choice("late_episodes", header["late_episodes"], LATE_EPISODES)
-    begun = integer("n_begun", header["n_begun"], low=0, remedy="It is damaged.")
-    agent._delay = integer("delay", header["delay"], low=0, high=agent.n_episodes, remedy="It is damaged.")
-    agent._time_outs = integer("time_outs", header["time_outs"], low=0, high=begun, remedy="It is damaged.")
-    plans = restore_plans(agent, header["plans"], _taken(arrays, "plan_"))
-    restore_episodes(agent, _taken(arrays, "episodes_"), plans, begun)
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    return {prefix + name: array for name, array in arrays.items()}
+def _fill_history(agent: Agent, arrays: Arrays) -> None:
+    """Put the columns of a history, (N,) each, and those of the logged episodes, (M,) each, into an empty one."""
+    own = {name: np.empty(agent.n_episodes) for name in _HISTORY}
+    check_arrays(
+        arrays, own | {name: np.empty(agent.n_logged_episodes) for name in _LOGGED_HISTORY}, may_be_nan=(*_HISTORY,)
+    )
+    for name, kind in _HISTORY.items():
+        getattr(agent._log, name).extend(kind(value) for value in arrays[name].tolist())
+    agent._log.add_logged(arrays["logged_returns"].copy(), arrays["logged_lengths"].astype(np.int64))
 
 
 def _taken(arrays: Arrays, prefix: str) -> Arrays:

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from matrixrl.agents.heeding import MaskReader, check_allowed, choose_among, narrower
 from matrixrl.algorithms import Algorithm
 from matrixrl.checks import fail, flag, integer, number
 from matrixrl.errors import ProtocolError
+from matrixrl.play.mask_reader import check_allowed, choose_among, narrower
+from matrixrl.play.rollout import StepBuffer, check_first_state
 from matrixrl.problems import FunctionalTask, Task
-from matrixrl.problems.masks import action_list
-from matrixrl.records import BoolArray, Certificate, Episode, Steps
+from matrixrl.problems.action_masks import action_list
+from matrixrl.records import BoolArray, Certificate, Episode
 
 if TYPE_CHECKING:
-    from matrixrl.agents.opening import Opening
+    from matrixrl.agents.agent import Agent
 
 __all__ = ["Advised", "OpenEpisode"]
 
@@ -56,6 +57,7 @@ class OpenEpisode:
     """One episode between `Agent.begin_episode` and its end; many may be open at once over one model.
 
     Attributes:
+        data: Steps that were observed.
         number: Number of the episode, counted from 0 in the order in which the agent began them; `Agent.episode` finds
             an open episode by it, also after `Agent.load`.
 
@@ -70,38 +72,28 @@ class OpenEpisode:
 
     __slots__ = (
         "__weakref__",
-        "_actions",
         "_advised",
         "_agent",
         "_certificate",
         "_is_certifying",
-        "_is_drawn",
         "_life",
-        "_next_states",
         "_off_plan",
         "_plan",
         "_planned_after",
         "_record",
-        "_rewards",
-        "_states",
-        "_terminated",
         "_timed_out",
+        "data",
         "number",
     )
 
-    def __init__(self, agent: Opening, plan: Any, number: int = 0, planned_after: int = 0) -> None:
+    def __init__(self, agent: Agent, plan: Any, number: int = 0, planned_after: int = 0) -> None:
         self.number = number
         self._agent = agent
         self._plan = plan
         self._planned_after = planned_after  # number of episodes that were learned from when it was begun
-        self._states: list[Any] = []
-        self._actions: list[int] = []
-        self._rewards: list[float] = []
-        self._next_states: list[Any] = []
-        self._terminated = False
+        self.data = StepBuffer(agent.problem)
         self._timed_out = False
         self._off_plan = False
-        self._is_drawn = False  # whether the agent's own MDP drew the first state
         self._certificate: Certificate | None = None
         self._is_certifying = agent.algorithm.purpose == "certificate"  # its plan need not be greedy
         self._record: Episode | None = None
@@ -119,7 +111,7 @@ class OpenEpisode:
     @property
     def stage(self) -> int:
         """Number of steps that were observed."""
-        return len(self._actions)
+        return len(self.data.actions)
 
     @property
     def is_open(self) -> bool:
@@ -134,7 +126,7 @@ class OpenEpisode:
     @property
     def is_finished(self) -> bool:
         """Whether no further step can be observed."""
-        return self._terminated or len(self._actions) >= self._agent.problem.task.horizon
+        return self.data.terminated or len(self.data.actions) >= self._agent.problem.task.horizon
 
     @property
     def record(self) -> Episode | None:
@@ -148,10 +140,11 @@ class OpenEpisode:
 
         Args:
             obs: Observation.
-            allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: their
-                numbers, or A booleans. The answer is the best of them by the plan's Q, which is computed again from the
-                data at hand if the plan does not keep it. What it is expected to lose against the best action is added
-                to the regret bound (`Agent.bound`); certificates hold for any data.
+            allowed: Actions that are allowed just now, if they are fewer than those that the problem allows: a list of
+                their numbers, or A booleans; an array of the numbers 0 and 1 of two actions could be either and is
+                refused. The answer is the best of them by the plan's Q, which is computed again from the data at hand
+                if the plan does not keep it. What it is expected to lose against the best action is added to the regret
+                bound (`Agent.bound`); certificates hold for any data.
             now: Time of the question in a unit of your choice, for `Agent.time_out_after`; left out, the step never
                 times out by that rule. If a question is asked again, its first time counts.
         """
@@ -161,19 +154,6 @@ class OpenEpisode:
         asked = None if now is None else number("now", now, remedy="Give a time as a number.")
         among = None if allowed is None else narrower(self.algorithm, state, self.stage, allowed)
         return problem.own_action(self._answer(state, among, asked))
-
-    def act_in_environment(self, obs: Any, info: Any, masks: MaskReader) -> Any:
-        """Return the action to play now in an environment that may report what is allowed.
-
-        Args:
-            obs: Observation.
-            info: What `reset` or `step` returned with it.
-            masks: Reader of masks.
-        """
-        self._check_unfinished("act")
-        problem = self._agent.problem
-        state = self._state(obs)
-        return problem.own_action(self._answer(state, masks.among(state, self.stage, info)))
 
     def note_answer(self, obs: Any, action: Any, *, allowed: Any = None) -> None:
         """Take note of an answer that was given from a copy of the plan, as if `act` had been called here.
@@ -222,10 +202,10 @@ class OpenEpisode:
                 return
             self._check_unfinished("observe")
         planned = self._planned(reported.state, explore=False).planned
-        self._off_plan |= self._agent.problem.own_number(reported.action) != planned
-        self._append(reported)
+        self._off_plan |= reported.action != planned
+        self.data.append(*reported)
         if self.algorithm.revises and not self.is_finished:
-            self._plan = self.algorithm.revised(self._plan, self.steps)
+            self._plan = self.algorithm.revised(self._plan, self.data.steps)
 
     def end(self) -> Episode | None:
         """Learn from the episode (Algorithm 1, lines 11 and 12) and return its record.
@@ -237,7 +217,7 @@ class OpenEpisode:
         self._check_open("end")
         if self.stage == 0:
             raise ProtocolError("the episode was ended before any step was observed; abandon it instead")
-        return self._agent._close(self)
+        return self._agent._queue.close(self)
 
     def time_out(self, reward: float | None = None) -> Episode | None:
         """End the episode because no outcome came for the action that was asked for last.
@@ -246,7 +226,8 @@ class OpenEpisode:
         is proven for the problem in which steps may time out (docs/proofs.md, section 3).
 
         Args:
-            reward: Reward of the step that timed out; by default the known one, or 0 where rewards are learned.
+            reward: Reward of the step that timed out, which must be given where rewards are learned: it is learned
+                too. Where they are known, it is the known one.
 
         Returns:
             As `end`.
@@ -254,12 +235,12 @@ class OpenEpisode:
         self._check_unfinished("time_out")
         step, asked = self._timed_out_step(reward), self._question
         self._off_plan |= asked is not None and asked.action != asked.planned
-        self._append(step)
+        self.data.append(*step)
         self._timed_out = True
         self._agent._note_time_out()
-        return self._agent._close(self)
+        return self._agent._queue.close(self)
 
-    def abandon(self, *, outcome_may_be_known: bool = False) -> None:
+    def abandon(self, *, outcome_may_be_known: bool = False, start_may_be_known: bool = False) -> None:
         """Forget the episode: nothing is learned from it.
 
         Nothing is proven any more if steps of it were observed, because the decision to leave them out may depend on
@@ -267,16 +248,19 @@ class OpenEpisode:
 
         Args:
             outcome_may_be_known: Whether the caller may know the outcome of a step that was not observed here.
+            start_may_be_known: Whether the caller may know the first state, though no action was asked for.
         """
         if not self.is_open:
             return
+        knows_start = flag("start_may_be_known", start_may_be_known) or self._advised is not None
         if flag("outcome_may_be_known", outcome_may_be_known) and self.stage == 0:
             self._agent._note_selection("an episode was abandoned after it was asked for an action")
         elif self.stage > 0:
             self._agent._note_selection(f"an episode was abandoned after {self.stage} of its steps")
-        elif self._advised is not None and (self._agent.problem.has_random_start or self._agent._first.is_estimated):
-            self._agent._note_start_doubt("an episode was abandoned after its random first state was seen")
-        self._agent._abandon(self)
+        elif knows_start and (self._agent.problem.has_random_start or self._agent._ledger.is_estimated):
+            seen = "was seen" if self._advised is not None else "may have been seen"
+            self._agent._note_start_doubt(f"an episode was abandoned after its random first state {seen}")
+        self._agent._queue.abandon(self)
 
     def _checked(self, obs: Any, action: Any, reward: float, next_obs: Any, terminated: bool, step: int) -> _Step:
         """Return a step that was reported, or refuse it."""
@@ -286,10 +270,9 @@ class OpenEpisode:
             fail("step", f"must be below the horizon, {problem.task.horizon}", stage, "Steps count from 0.")
         state = problem.state("obs", obs)
         if stage == 0:
-            self._agent._first.check(state)
+            check_first_state(self._agent.problem, state)
         chosen = problem.action("action", action)
         check_allowed(self.algorithm, state, stage, chosen)
-        chosen = problem.inner_number(chosen, stage)
         earned = problem.reward(reward)
         following = problem.state("next_obs", next_obs)
         ended = flag("terminated", terminated)
@@ -298,8 +281,8 @@ class OpenEpisode:
     def _state(self, obs: Any) -> Any:
         """Return an observation as the state of the step to come; refuse a first state that the problem excludes."""
         state = self._agent.problem.state("obs", obs)
-        if not self._actions:
-            self._agent._first.check(state)
+        if not self.data.actions:
+            check_first_state(self._agent.problem, state)
         return state
 
     def _is_repeated(self, step: int, reported: _Step) -> bool:
@@ -311,7 +294,13 @@ class OpenEpisode:
         if k == self.stage:
             return False
         last = k == self.stage - 1
-        known = (self._states[k], self._actions[k], self._rewards[k], self._next_states[k], last and self._terminated)
+        known = (
+            self.data.states[k],
+            self.data.actions[k],
+            self.data.rewards[k],
+            self.data.next_states[k],
+            last and self.data.terminated,
+        )
         if not all(np.array_equal(one, other) for one, other in zip(known, reported, strict=True)):
             was = "timed out" if last and self._timed_out else "was observed with another content"
             fail("step", f"must be reported once, or again with the same content: step {k} {was}", k, "Leave it out.")
@@ -332,9 +321,9 @@ class OpenEpisode:
             rule = "needs a problem with an end state, to which a step that timed out leads"
             fail("time_out", rule, "one without", "Build the Task or FiniteMDP with end_state=….")
         state = problem.inner_state("state", kept.state)
-        action = problem.inner_number(kept.action, kept.stage)
-        paid = problem.reward(self._default_reward(state, action, reward))
-        return _Step(state, action, paid, problem.state_after_end(state), ended=True)
+        inner = problem.inner_number(kept.action, kept.stage)
+        paid = problem.reward(self._default_reward(state, inner, reward))
+        return _Step(state, kept.action, paid, problem.state_after_end(state), ended=True)
 
     def _default_reward(self, state: Any, action: int, given: float | None) -> float:
         """Return the reward of a step that timed out; rewards that are known must not be contradicted."""
@@ -343,25 +332,21 @@ class OpenEpisode:
             known = float(task.reward[state, action])
         elif isinstance(task, FunctionalTask) and self._agent.algorithm.known_reward:
             known = float(task.reward_at(state[None])[0, action])
+        elif given is None:
+            remedy = "Pass time_out(reward=…), what a step without an outcome paid."
+            fail("reward", "must be given where rewards are learned, as it is learned too", None, remedy)
         else:
-            return 0.0 if given is None else given
+            return given
         if given is not None and self._agent.problem.reward(given) != known:
             rule = f"must be left out, or be the known reward of the step, {known:g}"
             fail("reward", rule, given, "Pass known_reward=False to learn rewards.")
         return known
 
-    def _append(self, step: _Step) -> None:
-        self._states.append(step.state)
-        self._actions.append(step.action)
-        self._rewards.append(step.reward)
-        self._next_states.append(step.following)
-        self._terminated = step.ended
-
     def _answer(self, state: Any, among: BoolArray | None, now: float | None = None) -> int:
         """Return the action of the plan, or the best one among some actions (A,) if it is not one of them."""
         kept = self._planned(state, explore=True)
         if among is None:  # a mask may have been reported after the plan was made
-            known = self.algorithm.allowed_at(state, kept.stage)
+            known = self.algorithm.masks.at(state, kept.stage)
             among = None if known is None or known[kept.planned] else known
         asked = None if among is None else tuple(action_list(among))
         if kept.among != asked:
@@ -375,7 +360,7 @@ class OpenEpisode:
 
     def _planned(self, state: Any, *, explore: bool) -> Advised:
         """Return the last answer if it was to the current question, else the action of the plan, which is kept."""
-        kept, stage = self._advised, len(self._actions)
+        kept, stage = self._advised, len(self.data.actions)
         plain = state if type(state) is int else np.asarray(state).tolist()  # arrays do not compare to one answer
         if kept is None or kept.stage != stage or kept.state != plain:
             inner = int(self.algorithm.act(self._plan, stage, np.asarray(state)[None], explore=explore)[0])
@@ -391,20 +376,3 @@ class OpenEpisode:
         self._check_open(call)
         if self.is_finished:
             raise ProtocolError(f"{call} was called after the last step of the episode; end it")
-
-    def steps(self, since: int = 0) -> Steps:
-        """Return the steps that were observed, as a batch of one replica.
-
-        Args:
-            since: Number of the first step to return; −1 is the last one.
-        """
-        actions = self._actions[since:]
-        ended = np.zeros(len(actions), dtype=np.bool_)
-        ended[-1] = self._terminated
-        return Steps.of(
-            np.array(self._states[since:])[None],
-            np.array(actions)[None],
-            np.array(self._rewards[since:])[None],
-            np.array(self._next_states[since:])[None],
-            ended[None],
-        )

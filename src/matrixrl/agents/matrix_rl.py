@@ -1,33 +1,108 @@
-"""MatrixRL and KernelMatrixRL: the paper's algorithms as agents."""
+"""MatrixRL, KernelMatrixRL and KernelControl: the agents of the library, with their parameters."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import numpy as np
 
 from matrixrl.agents.agent import Agent
 from matrixrl.algorithms import ContinuousControl, ContinuousMatrixRL, KernelStarter, UCMatrixRL
 from matrixrl.checks import fail, index, real_numbers, shaped
+from matrixrl.core import ConfidenceSet, Radius
+from matrixrl.problems import ProblemOptions
 from matrixrl.records import FloatArray
 
-__all__ = ["KernelControl", "KernelMatrixRL", "MatrixRL"]
+__all__ = ["BallOptions", "KernelControl", "KernelMatrixRL", "KernelOptions", "MatrixRL"]
+
+
+class BallOptions(ProblemOptions, total=False):
+    """Options of the problem, and settings of balls around M_n, which can also be given to a set as an object.
+
+    A value other than that of the preset chooses the normalised ball where no set is named.
+
+    Attributes:
+        radius: Radius of the set: a name (``matrixrl list radii``) or an object.
+        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ.
+        beta: β of the constant radius, in units of C_ψ'².
+        c: Absolute constant of the theorem's radius.
+        c_core: C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.
+        columns: Number of columns of Ψᵀ that are sampled for a plan, in place of all S; bounds are then estimates.
+        column_weights: Draw columns in proportion to ‖ψ(s)‖² ("norm") or uniformly ("uniform").
+        column_draw: Draw columns again for each plan ("resampled"), or once ("fixed").
+    """
+
+    radius: str | Radius | type[Radius] | None
+    ridge: float | None
+    beta: float | None
+    c: float | None
+    c_core: float | None
+    columns: int | None
+    column_weights: str | None
+    column_draw: str | None
+
+
+class KernelOptions(BallOptions, total=False):
+    """Options of the problem, settings of balls for numbered states, and settings of features for vectors.
+
+    Attributes:
+        k_psi: Kernel of next states; the identity by default. For numbered states.
+        features: Representation of the kernel: inducing, fourier, nystroem, fourier-basis or tiles.
+        transformer: A scikit-learn transformer, or a `StateMap`, in place of a kernel.
+        budget: Largest number of features of a state.
+        tolerance: Share of k(x,x) that inducing points may miss at a state before it becomes one itself.
+        anchors: Plan with the values of at most this many next states; all that were seen by default.
+        max_return: Largest return that is possible from any time on, where it is less than the best reward at every
+            step.
+        ties: As in `MatrixRL`.
+        explore_for: As in `MatrixRL`.
+    """
+
+    k_psi: Any
+    features: str | None
+    transformer: Any
+    budget: int | None
+    tolerance: float | None
+    anchors: int | None
+    max_return: float | None
+    ties: str | None
+    explore_for: str | None
 
 
 class MatrixRL(Agent):
     """Learns a problem with optimism over a matrix confidence set (UC-MatrixRL, YW19 Algorithm 1).
 
-    The agent knows the rewards (unless ``known_reward=False``) and the features, never the transitions.
+    The agent knows the rewards (unless ``known_reward=False``) and the features, never the transitions. None leaves a
+    value to the preset.
 
     Args:
         problem: Name of an environment ("river-swim", "gym:FrozenLake-v1"), a Gymnasium environment (ours, one with a
-            transition table, or any discrete one together with `reward`), a `FiniteMDP`, a `Task` for ask and tell
-            only, or a `FunctionalTask` (functions of states).
-        options: phi, psi, psi_pinv, reward, horizon, reward_range, env_settings, measure_regret, seed, compiled and
-            trust_code, as in `Agent`; every other one is a setting of `MatrixRLSettings` (preset, set, radius, …).
+            transition table, or any discrete one), a `FiniteMDP`, a `Task` for ask and tell only, a `FunctionalTask`
+            (functions of states), or a `matrixrl.Problem` with options of its own.
+        preset: "optimistic" (every proof holds), "paper" (closed form (8) and radius of the paper) or
+            "tuned" (a smaller radius, chosen by measurement).
+        set: Confidence set: a name (``matrixrl list sets``) or an object such as ``NormalisedBall(ridge=0.5)``; by
+            default the smallest proven one for the features at hand.
+        exploration: Factor of the radius; below 1 the guarantee is off.
+        delta: Probability with which the guarantee may fail.
+        known_reward: Whether the agent is given the rewards; by default it learns them where the problem has none.
+        ties: Among equally optimistic actions take one at random ("random"), or the best one of a plan at a small
+            radius ("estimate"), which costs a second plan.
+        explore_for: Play to earn ("regret"), or to certify a policy with few episodes ("certificate").
+        switch_growth: κ: plan again only when det A_n grew by 1 + κ since the last plan; 0 plans every episode.
+        n_episodes: Number of episodes N, if known in advance; only the theorem's radius uses it.
+        env_settings: As in `Agent`.
+        seed: Seed of all random streams; drawn and stored in `agent.seed` if None.
+        compiled: Plan with compiled loops, or not; as in `Agent`.
+        keep_log: Keep all steps, so that `export` can write them.
+        late_episodes: "wait" or "learn", as in `Agent`.
+        trust_code: Whether names may import code.
+        more: Options of the problem (phi, psi, reward, horizon, allowed, …; `ProblemOptions`) and settings of balls
+            (radius, ridge, columns, …; `BallOptions`).
 
     >>> import matrixrl
-    >>> agent = matrixrl.MatrixRL(matrixrl.make("river-swim", n_states=4), seed=0, preset="practical")
+    >>> agent = matrixrl.MatrixRL(matrixrl.make("river-swim", n_states=4), seed=0, preset="tuned")
     >>> history = agent.learn(n_episodes=30)
     >>> history.n_episodes, bool(history.cumulative_regret[-1] < 30 * 8.3)
     (30, True)
@@ -35,26 +110,43 @@ class MatrixRL(Agent):
 
     name = "matrix-rl"
 
-    def __init__(self, problem: Any, **options: Any) -> None:
-        super().__init__(problem, UCMatrixRL, **options)
+    def __init__(
+        self,
+        problem: Any,
+        *,
+        preset: str | None = None,
+        set: str | ConfidenceSet | type[ConfidenceSet] | None = None,
+        exploration: float | None = None,
+        delta: float | None = None,
+        known_reward: bool | None = None,
+        ties: str | None = None,
+        explore_for: str | None = None,
+        switch_growth: float | None = None,
+        n_episodes: int | None = None,
+        env_settings: dict[str, Any] | None = None,
+        seed: int | None = None,
+        compiled: bool | None = None,
+        keep_log: bool = True,
+        late_episodes: str = "wait",
+        trust_code: bool = False,
+        **more: Unpack[BallOptions],
+    ) -> None:
+        super().__init__(problem, UCMatrixRL, **_given(locals()))
 
 
-class _OnVectors(Agent):
-    """An agent that may have vectors as states, and then a value of every observation."""
-
-    def value(self, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
-        """Return values and widths of observations (n, p), for pictures: (n,) and (n,)."""
-        algorithm, task = self.algorithm, self.problem.task
-        if not isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)):
-            fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
-        h = index("stage", stage, size=task.horizon, remedy="Stages count from 0.")
-        size = algorithm.task.n_coordinates
-        given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
-        points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
-        return algorithm.value(self._advised_plan(), h, points)
+def _value(self: Agent, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
+    """Return values and widths of observations (n, p), for pictures: (n,) and (n,)."""
+    algorithm, task = self.algorithm, self.problem.task
+    if not isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)):
+        fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
+    h = index("stage", stage, size=task.horizon, remedy="Stages count from 0.")
+    size = algorithm.task.n_coordinates
+    given = obs if np.ndim(real_numbers(obs)) != 1 else real_numbers(obs)[None]
+    points = shaped("obs", given, (None, size), remedy="Give rows of observations.")
+    return algorithm.value(self._advised_plan(), h, points)
 
 
-class KernelMatrixRL(_OnVectors):
+class KernelMatrixRL(Agent):
     """Learns through a kernel of states, finite or continuous (YW19 Algorithm 2).
 
     On numbered states it has the paper's sets, radii and certificates, and neighbours share what is learned. On vectors
@@ -63,8 +155,27 @@ class KernelMatrixRL(_OnVectors):
 
     Args:
         problem: As in `MatrixRL`.
-        options: As in `MatrixRL`; settings are those of `KernelSettings` (points, k_phi, length_scale, … and all of
-            MatrixRL) for numbered states, of `ContinuousSettings` (kernel, transformer, length_scale, …) for vectors.
+        preset: As in `MatrixRL`; for vectors only "tuned".
+        length_scale: Length scale of the RBF kernel, in the unit of the points of numbered states (0.5 by default), or
+            in units of half the range of each coordinate (1.0 by default).
+        points: (S, p) coordinates of numbered states; the environment's own, else evenly on a line.
+        k_phi: Kernel of numbered states inside k_φ, in place of the RBF kernel.
+        kernel: Kernel of vectors in scaled units, in place of the RBF kernel.
+        action_correlation: How much actions share, from 0 to below 1.
+        set: As in `MatrixRL`; for numbered states.
+        exploration: Factor of the radius; for vectors the bonus of a pair of which nothing is known, as a share of the
+            range of values left.
+        delta: As in `MatrixRL`; for numbered states.
+        known_reward: As in `MatrixRL`; for numbered states.
+        switch_growth: As in `MatrixRL`; for numbered states.
+        n_episodes: As in `MatrixRL`; for numbered states.
+        env_settings: As in `Agent`.
+        seed: As in `Agent`.
+        compiled: As in `Agent`.
+        keep_log: As in `Agent`.
+        late_episodes: As in `Agent`.
+        trust_code: As in `Agent`.
+        more: Options of the problem (`ProblemOptions`), and rarely used settings (`KernelOptions`).
 
     >>> import gymnasium
     >>> agent = KernelMatrixRL(gymnasium.make("CartPole-v1"), horizon=50, seed=0)
@@ -73,12 +184,36 @@ class KernelMatrixRL(_OnVectors):
     """
 
     name = "kernel-matrix-rl"
+    value = _value
 
-    def __init__(self, problem: Any, **options: Any) -> None:
-        super().__init__(problem, KernelStarter, **options)
+    def __init__(
+        self,
+        problem: Any,
+        *,
+        preset: str | None = None,
+        length_scale: float | None = None,
+        points: FloatArray | None = None,
+        k_phi: Any = None,
+        kernel: Any = None,
+        action_correlation: float | None = None,
+        set: str | ConfidenceSet | type[ConfidenceSet] | None = None,
+        exploration: float | None = None,
+        delta: float | None = None,
+        known_reward: bool | None = None,
+        switch_growth: float | None = None,
+        n_episodes: int | None = None,
+        env_settings: dict[str, Any] | None = None,
+        seed: int | None = None,
+        compiled: bool | None = None,
+        keep_log: bool = True,
+        late_episodes: str = "wait",
+        trust_code: bool = False,
+        **more: Unpack[KernelOptions],
+    ) -> None:
+        super().__init__(problem, KernelStarter, **_given(locals()))
 
 
-class KernelControl(_OnVectors):
+class KernelControl(Agent):
     """Learns a control task by planning in a kernel model of its dynamics, which fits itself to the data.
 
     Observations are vectors, actions are discrete or continuous with bounds. No range of rewards, length scale or
@@ -86,7 +221,24 @@ class KernelControl(_OnVectors):
 
     Args:
         problem: Name of a control task ("cart-pole"), or a Gymnasium environment with vectors as observations.
-        options: As in `MatrixRL`; settings are those of `ControlSettings`.
+        preset: Only "tuned": nothing is proven.
+        length_scale: Length scale of the model of the dynamics in every coordinate, in units of half its range; fitted
+            to the data by default.
+        exploration: Bonus of a state of which nothing is known, as a share of the range of rewards.
+        model_points: Largest number of inducing points of the model.
+        value_points: Largest number of inducing points of the value.
+        support: Number of states at which values are backed up.
+        candidates: Number of value functions that a plan is chosen from.
+        action_points: Points along each coordinate of continuous actions in backups.
+        softness: Probability of a random action in backups.
+        revise: Whether plans are made again during an episode whose steps the model does not predict.
+        env_settings: As in `Agent`.
+        seed: As in `Agent`.
+        compiled: As in `Agent`.
+        keep_log: As in `Agent`.
+        late_episodes: As in `Agent`.
+        trust_code: As in `Agent`.
+        more: Options of the problem, such as `horizon` and `reward_range`; see `ProblemOptions`.
 
     >>> import gymnasium
     >>> agent = KernelControl(gymnasium.make("Pendulum-v1", max_episode_steps=20), seed=0)
@@ -95,6 +247,36 @@ class KernelControl(_OnVectors):
     """
 
     name = "kernel-control"
+    value = _value
 
-    def __init__(self, problem: Any, **options: Any) -> None:
-        super().__init__(problem, ContinuousControl, **options)
+    def __init__(
+        self,
+        problem: Any,
+        *,
+        preset: str | None = None,
+        length_scale: float | None = None,
+        exploration: float | None = None,
+        model_points: int | None = None,
+        value_points: int | None = None,
+        support: int | None = None,
+        candidates: int | None = None,
+        action_points: int | None = None,
+        softness: float | None = None,
+        revise: bool | None = None,
+        env_settings: dict[str, Any] | None = None,
+        seed: int | None = None,
+        compiled: bool | None = None,
+        keep_log: bool = True,
+        late_episodes: str = "wait",
+        trust_code: bool = False,
+        **more: Unpack[ProblemOptions],
+    ) -> None:
+        super().__init__(problem, ContinuousControl, **_given(locals()))
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor for `Agent`, by name; None leaves a value to the preset."""
+    own = {name: value for name, value in arguments.items() if name not in ("self", "problem", "more", "__class__")}
+    checked = ("keep_log", "late_episodes", "trust_code")  # which have no preset
+    chosen = {name: value for name, value in own.items() if value is not None or name in checked}
+    return {**chosen, **arguments["more"]}

@@ -11,22 +11,16 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWra
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import vector as vector_wrappers
 
-from matrixrl.agents.heeding import MaskReader
-from matrixrl.agents.playing import Audience, kept, refuse_truncation
 from matrixrl.checks import fail, flag, shown
-from matrixrl.coding import Codec, DiscreteCodec
 from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.play.mask_reader import MaskReader
+from matrixrl.play.rollout import check_first_state, kept, refuse_truncation
 from matrixrl.problems import FiniteMDP, Problem, Task, from_gymnasium, read_problem
-from matrixrl.problems.continuous import control_codec
-from matrixrl.problems.declared_masks import restricted
-from matrixrl.problems.fingerprint import differences, fingerprint_parts
-from matrixrl.problems.gym_tables import declares_start, known_mdp
-from matrixrl.problems.spaces import codec_of
-from matrixrl.problems.wrappers import current_mask
-from matrixrl.progress import EpisodeProgress
+from matrixrl.problems.fingerprint import differing_fields, fingerprint
+from matrixrl.problems.gym_tables import current_mask, declares_start, known_mdp
+from matrixrl.random_streams import numbered_seed
 from matrixrl.records import BoolArray, Episode
-from matrixrl.seeding import numbered_seed
-from matrixrl.threads import limited_threads
+from matrixrl.spaces import Codec, DiscreteCodec, codec_of, control_codec
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -42,133 +36,109 @@ def play_vector(
     agent: Agent,
     env: VectorEnv[Any, Any, Any],
     n_episodes: int,
+    on_episode: Callable[[Episode], bool],
     *,
-    callback: Callable[[Episode], bool | None] | None = None,
-    progress: bool = False,
-    blas_threads: int | None = 1,
     certify: bool = False,
-    until_gap: float | None = None,
 ) -> None:
     """Begin so many episodes and finish all that were begun, so that none is left out for how long it took.
 
     An interrupt or an error leaves the agent with what it learned from until then.
-    """
-    with limited_threads(blas_threads), EpisodeProgress(agent.algorithm.name, n_episodes, visible=progress) as bar:
-        try:
-            _VectorPlay(agent, env, Audience(agent, bar, callback, until_gap), certify).play(n_episodes)
-        except BaseException as error:
-            agent._drop_episodes(error)
-            raise
-
-
-class _VectorPlay:
-    """Episodes in the sub-environments of a vector environment.
 
     Args:
         agent: The agent.
         env: The vector environment, checked.
-        audience: Those who follow the episodes.
+        n_episodes: Number of episodes.
+        on_episode: Called with each episode that was learned from; says whether to begin more.
         certify: Whether every episode gets a certificate.
     """
+    try:
+        _play(agent, env, n_episodes, on_episode, certify)
+    except BaseException as error:
+        agent._drop_episodes(error, None)
+        raise
 
-    def __init__(self, agent: Agent, env: VectorEnv[Any, Any, Any], audience: Audience, certify: bool) -> None:
-        self._agent, self._env, self._audience, self._certify = agent, env, audience, certify
-        self._mode = _autoreset_mode(env)
-        self._slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
-        self._resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
-        self._unlearned: list[OpenEpisode] = []
-        self._masks = MaskReader(agent.algorithm, None)
 
-    def play(self, n_episodes: int) -> None:
-        """Begin `n_episodes` episodes, or fewer if the audience stops, and finish them."""
-        seed = numbered_seed(self._agent.seed, "env", self._agent._order.n_begun)
-        self._take_observations(*self._env.reset(seed=seed))
-        left = n_episodes
-        while left or any(slot is not None for slot in self._slots):
-            for i, slot in enumerate(self._slots):
-                if left and slot is None and not self._resets_next[i]:
-                    self._begin(i)
-                    left -= 1
-            if not self._step():
-                left = 0
-
-    def _begin(self, i: int) -> None:
-        self._agent._first.check(self._agent.problem.state("obs", self._obs[i]))  # before the episode is begun
-        episode = self._agent.begin_episode()
-        if self._certify:
-            self._agent._certify(episode, self._obs[i])
-        self._slots[i] = episode
-        self._unlearned.append(episode)
-
-    def _take_observations(self, obs: Any, infos: Any) -> None:
-        """Keep observation and mask of each sub-environment; vector environments may reuse their arrays."""
-        self._obs = [kept(one) for one in iterate(self._env.observation_space, obs)]
-        self._infos = [_mask_info(infos, i) for i in range(self._env.num_envs)]
-
-    def _step(self) -> bool:
-        """Take one step in every sub-environment, end finished episodes, and say whether to begin more."""
-        before = self._obs
-        actions = [
-            self._idle_action(obs, info) if slot is None else slot.act_in_environment(obs, info, self._masks)
-            for slot, obs, info in zip(self._slots, before, self._infos, strict=True)
-        ]
-        space = self._env.single_action_space
-        empty: Any = create_empty_array(space, len(actions))
-        batch = concatenate(space, actions, empty)
-        obs, rewards, terminations, truncations, infos = self._env.step(batch)
-        self._take_observations(obs, infos)
+def _play(
+    agent: Agent, env: VectorEnv[Any, Any, Any], left: int, on_episode: Callable[[Episode], bool], certify: bool
+) -> None:
+    problem, horizon, mode = agent.problem, agent.problem.task.horizon, _autoreset_mode(env)
+    masks, space = MaskReader(agent.algorithm, None), env.single_action_space
+    slots: list[OpenEpisode | None] = [None] * env.num_envs  # the episode of each sub-environment
+    resets_next: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)  # its next step only resets it
+    unlearned: list[OpenEpisode] = []
+    obs, infos = _per_env(env, *env.reset(seed=numbered_seed(agent.seed, "env", agent._queue.n_begun)))
+    while left or any(slot is not None for slot in slots):
+        for i in range(env.num_envs):
+            if left and slots[i] is None and not resets_next[i]:
+                slots[i] = episode = _begin(agent, obs[i], certify)
+                unlearned.append(episode)
+                left -= 1
+        actions = [_action(agent, masks, *one) for one in zip(slots, obs, infos, strict=True)]
+        batch: Any = create_empty_array(space, len(actions))
+        answer, rewards, terminations, truncations, shared = env.step(concatenate(space, actions, batch))
+        before, (obs, infos) = obs, _per_env(env, answer, shared)
         done: BoolArray = np.asarray(terminations, dtype=np.bool_) | np.asarray(truncations, dtype=np.bool_)
-        done &= ~self._resets_next  # such a step belongs to no episode
-        self._resets_next = done.copy() if self._mode == _NEXT else np.zeros_like(done)
-        to_reset = done.copy() if self._mode == _DISABLED else np.zeros_like(done)
+        done &= ~resets_next  # such a step belongs to no episode
+        resets_next = done & (mode == _NEXT)
+        to_reset = done & (mode == _DISABLED)
         finished = []
-        for i, episode in enumerate(self._slots):
-            if episode is None:
+        for i, slot in enumerate(slots):
+            if slot is None:
                 continue
-            following = _final_observation(infos, i) if done[i] and self._mode == _SAME else self._obs[i]
+            is_reset = done[i] and mode == _SAME  # observation and mask are those of the next episode
+            following = _final_observation(shared, i) if is_reset else obs[i]
             ended = flag("terminated", terminations[i], remedy="env.step returns it.")
-            episode.observe(before[i], actions[i], float(rewards[i]), following, ended)
-            if episode.is_finished:
-                if not ended and not (done[i] and self._mode == _SAME):  # else the mask is that of the next episode
-                    self._masks.note_last(episode._next_states[-1], self._infos[i])
-                finished.append(episode)
-                self._slots[i] = None
+            slot.observe(before[i], actions[i], float(rewards[i]), following, ended)
+            if slot.is_finished:
+                if not ended and not is_reset:
+                    masks.note_last(slot.data.next_states[-1], infos[i])
+                finished.append(slot)
+                slots[i] = None
                 to_reset[i] |= not done[i]  # the horizon is shorter than the episodes of the environment
             elif done[i]:
-                refuse_truncation(episode.stage, self._agent.problem.task.horizon)
-        self._reset(to_reset)
-        return self._end(finished)
-
-    def _idle_action(self, obs: Any, info: dict[str, Any]) -> Any:
-        """Return an action that is allowed in a sub-environment without an episode, which takes steps all the same."""
-        problem = self._agent.problem
-        reported = info.get("action_mask")
-        known = self._agent.algorithm.allowed_at(problem.state("obs", obs), 0) if reported is None else reported
-        return problem.own_action(0 if known is None else int(np.argmax(known)))
-
-    def _reset(self, chosen: BoolArray) -> None:
-        """Reset some sub-environments."""
-        if not chosen.any():
-            return
-        if self._mode != _DISABLED and not isinstance(self._env.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
-            raise ProtocolError(
-                f"an episode of the vector environment goes on after the horizon of {self._agent.problem.task.horizon} "
-                "steps, and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
-            )
-        before = self._infos
-        self._take_observations(*self._env.reset(options={"reset_mask": chosen}))
-        self._infos = [new if reset else old for new, old, reset in zip(self._infos, before, chosen, strict=True)]
-
-    def _end(self, finished: list[OpenEpisode]) -> bool:
-        """End episodes and show those that were learned from; say whether to begin more."""
+                refuse_truncation(slot.stage, horizon)
+        if to_reset.any():
+            if mode != _DISABLED and not isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
+                raise ProtocolError(
+                    f"an episode of the vector environment goes on after the horizon of {problem.task.horizon} steps, "
+                    "and only those of SyncVectorEnv and AsyncVectorEnv can be reset alone; give it a time limit"
+                )
+            obs, fresh = _per_env(env, *env.reset(options={"reset_mask": to_reset}))
+            infos = [new if reset else old for new, old, reset in zip(fresh, infos, to_reset, strict=True)]
         for episode in finished:
             episode.end()
-        if not finished:
-            return True
-        learned = sorted((e.record for e in self._unlearned if e.record is not None), key=lambda record: record.index)
-        self._unlearned = [episode for episode in self._unlearned if episode.record is None]
-        answers = [self._audience.goes_on(record) for record in learned]  # every one is shown
-        return all(answers)
+        learned = sorted((e.record for e in unlearned if e.record is not None), key=lambda record: record.index)
+        unlearned = [episode for episode in unlearned if episode.record is None]
+        for record in learned:  # every one is shown
+            left = left if on_episode(record) else 0
+
+
+def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
+    """Begin an episode at the observation of a sub-environment."""
+    check_first_state(agent.problem, agent.problem.state("obs", obs))  # before it is begun
+    episode = agent.begin_episode()
+    if certify and agent._has_start:
+        episode._certificate = agent._certificate_of(episode._plan)
+    elif certify:
+        episode._certificate = agent._named_certificate(episode._plan, obs)
+    return episode
+
+
+def _action(agent: Agent, masks: MaskReader, episode: OpenEpisode | None, obs: Any, info: dict[str, Any]) -> Any:
+    """Return the action of a sub-environment: without an episode it takes steps all the same, by allowed actions."""
+    if episode is not None:
+        state = episode._state(obs)
+        return agent.problem.own_action(episode._answer(state, masks.among(state, episode.stage, info)))
+    known = info.get("action_mask")
+    if known is None:
+        known = agent.algorithm.masks.at(agent.problem.state("obs", obs), 0)
+    return agent.problem.own_action(0 if known is None else int(np.argmax(known)))
+
+
+def _per_env(env: VectorEnv[Any, Any, Any], obs: Any, infos: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return observation and mask of each sub-environment; vector environments may reuse their arrays."""
+    own = [kept(one) for one in iterate(env.observation_space, obs)]
+    return own, [_mask_info(infos, i) for i in range(env.num_envs)]
 
 
 def _mask_info(infos: Any, i: int) -> dict[str, Any]:
@@ -227,7 +197,7 @@ def _check_masks(problem: Problem) -> None:
 def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
     """Refuse sub-environments with other states or actions than the problem has."""
     states, actions = env.single_observation_space, env.single_action_space
-    if _actions_or_none(problem, actions) != problem.actions:
+    if _codec_or_none("action", actions, is_control=problem.kind == "continuous") != problem.actions:
         fail("env", f"must have the actions of the agent's problem, {problem.actions}", actions, "Make it with them.")
     own = None if problem.env is None else problem.env.observation_space
     if own is not None and own != states:
@@ -242,20 +212,10 @@ def _check_spaces(problem: Problem, env: VectorEnv[Any, Any, Any]) -> None:
             fail("env", rule, states, "Make it with them.")
 
 
-def _actions_or_none(problem: Problem, space: gym.Space[Any]) -> Codec | None:
-    """Return the codec of a space of actions as the problem reads it; None if it has none."""
-    if problem.kind != "continuous":
-        return _codec_or_none("action", space)
+def _codec_or_none(part: str, space: gym.Space[Any], *, is_control: bool = False) -> Codec | None:
+    """Return the codec of a space as a problem reads it; None if it has none."""
     try:
-        return control_codec(space)
-    except InvalidInput:
-        return None
-
-
-def _codec_or_none(part: str, space: gym.Space[Any]) -> Codec | None:
-    """Return the codec of a finite space; None for another one."""
-    try:
-        return codec_of(part, space)
+        return control_codec(space) if is_control else codec_of(part, space)
     except InvalidInput:
         return None
 
@@ -271,13 +231,13 @@ def _check_tables(problem: Problem, mdp: FiniteMDP, env: VectorEnv[Any, Any, Any
     if not isinstance(layer, (SyncVectorEnv, AsyncVectorEnv)):
         rule = "must show its sub-environments, as the transition table of the agent's problem is known"
         fail("env", rule, type(layer).__name__, remedy)
-    expected = fingerprint_parts(mdp)
+    expected = fingerprint(mdp)
     for i, one in enumerate(_sub_environments(layer)):
         found = _table_of(problem, one)
-        words = "no transition table" if found is None else differences(expected, fingerprint_parts(found), own="agent")
-        if found is not mdp and words:
-            rule = "must be made of the agent's problem"
-            fail("env", rule, f"sub-environment {i} with {words}", "Make its sub-environments with the same settings.")
+        differing = ["transition table"] if found is None else differing_fields(expected, fingerprint(found))
+        if found is not mdp and differing:
+            received = f"sub-environment {i} with another {', '.join(differing)}"
+            fail("env", "must be made of the agent's problem", received, "Make them with the same settings.")
 
 
 def _sub_environments(env: SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
@@ -298,7 +258,7 @@ def _table_of(problem: Problem, env: gym.Env[Any, Any]) -> FiniteMDP | None:
     task, known, allowed = problem.task, known_mdp(env), problem.allowed_option
     if isinstance(task, Task) and known is not None:
         fits = task.stages is not None and (known.horizon, known.n_actions) == (task.horizon, task.n_own_actions)
-        return restricted(known.staged(task.stages) if fits else known, allowed)
+        return (known.staged(task.stages) if fits else known).restricted(allowed)
     if isinstance(task, Task):
         start = task.start[: problem.n_observed] if task.start_is_declared and not declares_start(env) else None
         return from_gymnasium(env, reward_range=task.reward_range, allowed=allowed, start=start, **task.timing)

@@ -6,9 +6,9 @@ from matrixrl.algorithms.continuous import ContinuousMatrixRL, ContinuousSetting
 from matrixrl.algorithms.control import ContinuousControl, ControlSettings
 from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.algorithms.matrix_rl import PRESETS, MatrixRLSettings, UCMatrixRL
-from matrixrl.algorithms.matrix_rl.kernel import KernelStarter
+from matrixrl.algorithms.matrix_rl.doubling import DoublingMatrixRL
+from matrixrl.algorithms.matrix_rl.kernel import KernelStarter, Startable
 from matrixrl.algorithms.registry import ALGORITHMS, make_algorithm
-from matrixrl.algorithms.startable import Startable
 from matrixrl.records import Plan, Steps
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ContinuousMatrixRL",
     "ContinuousSettings",
     "ControlSettings",
+    "DoublingMatrixRL",
     "FiniteAlgorithm",
     "KernelStarter",
     "MatrixRLSettings",

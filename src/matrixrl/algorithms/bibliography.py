@@ -253,6 +253,7 @@ REFERENCES: dict[str, Reference] = {reference.key: reference for reference in _A
 
 CITATIONS: dict[str, tuple[str, ...]] = {
     "matrix-rl": ("yang2020reinforcement", "matrixrl"),
+    "doubling-matrix-rl": ("yang2020reinforcement", "matrixrl"),
     "kernel-matrix-rl": ("yang2020reinforcement", "matrixrl"),
     "kernel-control": ("matrixrl", "rasmussen2006gaussian"),
     "random": ("matrixrl",),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from dis import get_instructions
+from functools import cache
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,19 +14,20 @@ import numpy as np
 from matrixrl.checks import fail, shown
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Task
-from matrixrl.problems.reading import read_problem
+from matrixrl.problems.reader import read_problem
 from matrixrl.records import FloatArray
 
 if TYPE_CHECKING:
     from matrixrl.algorithms.base import Algorithm
     from matrixrl.algorithms.finite import FiniteAlgorithm
 
-__all__ = ["Q_AXES", "check_q", "check_q_axes", "is_plug_in", "refuse_forgotten", "snapshot", "unlike"]
+__all__ = ["Q_AXES", "check_q", "check_q_axes", "is_plug_in", "refuse_forgotten"]
 
 Q_AXES = ("replica", "action", "state")
 """Axes of Q, as an algorithm may declare them in `q_axes`."""
 
 _PROBE = (2, 3, 4)  # replicas, actions and states of a problem on which no two axes of Q can be mistaken
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic, set, frozenset, type, CodeType)  # compared by ==
 _LIBRARY = __name__.partition(".")[0]
 
 
@@ -81,59 +86,75 @@ def check_q_axes(unstarted: FiniteAlgorithm, started: FiniteAlgorithm) -> None:
         fail("q_axes", rule, received, f"Add q_axes = {Q_AXES} to the class if Q[b, a, s] is returned.")
 
 
-def snapshot(algorithm: Algorithm) -> dict[str, Any]:
-    """Return copies of the attributes of an algorithm that may be learned: arrays, numbers and containers of them.
+def refuse_forgotten(algorithm: Algorithm, unstarted: Algorithm, state: dict[str, Any]) -> None:
+    """Refuse to save an algorithm of a user's class if one that is started again and given its state differs from it.
 
-    Numbers are left out for subclasses of an algorithm of the library, which counts what needs no saving.
-    """
-    plain: tuple[type, ...] = (np.ndarray, list, dict, set, tuple)
-    inherits = any("learn" in vars(one) for one in type(algorithm).__mro__ if not is_plug_in(one) and not _is_base(one))
-    kinds = plain if inherits else (*plain, bool, int, float)
-    return {name: copy.deepcopy(value) for name, value in vars(algorithm).items() if isinstance(value, kinds)}
-
-
-def unlike(algorithm: Algorithm, before: dict[str, Any]) -> set[str]:
-    """Return the names of attributes that differ from a `snapshot`, or that are new."""
-    now = snapshot(algorithm)
-    return {name for name in {*now, *before} if name not in before or not _same(now.get(name), before[name])}
-
-
-def refuse_forgotten(algorithm: Algorithm, changed: set[str] | frozenset[str], state: dict[str, Any]) -> None:
-    """Refuse to save an algorithm whose state lacks what `learn` has changed.
+    Attributes that methods of the library assign are left out: it saves its own, and caches need no saving.
 
     Args:
         algorithm: The algorithm.
-        changed: Names of attributes that `learn` changed.
-        state: What its `state` returned.
+        unstarted: The algorithm as it was configured.
+        state: What its `state` returns.
     """
-    left = sorted(changed - set(algorithm.learned_names))
-    if not left:
-        return
-    again = copy.deepcopy(algorithm, {id(algorithm.problem): algorithm.problem})
+    again = copy.deepcopy(unstarted)
+    again.settings = algorithm.settings
     again._start(algorithm.problem, algorithm.seeds)
     again.restore(state)
-    lost = [name for name in left if not _same(vars(again).get(name), vars(algorithm)[name])]
+    library = set().union(*(_assigned(one) for one in type(algorithm).__mro__ if not is_plug_in(one)))
+    here, there = vars(algorithm), vars(again)
+    itself = (id(algorithm), id(again))
+    own = sorted({*here, *there} - library)
+    lost = [name for name in own if not _same(here.get(name, here), there.get(name, there), {itself: None})]
     if lost:
         rule = f"must name every array that learn changes: {', '.join(lost)} of {algorithm.name} would be lost"
-        remedy = f"Add {', '.join(map(repr, lost))} to learned_names of {type(algorithm).__name__}, as arrays."
+        remedy = (
+            f"Add {', '.join(map(repr, lost))} to learned_names of {type(algorithm).__name__}, as arrays that begin "
+            "allocates; draw random numbers from self.streams."
+        )
         fail("learned_names", rule, shown(algorithm.learned_names), remedy)
 
 
-def _is_base(kind: type) -> bool:
-    """Return whether a class declares `learn` for others to implement."""
-    return bool(getattr(vars(kind).get("learn"), "__isabstractmethod__", False))
+@cache
+def _assigned(kind: type) -> frozenset[str]:
+    """Return the names of the attributes that the methods of a class assign."""
+    codes = [method.__code__ for method in vars(kind).values() if isinstance(method, FunctionType)]
+    return frozenset(step.argval for code in codes for step in get_instructions(code) if step.opname == "STORE_ATTR")
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two attributes are equal; objects of other classes count as equal."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        if type(one) is not type(other) or one.dtype != other.dtype:
-            return False
-        return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+def _same(one: Any, other: Any, known: dict[tuple[int, int], Any]) -> bool:
+    """Return whether two objects are equal in all their parts; False if that cannot be found out.
+
+    Args:
+        one: An object.
+        other: Another one.
+        known: Pairs whose comparison has begun, by their ids: objects may refer to each other.
+    """
+    if one is other or (id(one), id(other)) in known:
+        return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return not isinstance(one, (bool, int, float, set)) or one == other
+    known[id(one), id(other)] = one, other  # kept, so that no other object gets these ids
+    if isinstance(one, _PLAIN):
+        return bool(one == other) or bool(one != one and other != other)  # NaN is not itself
+    if type(one) is np.ndarray:
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        if not one.dtype.hasobject:
+            return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(_same(value, other[key], known) for key, value in one.items())
+    try:
+        return all(_same(*parts, known) for parts in zip(_parts(one), _parts(other), strict=True))
+    except Exception:  # noqa: BLE001  # of a user's class, which cannot be taken apart
+        return False
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return what an object consists of: its elements, or what a copy of it is made from."""
+    if type(value) in (list, tuple, np.ndarray):
+        return list(value.flat if isinstance(value, np.ndarray) else value)
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells]
+    made = value.__reduce_ex__(4)
+    return [list(part) if isinstance(part, Iterator) else part for part in made]

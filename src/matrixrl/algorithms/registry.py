@@ -10,9 +10,9 @@ from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines import BASELINES
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.control import ContinuousControl
-from matrixrl.algorithms.matrix_rl import IndicatorMatrixRL, SampledMatrixRL, UCMatrixRL
-from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter
-from matrixrl.algorithms.startable import Startable
+from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
+from matrixrl.algorithms.matrix_rl.doubling import DoublingMatrixRL
+from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter, Startable
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
@@ -33,6 +33,7 @@ __all__ = [
 
 ALGORITHMS: dict[str, type[Startable]] = {
     UCMatrixRL.name: UCMatrixRL,
+    DoublingMatrixRL.name: DoublingMatrixRL,
     KernelStarter.name: KernelStarter,
     ContinuousControl.name: ContinuousControl,
     **BASELINES,
@@ -106,7 +107,7 @@ def setting_names(agent: Any) -> set[str]:
 
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
-    forms: list[type[Algorithm]] = [UCMatrixRL, IndicatorMatrixRL, SampledMatrixRL]
+    forms: list[type[Algorithm]] = [UCMatrixRL, SampledMatrixRL, DoublingMatrixRL]
     forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, ContinuousControl, *BASELINES.values()]
     return {code_of(form): form for form in forms}.get(code)
 

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 
 from matrixrl.cli.lab_tables import print_failures, print_show, print_summary, print_verdicts
-from matrixrl.cli.output import parse_path
-from matrixrl.cli.trust import TrustOption, allow_imports
+from matrixrl.cli.options import TrustOption, allow_imports, parse_path
+from matrixrl.cli.tables import print_line
+from matrixrl.display import literal, printable
 from matrixrl.interrupts import INTERRUPTED, ending_at_once
 from matrixrl.lab.requirements import require_lab
-from matrixrl.printable import literal, printable
 
 if TYPE_CHECKING:
     from matrixrl.lab.execution import Executor
@@ -55,7 +55,7 @@ def add_lab_commands(app: typer.Typer) -> None:
 def _ending_in_one_line() -> Iterator[None]:
     """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print."""
     with ending_at_once():
-        import matrixrl.simulate  # noqa: F401  # takes a second or more
+        import matrixrl.play  # noqa: F401  # takes a second or more
     try:
         yield
     except KeyboardInterrupt:
@@ -96,7 +96,7 @@ def compare_command(
     experiment = work_out(file, trust_code=trust_code)
     folder = Path("out") / experiment.name if out is None else out
     if Store.is_there(folder):
-        with _noting_migration(Store.open_to_read(folder)) as held:
+        with Store.open_to_read(folder) as held:
             if held.experiment.hash == experiment.hash and held.is_finished:
                 _show_finished(held, tensorboard)
                 return
@@ -121,7 +121,7 @@ def resume_command(
     from matrixrl.lab.store import Store
 
     allow_imports(trust_code)
-    with _noting_migration(Store.open_to_write(folder)) as store:
+    with Store.open_to_write(folder) as store:
         chosen = on or store.experiment.executor
         check_trust(store.experiment, trust_code=trust_code)  # before event files are created
         for name, (then, now) in store.changed_versions().items():
@@ -138,15 +138,15 @@ def show_command(
     """Print the status of every cell of an experiment, and the results so far."""
     require_lab()
     from matrixrl.lab.analysis import summarise
-    from matrixrl.lab.listing import listing
+    from matrixrl.lab.contents import contents
     from matrixrl.lab.store import Store
 
-    with _noting_migration(Store.open_to_read(folder)) as store:
+    with Store.open_to_read(folder) as store:
         if as_json:
-            typer.echo(json.dumps(listing(store), allow_nan=False))
+            typer.echo(json.dumps(contents(store), allow_nan=False))
             return
         console = Console(emoji=False)
-        print_show(console, listing(store))
+        print_show(console, contents(store))
         print_summary(console, summarise(store))
 
 
@@ -160,7 +160,7 @@ def export_command(
     from matrixrl.lab.export import export
     from matrixrl.lab.store import Store
 
-    with _noting_migration(Store.open_to_read(folder)) as store:
+    with Store.open_to_read(folder) as store:
         count = export(store, out, form)
     typer.echo(f"wrote {count:,} episodes to {printable(out)}")
 
@@ -203,7 +203,7 @@ def report_command(
 
     if table is not None:
         table_form(table)  # refuse another suffix before anything is written
-    with _noting_migration(Store.open_to_read(folder)) as store:
+    with Store.open_to_read(folder) as store:
         typer.echo(f"wrote {printable(write_report(store, folder / 'report.html' if out is None else out))}")
         if figure is not None:
             picture = draw_paper_figure(store, figure, columns=columns, env=env, profile=profile)
@@ -269,16 +269,7 @@ def reproduce_command(
     print_verdicts(console, sections)
     command = f"matrixrl reproduce {'--full' if full else '--quick'}"
     for path in write_pages(sections, folder, size=size, command=command):
-        _say(console, f"wrote {path}")
-
-
-@contextmanager
-def _noting_migration(store: Store) -> Iterator[Store]:
-    """Use an open store, after a note if opening it changed its file to the present format."""
-    with store:
-        if store.was_migrated:
-            typer.echo(f"note: {printable(store.path)} was migrated to the present format, with checksums", err=True)
-        yield store
+        print_line(console, f"wrote {path}")
 
 
 def _run(store: Store, executor: Executor, on: str, tensorboard: Path | None, trust_code: bool) -> None:
@@ -287,11 +278,11 @@ def _run(store: Store, executor: Executor, on: str, tensorboard: Path | None, tr
     try:
         failed = _played(store, executor, on, tensorboard, trust_code, console)
     except KeyboardInterrupt:
-        _say(console, f"stopped; continue with: {store.resume_command}")
+        print_line(console, f"stopped; continue with: {store.resume_command}")
         raise typer.Exit(INTERRUPTED) from None
     if failed:
         print_failures(console, store.experiment, failed)
-        _say(console, f"try them again with: {store.resume_command}")
+        print_line(console, f"try them again with: {store.resume_command}")
         raise typer.Exit(1)
 
 
@@ -346,9 +337,4 @@ def _present(store: Store, what: str, console: Console) -> None:
     ends = f"{what}; spec {store.experiment.hash}, rows {store.digest()}"
     console.print(ends, highlight=False, markup=False, style="dim", soft_wrap=True)
     for path in written:
-        _say(console, f"wrote {path}")
-
-
-def _say(console: Console, words: str) -> None:
-    """Print one line as it is: no markup, no colours, and not folded."""
-    console.print(printable(words), highlight=False, markup=False, emoji=False, soft_wrap=True)
+        print_line(console, f"wrote {path}")

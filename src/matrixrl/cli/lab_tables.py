@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.printable import literal
+from matrixrl.cli.tables import new_table, proof_cell, short_sizes
+from matrixrl.display import literal
 
 if TYPE_CHECKING:
     from matrixrl.lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
     from matrixrl.lab.spec import Experiment
     from matrixrl.lab.study import Section
 
-__all__ = ["SHORT_SIZES", "print_failures", "print_show", "print_summary", "print_verdicts", "proof_cell"]
-
-SHORT_SIZES = {
-    **{"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"},
-    **{"stage_classes": "classes of stages", "allowed_pairs": "allowed pairs"},
-}
-"""Sizes of problems as titles of tables show them."""
-
-_PROOF_COLOURS = {"proven": "green", "alarm": "red", "not-known-yet": "dim"}
+__all__ = ["print_failures", "print_show", "print_summary", "print_verdicts"]
 
 
 def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
@@ -54,23 +47,18 @@ def print_summary(console: Console, environments: Sequence[EnvSummary]) -> None:
 
 def _table(env: EnvSummary) -> Table:
     facts = env.facts
-    sizes = " ".join(f"{SHORT_SIZES.get(k, k)}={v}" for k, v in facts.get("sizes", {}).items())
+    sizes = short_sizes(facts.get("sizes", {}))
     value = f"  V*(s0) = {facts['optimal_value']:.4g}" if "optimal_value" in facts else ""
     horizon = f" H={facts['horizon']}" if "horizon" in facts else ""
     seeds = max((agent.seeds for agent in env.agents), default=0)
     episodes = max((agent.episodes for agent in env.agents), default=0)
     title = f"{literal(env.id)}  {sizes}{horizon}{value}  {seeds} seed{'s' * (seeds != 1)}, {episodes:,} episodes"
-    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("agent", min_width=14, overflow="fold")
-    table.add_column("proof", min_width=6)
     regret = env.measure == "regret"
-    headings = (
-        ("regret", "95 %", "at end", "growth", "to best", "s/1k")
-        if regret
-        else ("return, 2nd half", "95 %", "at end", "to best", "s/1k")
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ["regret", "95 %", "at end", "growth", "to best", "s/1k"]
+    if not regret:
+        headings = ["return, 2nd half", "95 %", "at end", "to best", "s/1k"]
+    left = {"agent": {"min_width": 14, "overflow": "fold"}, "proof": {"min_width": 6}}
+    table = new_table(title, left, headings, pad_edge=False)
     for agent in env.agents:
         name = f"[bold]{literal(agent.id)}[/]" if agent.id == env.best else literal(agent.id)
         if agent.seeds and (agent.seeds, agent.episodes) != (seeds, episodes):
@@ -83,10 +71,8 @@ def _aggregate_table(found: Aggregate) -> Table:
     count = len(found.env_ids)
     where = f"{count} environments" if count > 1 else literal(found.env_ids[0])
     title = f"scores in {where}: {literal(found.score)}"
-    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("agent", min_width=16, overflow="fold")
-    for heading in ("runs", "IQM", "95 %", "mean", "median"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    left = {"agent": {"min_width": 16, "overflow": "fold"}}
+    table = new_table(title, left, ("runs", "IQM", "95 %", "mean", "median"), pad_edge=False)
     for agent in found.agents:
         ends = _ends(agent.iqm, agent.seeds, "{:.3f}".format)
         numbers = [f"{agent.iqm.value:.3f}", ends, f"{agent.mean.value:.3f}", f"{agent.median.value:.3f}"]
@@ -94,16 +80,8 @@ def _aggregate_table(found: Aggregate) -> Table:
     return table
 
 
-def proof_cell(guarantee: Literal[True] | str | None) -> str:
-    """Return the label of a guarantee in its colour."""
-    from matrixrl.simulate.proofs import proof_label  # the library, which the help does not need
-
-    proof = proof_label(guarantee)
-    return f"[{_PROOF_COLOURS.get(proof['kind'], 'yellow')}]{proof['label']}[/]"
-
-
 def _cells(agent: AgentSummary, regret: bool, *, is_best: bool) -> list[str]:
-    from matrixrl.lab.analysis.formatting import hundredths
+    from matrixrl.lab.analysis.number_text import hundredths
 
     if agent.final is None:
         return ["failed" if agent.failed else "–", *["–"] * (5 if regret else 4)]

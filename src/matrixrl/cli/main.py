@@ -14,14 +14,13 @@ import typer
 
 import matrixrl
 from matrixrl.cli.lab import add_lab_commands
-from matrixrl.cli.output import never_fail_to_encode, parse_path
+from matrixrl.cli.options import TrustOption, never_fail_to_encode, parse_path
 from matrixrl.cli.scorecard import add_scorecard_commands
 from matrixrl.cli.serve import add_serve_commands
-from matrixrl.cli.trust import TrustOption
+from matrixrl.display import printable
 from matrixrl.errors import MatrixRLError
 from matrixrl.interrupts import INTERRUPTED, ending_at_once
 from matrixrl.lab.demo import DEMO
-from matrixrl.printable import printable
 
 __all__ = ["app", "main"]
 
@@ -73,7 +72,7 @@ def list_command(
 ) -> None:
     """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
     with ending_at_once():
-        from matrixrl.cli.listing import print_listing
+        from matrixrl.cli.names import print_listing
     print_listing(topic)
 
 
@@ -128,23 +127,7 @@ def run_command(
     as_json: JsonOption = False,
 ) -> None:
     """Run an agent on an environment and print its regret, or its returns if the optimal value is unknown."""
-    _playing().run(
-        env,
-        set_=set_,
-        agent=agent,
-        agent_set=agent_set,
-        episodes=episodes,
-        seeds=seeds,
-        seed=seed,
-        out=out,
-        overwrite=overwrite,
-        plot_coordinates=plot_coordinates,
-        record=record,
-        certify=certify,
-        compiled=compiled,
-        trust_code=trust_code,
-        as_json=as_json,
-    )
+    _play().run(**locals())  # all arguments, by their names
 
 
 @app.command("inspect")
@@ -157,7 +140,7 @@ def inspect_command(
     as_json: JsonOption = False,
 ) -> None:
     """Print constants, regret bounds, cost and warnings for a problem."""
-    _playing().inspect(env, set_=set_, agent=agent, agent_set=agent_set, trust_code=trust_code, as_json=as_json)
+    _play().inspect(**locals())
 
 
 @app.command("demo")
@@ -174,16 +157,16 @@ def demo_command(
 ) -> None:
     """Run MatrixRL on RiverSwim, from the confidence set of the paper to the two presets."""
     if film:
-        _playing().film_demo(out, episodes, overwrite=overwrite)
+        _play().film_demo(out, episodes, overwrite=overwrite)
     else:
-        _playing().run_demo(out, episodes, seeds, overwrite=overwrite)
+        _play().run_demo(out, episodes, seeds, overwrite=overwrite)
 
 
-def _playing() -> ModuleType:
-    """Return the module that plays, which takes a second or two to import; Ctrl-C ends the command meanwhile."""
+def _play() -> ModuleType:
+    """Return the module of these commands, which takes a second or two to import; Ctrl-C ends the command meanwhile."""
     with ending_at_once():
-        from matrixrl.cli import playing
-    return playing
+        from matrixrl.cli import play
+    return play
 
 
 def main() -> None:

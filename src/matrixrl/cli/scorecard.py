@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from matrixrl.cli.output import parse_path
+from matrixrl.cli.options import parse_path
+from matrixrl.cli.tables import print_line
+from matrixrl.display import literal
 from matrixrl.errors import MissingExtra
-from matrixrl.printable import literal
 
 __all__ = ["add_scorecard_commands"]
 
@@ -122,9 +123,9 @@ def colosseum_command(
 ) -> None:
     """Run Colosseum's episodic MDPs: normalised cumulative regret beside the hardness (Conserva & Rauber 2022)."""
     from matrixrl.cli.scorecard_tables import print_rows
+    from matrixrl.scorecards.colosseum.own_agents import THEIRS, interpreter, play_theirs
     from matrixrl.scorecards.colosseum.picture import draw_rows
     from matrixrl.scorecards.colosseum.rows import AGENTS, Row, play_tables
-    from matrixrl.scorecards.colosseum.theirs import THEIRS, interpreter, play_theirs
     from matrixrl.scorecards.tables import find_tables
 
     paths = find_tables(data, only or [])
@@ -205,7 +206,7 @@ def _folder(out: Path | None, name: str) -> Path:
 def _interpreter(folder: Path, *, asked: bool) -> Path:
     """Return an interpreter that has bsuite: this one, or that of a virtual environment the user agrees to."""
     from matrixrl.scorecards.bsuite.launch import REQUIREMENT, has_bsuite, make_environment
-    from matrixrl.scorecards.launch import interpreter_of
+    from matrixrl.scorecards.workers import interpreter_of
 
     if has_bsuite():
         return Path(sys.executable)
@@ -251,7 +252,7 @@ def _write(
     console: Console, folder: Path, kind: type[Any], records: Sequence[Any], draw: Callable[[Path], None]
 ) -> None:
     """Write the table and the picture, and say where they are; without matplotlib there is no picture."""
-    from matrixrl.scorecards.records import write_records
+    from matrixrl.scorecards.results import write_records
 
     files = [folder / "scorecard.csv"]
     write_records(files[0], kind, records)
@@ -261,7 +262,7 @@ def _write(
     except MissingExtra as error:
         typer.echo(f"note: no picture was drawn: {error}", err=True)
     for file in files:
-        console.print(f"wrote {literal(file)}", highlight=False, soft_wrap=True)
+        print_line(console, f"wrote {file}")
 
 
 def _leave(interrupted: bool) -> None:

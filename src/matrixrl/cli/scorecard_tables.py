@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from matrixrl.cli.tables import new_table
 from matrixrl.scorecards.bsuite.ids import LEFT_OUT, TAGS
 from matrixrl.scorecards.bsuite.scores import Score, agents_of, by_tag
 from matrixrl.scorecards.colosseum.rows import Row
@@ -20,11 +21,8 @@ _COLUMNS_AT_ONCE = 3  # so many fit a terminal of 80 characters
 
 
 def _table(title: str, first: str, headings: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading.replace("_", " "), justify="right")  # so that long names can be wrapped
-    return table
+    long_names = [heading.replace("_", " ") for heading in headings]  # so that they can be wrapped
+    return new_table(title, {first: {"no_wrap": True}}, long_names, wrap=True, pad_edge=False)
 
 
 def print_scores(console: Console, scores: Sequence[Score]) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from matrixrl.cli.output import parse_path
+from matrixrl.cli.options import parse_path
+from matrixrl.display import printable
 from matrixrl.errors import MatrixRLError, MissingExtra
-from matrixrl.printable import printable
 
 __all__ = ["add_serve_commands"]
 
@@ -107,11 +108,8 @@ def replay_command(folder: DirArgument) -> None:
 @serve_app.command("check")
 def check_command(folder: DirArgument) -> None:
     """Verify the digest of every event of a log."""
-    log = _open(folder)
-    try:
+    with _log(folder) as log:
         found = log.check()
-    finally:
-        log.close()
     typer.echo(f"{found.n_events:,} events are whole; digest of the last one {found.digest}")
 
 
@@ -122,38 +120,30 @@ def create_command(
     scope: Annotated[list[str], typer.Option("--scope", help="ask, tell, read or admin; give it several times.")],
 ) -> None:
     """Create a token and print its secret, which is shown once."""
-    log = _open(folder)
-    try:
+    with _log(folder) as log:
         typer.echo(_service().create_token(log, name, scope))
-    finally:
-        log.close()
 
 
 @token_app.command("revoke")
 def revoke_command(folder: DirArgument, name: Annotated[str, typer.Argument(help="Name of the token.")]) -> None:
     """Revoke a token for good; a service that runs takes notice within seconds."""
-    log = _open(folder)
-    try:
+    with _log(folder) as log:
         _service().revoke_token(log, name)
-    finally:
-        log.close()
     typer.echo(f"revoked {printable(name)}")
 
 
 @token_app.command("list")
 def list_command(folder: DirArgument) -> None:
     """List tokens, without their secrets."""
-    log = _open(folder)
-    try:
+    with _log(folder) as log:
         for token in _service().list_tokens(log):
             state = "valid" if token.revoked_at is None else "revoked"
             typer.echo(f"{token.name}  {','.join(token.scopes)}  {state}")
-    finally:
-        log.close()
 
 
-def _open(folder: Any) -> Any:
-    return _service().EventLog(folder, create=False)
+def _log(folder: Any) -> closing[Any]:
+    """Return the log of a service, to be closed at the end of a block."""
+    return closing(_service().EventLog(folder, create=False))
 
 
 def _service() -> Any:

@@ -1,19 +1,71 @@
-"""Tables of ``matrixrl run``, ``demo`` and ``inspect`` for the terminal."""
+"""Tables of the terminal: one form for all commands, and those of ``matrixrl run``, ``demo`` and ``inspect``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from matrixrl.cli.lab_tables import SHORT_SIZES, proof_cell
-from matrixrl.printable import literal
-from matrixrl.simulate import Inspection, RunResult
-from matrixrl.sparklines import sparkline
+from matrixrl.display import literal, printable, sparkline
 
-__all__ = ["print_inspection", "print_results"]
+if TYPE_CHECKING:
+    from matrixrl.play import Inspection, RunResult
+    from matrixrl.records import Guarantee
+
+__all__ = ["new_table", "print_inspection", "print_line", "print_results", "proof_cell", "short_sizes"]
+
+_SHORT = {
+    **{"n_states": "S", "n_actions": "A", "d": "d", "d_psi": "d_psi"},
+    **{"stage_classes": "classes of stages", "allowed_pairs": "allowed pairs"},
+}
+_PROOF_COLOURS = {"proven": "green", "alarm": "red", "not-known-yet": "dim"}
+_BOUNDS = {
+    "theorem_1": "Theorem 1, c=1",
+    "theorem_2": "Theorem 2, c=1",
+    "theorem_3": "Theorem 3, c=1",
+    "explicit": "explicit",
+    "learning_nothing": "learning nothing",
+}
+
+
+def new_table(
+    title: str, left: Mapping[str, Any], right: Iterable[str], *, wrap: bool = False, **options: Any
+) -> Table:
+    """Return an empty table.
+
+    Args:
+        title: Title in Rich's markup.
+        left: Headings of the columns of text, each with options of Rich.
+        right: Headings of the columns of numbers.
+        wrap: Whether columns of numbers may be wrapped.
+        options: Further options of the table.
+    """
+    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), **options)
+    for heading, own in left.items():
+        table.add_column(heading, **own)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=not wrap)
+    return table
+
+
+def print_line(console: Console, words: str) -> None:
+    """Print one line as it is: no markup, no colours, and not folded."""
+    console.print(printable(words), highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def proof_cell(guarantee: Guarantee | None) -> str:
+    """Return the label of a guarantee in its colour."""
+    from matrixrl.play.results import proof_label  # the library, which the help does not need
+
+    proof = proof_label(guarantee)
+    return f"[{_PROOF_COLOURS.get(proof['kind'], 'yellow')}]{proof['label']}[/]"
+
+
+def short_sizes(sizes: Mapping[str, Any]) -> str:
+    """Return the sizes of a problem for a title."""
+    return " ".join(f"{_SHORT.get(name, name)}={size}" for name, size in sizes.items())
 
 
 def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
@@ -21,8 +73,8 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
     first = next(iter(results.values()))
     if first.optimal_value is None:
         console.print(return_table(first))
-        if first.guarantee is not True:
-            console.print(f"[yellow]no proof:[/] {literal(first.guarantee)}.", highlight=False)
+        if not first.guarantee:
+            console.print(f"[yellow]no proof:[/] {literal(first.guarantee.reason)}.", highlight=False)
         return
     console.print(result_table(results))
     print_notes(console, results)
@@ -30,12 +82,14 @@ def print_results(console: Console, results: Mapping[str, RunResult]) -> None:
 
 def return_table(result: RunResult) -> Table:
     """Return a table of returns with one row for each seed."""
+    import numpy as np  # the help does not need it
+
     title = f"{literal(result.env)}  H={result.horizon}  {literal(result.agent)}"
-    table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
-    for heading in ("seed", "returns", "best", "second half", "features", "s/episode"):
-        table.add_column(heading, justify="left" if heading == "returns" else "right", no_wrap=True)
+    left = {"seed": {"justify": "right", "no_wrap": True}, "returns": {"no_wrap": True}}
+    table = new_table(title, left, ("best", "second half", "features", "s/episode"))
     for k, seed in enumerate(result.seeds):
-        played = result.returns[k][~np.isnan(result.returns[k])]
+        took_place = ~np.isnan(result.returns[k])
+        played = result.returns[k][took_place]
         if len(played):
             half, pace = result.second_half(k), float(np.nanmean(result.seconds[k]))
             cells = [f"{played.max():.4g}", f"{half:.4g}", str(result.n_features[k]), f"{pace:.2f}"]
@@ -46,19 +100,12 @@ def return_table(result: RunResult) -> Table:
 def result_table(results: Mapping[str, RunResult]) -> Table:
     """Return a table of regret with one row for each result."""
     first = next(iter(results.values()))
-    sizes = " ".join(f"{SHORT_SIZES.get(k, k)}={v}" for k, v in first.sizes.items())
     seeds = f"{len(first.seeds)} seed" + "s" * (len(first.seeds) > 1)
     steps = f"H={first.horizon}" + f" discount={first.discount:g}" * (first.discount < 1.0)
-    table = Table(
-        title=f"{literal(first.env)}  {sizes} {steps}  {seeds}  V*(s0) = {first.optimal_value:.4g}",
-        title_justify="left",
-        title_style="bold",
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("agent", min_width=18)
-    table.add_column("proof", no_wrap=True)
-    for heading in ("episodes", "regret", "at end", "gap", "time"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    sizes = f"{short_sizes(first.sizes)} {steps}"
+    title = f"{literal(first.env)}  {sizes}  {seeds}  V*(s0) = {first.optimal_value:.4g}"
+    left = {"agent": {"min_width": 18}, "proof": {"no_wrap": True}}
+    table = new_table(title, left, ("episodes", "regret", "at end", "gap", "time"))
     for label, result in results.items():
         name = literal(f"{label} (stopped)" if result.interrupted else label)
         table.add_row(name, proof_cell(result.guarantee), *_cells(result))
@@ -69,13 +116,13 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
     """Print why a guarantee does not hold, and the meaning of the columns."""
     labels_of: dict[str, list[str]] = {}
     for label, result in results.items():
-        if result.guarantee is not True:
-            labels_of.setdefault(result.guarantee, []).append(label)
+        if not result.guarantee:
+            labels_of.setdefault(result.guarantee.reason, []).append(label)
     for reason, labels in labels_of.items():
         console.print(f"[yellow]no proof:[/] {literal(reason)}.", highlight=False)
         for name in labels:
             console.print(f"  · {literal(name)}", highlight=False)
-    shown = [c.guarantee is True for result in results.values() for c in result.certificate]
+    shown = [c.guarantee.holds for result in results.values() for c in result.certificate]
     certified = "certified" if all(shown) else "certified (where a proof holds, else estimated)"
     console.print(
         "regret: total of V*(s0) − V^π(s0), exact, mean ± std over seeds; at end: per episode over the last "
@@ -98,7 +145,7 @@ def _cells(result: RunResult) -> list[str]:
     return [
         played,
         f"{_amount(final.mean())}{spread}",
-        f"{np.mean(tail):.3f}",
+        f"{tail.mean():.3f}",
         "–" if certificate is None else f"{certificate.gap:.3g}",
         f"{result.total_seconds:.1f} s",
     ]
@@ -126,15 +173,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
         table.add_row(name, f"{constant['value']:.4g}", constant["known"])
     console.print(table)
     bounds = Table(title="upper bounds on the regret after N episodes", title_justify="left")
-    headings = {
-        "theorem_1": "Theorem 1, c=1",
-        "theorem_2": "Theorem 2, c=1",
-        "theorem_3": "Theorem 3, c=1",
-        "explicit": "explicit",
-        "learning_nothing": "learning nothing",
-    }
-    keys = [key for key in headings if key in found.bounds[0]]
-    for heading in ("N", *(headings[key] for key in keys)):
+    keys = [key for key in _BOUNDS if key in found.bounds[0]]
+    for heading in ("N", *(_BOUNDS[key] for key in keys)):
         bounds.add_column(heading, justify="right")
     for row in found.bounds:
         cells = ("–" if row[key] is None else f"{row[key]:,.4g}" for key in keys)

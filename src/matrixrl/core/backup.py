@@ -9,8 +9,8 @@ import numpy as np
 
 from matrixrl.core.greedy import greedy_actions, tie_weights
 from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
-from matrixrl.problems.discounting import total_weight
 from matrixrl.problems.stages import Stages
+from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "backward_induction",
     "greedy_plan",
     "optimal_plan",
-    "optimistic_plan",
-    "pessimistic_plan",
     "pessimistic_values",
 ]
 
@@ -129,34 +127,50 @@ class ScoredPlan:
         return replace(self.plan, policy=policy)
 
 
+QFunction = Callable[[int, FloatArray], FloatArray]
+"""Function of the stage h and of the discounted values (B, S) of stage h + 1 that returns Q_h (B, A, S)."""
+
+
 def backward_induction(
-    q_of: Callable[[int, FloatArray], FloatArray],
+    source: ValueBounds | QFunction,
     frame: Frame,
     n_replicas: int,
     *,
+    sign: float = 1.0,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
+    policy: IntArray | None = None,
     visit: Callable[[int, FloatArray], None] | None = None,
 ) -> FloatArray:
-    """Return V_h = clip(max_a Q_h) from the last stage to the first: (B, H+1, S).
+    """Return V_h = clip(max_a Q_h), or V_h of a given policy, from the last stage to the first: (B, H+1, S).
 
-    The maximum is over allowed actions: Q of the others becomes −∞, whatever `q_of` returns.
+    The maximum is over allowed actions: Q of the others becomes −∞.
 
     Args:
-        q_of: Function of the stage h and of the discounted values (B, S) of stage h + 1 that returns Q_h (B, A, S),
-            which may be changed; A may be 1 if the frame allows all actions.
+        source: Bounds on Q, or a function that returns Q, which may be changed; its A may be 1 if the frame allows all
+            actions.
         frame: Horizon, sizes and allowed actions.
         n_replicas: Number of replicas B.
+        sign: 1 for the upper bounds of `source`, -1 for the lower ones.
         low: (H,) Smallest value of each stage; 0 by default. Used only together with `high`.
         high: (H,) Largest value of each stage; if None, values are not clipped.
+        policy: (B, H, S) Actions whose values are backed up in place of the largest ones.
         visit: Function that is called with each stage and its Q (B, A, S), which it may change.
     """
     values = np.zeros((n_replicas, frame.horizon + 1, frame.n_states))
-    ends = frame.end_values()
+    ends, last = frame.end_values(), frame.horizon - 1
     for h in reversed(range(frame.horizon)):
-        q = q_of(h, values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1])
-        frame.exclude(q, h)
-        q.max(axis=1, out=values[:, h])
+        following = values[:, h + 1] if frame.discount == 1.0 else frame.discount * values[:, h + 1]
+        if isinstance(source, ValueBounds):
+            beyond = None if h == last else following  # nothing follows the last stage: no bonus either
+            q = source.q(beyond, sign=sign)
+        else:
+            q = source(h, following)
+        if policy is None:
+            frame.exclude(q, h)
+            q.max(axis=1, out=values[:, h])
+        else:
+            values[:, h] = np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)[:, 0]
         if high is not None:
             np.clip(values[:, h], 0.0 if low is None else low[h], high[h], out=values[:, h])  # Π of YW19 (4)
         if visit is not None:
@@ -167,30 +181,42 @@ def backward_induction(
 
 
 def greedy_plan(
-    q_of: Callable[[int, FloatArray], FloatArray],
+    source: ValueBounds | QFunction,
     frame: Frame,
     rankings: FloatArray,
     *,
+    sign: float = 1.0,
+    compiled: bool = False,
     high: FloatArray | None = None,
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
-    empty: IntArray | None = None,
 ) -> Plan:
-    """Return the plan that is greedy in Q.
+    """Return the plan that is greedy in Q: in the optimistic one (YW19 (4), Algorithm 1 line 6), or in lower bounds.
+
+    Where lower bounds grow with the values, as those of likelihood sets do, no policy has a larger lower bound than
+    the one that is greedy in them (docs/proofs.md, section 11).
 
     Args:
-        q_of: Function of the stage h and of the values (B, S) of stage h + 1 that returns Q_h (B, A, S).
-        frame: Horizon and sizes.
+        source: Bounds on Q, or a function that returns Q.
+        frame: Horizon, sizes and allowed actions.
         rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
-        high: (H,) Largest value of each stage; if None, values are not clipped.
+        sign: 1 for the upper bounds of `source`, -1 for the lower ones.
+        compiled: Whether to use the compiled backup if there is one for these bounds.
+        high: (H,) Largest value of each stage; bounds have their own. If None, values are not clipped.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
         q_out: (B, H, A, S) Array that is filled in with Q.
-        empty: (B,) Number of pairs with an empty confidence set; 0 by default.
     """
-    n_replicas = len(rankings)
+    empty: IntArray | None = None
+    if isinstance(source, ValueBounds):
+        if source.is_two_sided and sign > 0.0:
+            return optimal_plan(source, frame, rankings, preference=preference, q_out=q_out)[0]
+        if compiled and source.has_compiled_form(sign=sign):
+            return _compiled_plan(source, frame, rankings, preference, q_out, sign)
+        high = None if source.is_normalised and sign > 0.0 else frame.ceilings()
+        empty = source.empty
     choice = _Greedy(frame, rankings, preference, q_out)
-    values = backward_induction(q_of, frame, n_replicas, high=high, visit=choice)
-    return Plan(choice.policy, values, np.zeros(n_replicas, dtype=np.int64) if empty is None else empty)
+    values = backward_induction(source, frame, len(rankings), sign=sign, high=high, visit=choice)
+    return Plan(choice.policy, values, np.zeros(len(rankings), dtype=np.int64) if empty is None else empty)
 
 
 class _Greedy:
@@ -215,50 +241,13 @@ def _empty_policy(frame: Frame, n_replicas: int) -> IntArray:
     return np.empty(shape, dtype=np.min_scalar_type(frame.n_actions - 1))
 
 
-def optimistic_plan(
-    belief: ValueBounds,
-    frame: Frame,
-    rankings: FloatArray,
-    *,
-    compiled: bool = False,
-    preference: FloatArray | None = None,
-    q_out: FloatArray | None = None,
-) -> Plan:
-    """Return the optimistic values and the policy that is greedy in them (YW19 (4), Algorithm 1 line 6).
-
-    Bounds that are two-sided are backed up by `optimal_plan`.
-
-    Args:
-        belief: Bounds on next values and rewards.
-        frame: Horizon and sizes.
-        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
-        compiled: Whether to use the compiled backup if it supports the confidence set and the features.
-        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
-        q_out: (B, H, A, S) Array that is filled in with the optimistic Q.
-    """
-    if belief.is_two_sided:
-        return optimal_plan(belief, frame, rankings, preference=preference, q_out=q_out)[0]
-    if compiled and belief.has_compiled_form():
-        return _compiled_plan(belief, frame, rankings, preference, q_out, 1.0)
-    last = frame.horizon - 1
-    return greedy_plan(
-        lambda h, values: belief.q(None if h == last else values),
-        frame,
-        rankings,
-        high=None if belief.is_normalised else frame.ceilings(),
-        preference=preference,
-        q_out=q_out,
-        empty=belief.empty,
-    )
-
-
 def _ends(frame: Frame) -> Ends:
     """Return the end state as compiled backups take it, -1 if there is none, with its values and the discount."""
     return Ends(-1 if frame.end_state is None else frame.end_state, frame.end_values(), frame.discount)
 
 
 def _compiled_plan(
-    belief: ValueBounds,
+    bounds: ValueBounds,
     frame: Frame,
     rankings: FloatArray,
     preference: FloatArray | None,
@@ -270,24 +259,24 @@ def _compiled_plan(
     policy = _empty_policy(frame, len(rankings))
     tie_break = tie_weights(rankings, frame.horizon, has_preference=preference is not None)
     arrays = PlanArrays(tie_break, _ends(frame), values, policy, frame.choices, preference, q_out, frame.allowed)
-    belief.fill_in_compiled(arrays, sign=sign)
-    return Plan(policy=policy, values=values, empty=belief.empty)
+    bounds.fill_in_compiled(arrays, sign=sign)
+    return Plan(policy=policy, values=values, empty=bounds.empty)
 
 
 def optimal_plan(
-    belief: ValueBounds,
+    bounds: ValueBounds,
     frame: Frame,
     rankings: FloatArray,
     *,
     preference: FloatArray | None = None,
     q_out: FloatArray | None = None,
 ) -> tuple[Plan, FloatArray]:
-    """Return the optimistic plan and lower bounds on V*, backed up together.
+    """Return the optimistic plan and lower bounds on V*, backed up together, for bounds that are two-sided.
 
     The lower bounds hold for V*, not for the value of the plan's policy: that is what `pessimistic_values` bounds.
 
     Args:
-        belief: Bounds on next values and rewards.
+        bounds: Bounds on next values and rewards.
         frame: Horizon and sizes.
         rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
         preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
@@ -302,74 +291,26 @@ def optimal_plan(
 
     def q_of(h: int, values: FloatArray) -> FloatArray:  # the upper bounds of all replicas, then the lower ones
         upper, lower = (None, None) if h == last else (values[:n], values[n:])
-        bounds = belief.optimal_q(lower, upper)
-        np.maximum(contradicted, bounds.contradicted, out=contradicted)
-        return np.concatenate([bounds.upper, bounds.lower])
+        found = bounds.optimal_q(lower, upper)
+        np.maximum(contradicted, found.contradicted, out=contradicted)
+        return np.concatenate([found.upper, found.lower])
 
-    high = None if belief.is_normalised else frame.ceilings()
+    high = None if bounds.is_normalised else frame.ceilings()
     both = backward_induction(q_of, frame, 2 * n, high=high, visit=lambda h, q: choice(h, q[:n]))
-    return Plan(choice.policy, both[:n].copy(), belief.empty + contradicted), both[n:]
+    return Plan(choice.policy, both[:n].copy(), bounds.empty + contradicted), both[n:]
 
 
-def pessimistic_values(belief: ValueBounds, policy: IntArray, frame: Frame, *, compiled: bool = False) -> FloatArray:
-    """Return lower bounds on the values of a policy.
-
-    They are computed by the same backup with the smallest value over the confidence set (docs/proofs.md, section 6).
+def pessimistic_values(bounds: ValueBounds, policy: IntArray, frame: Frame, *, compiled: bool = False) -> FloatArray:
+    """Return lower bounds (B, H+1, S) on the values of a policy, in unit reward (docs/proofs.md, section 6).
 
     Args:
-        belief: Bounds on next values and rewards.
+        bounds: Bounds on next values and rewards.
         policy: (B, H, S) Action of each stage and state.
         frame: Horizon and sizes.
         compiled: Whether to use the compiled backup if there is one for these bounds.
-
-    Returns:
-        Lower bounds (B, H+1, S) in unit reward.
     """
-    if compiled and belief.has_compiled_form(sign=-1.0):
+    if compiled and bounds.has_compiled_form(sign=-1.0):
         values = np.zeros((len(policy), frame.horizon + 1, frame.n_states))
-        belief.fill_in_lower_values(policy, _ends(frame), values)
+        bounds.fill_in_lower_values(policy, _ends(frame), values)
         return values
-    last = frame.horizon - 1
-
-    def q_of(h: int, values: FloatArray) -> FloatArray:
-        q = belief.q(None if h == last else values, sign=-1.0)
-        return np.take_along_axis(q, policy[:, h].astype(np.int64)[:, None, :], axis=1)
-
-    chosen = replace(frame, allowed=None, stages=None)  # the policy has chosen
-    return backward_induction(q_of, chosen, len(policy), high=frame.ceilings())
-
-
-def pessimistic_plan(
-    belief: ValueBounds,
-    frame: Frame,
-    rankings: FloatArray,
-    *,
-    compiled: bool = False,
-    preference: FloatArray | None = None,
-    q_out: FloatArray | None = None,
-) -> Plan:
-    """Return the policy that is greedy in the lower bounds on Q, and those bounds as its values.
-
-    Where bounds grow with the values, as those of likelihood sets do, no policy has a larger lower bound
-    (docs/proofs.md, section 11).
-
-    Args:
-        belief: Bounds on next values and rewards.
-        frame: Horizon and sizes.
-        rankings: (B, A) Rankings of the actions in [0, 1] that break ties.
-        compiled: Whether to use the compiled backup if there is one for these bounds.
-        preference: (B, H, A, S) Preferences in [0, H] that break ties before `rankings`.
-        q_out: (B, H, A, S) Array that is filled in with the lower bounds on Q.
-    """
-    if compiled and belief.has_compiled_form(sign=-1.0):
-        return _compiled_plan(belief, frame, rankings, preference, q_out, -1.0)
-    last = frame.horizon - 1
-    return greedy_plan(
-        lambda h, values: belief.q(None if h == last else values, sign=-1.0),
-        frame,
-        rankings,
-        high=frame.ceilings(),
-        preference=preference,
-        q_out=q_out,
-        empty=belief.empty,
-    )
+    return backward_induction(bounds, frame, len(policy), sign=-1.0, high=frame.ceilings(), policy=policy)

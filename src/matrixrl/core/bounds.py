@@ -147,7 +147,7 @@ def a_priori_bound(
     """
     surplus = confidence.set.surplus
     radius, reward_radius = confidence.largest_radii(n_episodes)
-    if confidence.guarantee is not True or surplus is None or radius is None or reward_radius is None:
+    if not confidence.guarantee or surplus is None or radius is None or reward_radius is None:
         return None
     return explicit_bound(
         confidence.regularity,

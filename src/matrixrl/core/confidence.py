@@ -8,17 +8,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.core.belief import Belief, form_belief
-from matrixrl.core.pairwise_radius import PairwiseRadius
-from matrixrl.core.radius import BlockRadius, Radius, RadiusInputs, checked_radius
-from matrixrl.core.regularity import Regularity, regularity
-from matrixrl.core.reward import reward_bounds, reward_regularity, rewards_misfit
-from matrixrl.core.sandwich import SandwichBelief
-from matrixrl.core.sets import ConfidenceSet, Reach, Sandwich, SetContext
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
+from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
+from matrixrl.core.regularity import Regularity, regularity, reward_regularity
+from matrixrl.core.reward import reward_bounds, rewards_misfit
+from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
+from matrixrl.core.sets.base import widths
 from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Phi, Psi, allowed_part
-from matrixrl.linalg import PairDesign
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.linalg import DiagonalPairs, PairDesign
+from matrixrl.records import BoolArray, FloatArray, Guarantee
 
 __all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]
 
@@ -33,6 +31,7 @@ FACTORS: dict[Level, float] = {"agent": 1.0, "ties": TIE_EXPLORATION, "proven": 
 
 _PROVEN: Radius = BlockRadius()
 _PROVEN_VALUES: Radius = PairwiseRadius()
+_ROWS = 1 << 16  # numbers of visits whose half-widths are computed together
 
 
 class Clock(NamedTuple):
@@ -99,7 +98,7 @@ class Confidence:
         left_out: What the features leave out of what they were computed from, in words; None if nothing.
     """
 
-    set: ConfidenceSet
+    set: MatrixSet
     radius: Radius
     exploration: float
     delta: float
@@ -114,15 +113,13 @@ class Confidence:
     def of(
         cls,
         features: Features,
-        confidence_set: ConfidenceSet,
-        radius: Radius,
+        confidence_set: MatrixSet,
         *,
         ridge: float,
         exploration: float,
         delta: float,
         known_reward: bool,
         horizon: int,
-        c_core: float | None = None,
         part: AllowedPart | None = None,
         end_state: int | None = None,
     ) -> Confidence:
@@ -130,22 +127,20 @@ class Confidence:
 
         Args:
             features: Features φ and ψ.
-            confidence_set: Confidence set, not yet bound to a problem.
-            radius: Radius of the agent.
-            ridge: Ridge parameter λ.
+            confidence_set: Confidence set with its radius, not yet bound to a problem.
+            ridge: Ridge parameter λ in the units of φ.
             exploration: Factor of √β.
             delta: Probability δ with which any of the bounds may fail.
             known_reward: Whether rewards are known.
             horizon: Number of steps H of an episode.
-            c_core: Constant C_M; by default a bound on it is computed from the features.
             part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
             end_state: State whose law is known, or None.
         """
         part = allowed_part(features.phi, None) if part is None else part
-        constants = regularity(part.features(features), c_core=c_core, ridge=ridge)
+        constants = regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,
-            radius=radius,
+            radius=confidence_set.radius,
             exploration=exploration,
             delta=delta,
             known_reward=known_reward,
@@ -177,28 +172,21 @@ class Confidence:
         return self.set.shares * (1 if self.known_reward else 2)
 
     @property
-    def guarantee(self) -> Literal[True] | str:
-        """True if the regret bound is proven for this set, radius and exploration, else the reason why it is not."""
+    def guarantee(self) -> Guarantee:
+        """Whether the regret bound is proven for this set, radius and exploration."""
         if self.exploration < 1.0:
-            return f"exploration {self.exploration:g} is below 1: the confidence set was shrunk"
-        for claim in (self._set_claim, self.radius.guarantee):
-            if claim is not True:
-                return claim
-        return self._unproven or True
+            return Guarantee(False, f"exploration {self.exploration:g} is below 1: the confidence set was shrunk")
+        return self._set_claim and Guarantee.of(self.radius) and Guarantee.unless(self._unproven)
 
     @property
-    def certificate_guarantee(self) -> Literal[True] | str:
-        """True if the bounds at the proven radius hold with probability 1 − δ, else the reason why they may not."""
-        claim = self._set_claim
-        return self._unproven or claim if claim is True else claim
+    def certificate_guarantee(self) -> Guarantee:
+        """Whether the bounds at the proven radius hold with probability 1 − δ."""
+        return self._set_claim and Guarantee.unless(self._unproven)
 
     @property
-    def _set_claim(self) -> Literal[True] | str:
+    def _set_claim(self) -> Guarantee:
         """The guarantee of the set, which needs that of each of its members."""
-        for claim in (self.set.guarantee, *(member.guarantee for member in self.set.members)):
-            if claim is not True:
-                return claim
-        return True
+        return Guarantee.unless(*(Guarantee.of(member).reason for member in (self.set, *self.set.members)))
 
     @property
     def _unproven(self) -> str | None:
@@ -261,7 +249,7 @@ class Confidence:
             models = None if values is None else max(models, values)
         return models, 0.0 if self.known_reward else largest(self.reward_regularity)
 
-    def believe(
+    def bounds(
         self,
         features: Features,
         design: PairDesign,
@@ -273,8 +261,8 @@ class Confidence:
         level: Level = "agent",
         blocks: Blocks | None = None,
         allowed: BoolArray | None = None,
-    ) -> Belief:
-        """Return the bounds on next values and rewards that follow from the data.
+    ) -> MatrixBounds | SandwichBounds:
+        """Return the bounds on Q that follow from the data.
 
         Args:
             features: Features φ of the pairs, and ψ.
@@ -288,19 +276,47 @@ class Confidence:
             allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
         radii = self.radii(design, clock, level=level, blocks=blocks).widened(design.moment_error, features.psi)
-        most = least = reward
+        rewards = (reward, reward)
         if radii.rewards is not None:
-            most, least = reward_bounds(features.phi, design, reward_moment, radii.rewards)
-        return form_belief(
-            features.phi,
-            features.psi,
-            self.set,
-            design,
-            core_matrix,
-            (radii.models, radii.alarm),
-            (most, least),
-            allowed,
-        )
+            rewards = reward_bounds(features.phi, design, reward_moment, radii.rewards)
+        sizes = radii.models, radii.alarm
+        ball = MatrixBounds.of(features.phi, features.psi, self.set, design, core_matrix, sizes, rewards, allowed)
+        if not isinstance(self.set, Sandwich):
+            return ball
+        width = widths(design)
+        more = 0.0 if design.moment_error is None else design.moment_error[:, None]
+        own, alarm = ((radius + more) * width for radius in self.value_radii(design, clock, level=level))
+        return SandwichBounds(ball, self.set.uses_ball, own, alarm)
+
+    def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
+        """Return the half-widths of one-hot pairs with 0, 1, …, T − 1 visits, for a set and a radius that are local.
+
+        Args:
+            size: Number of visits T.
+            clock: Number of the episode n, and number of episodes N; a local radius may depend on N but not on n.
+            level: Choice of the radius.
+
+        Returns:
+            Half-widths (m, T) of the m members of the set, and (T,) of the reward; the latter (0,) if it is known.
+        """
+        ridge = self.regularity.ridge
+        half_width = np.empty((len(self.set.members), size))
+        reward = np.empty(0 if self.known_reward else size)
+        for first in range(0, size, _ROWS):
+            visits = np.arange(first, min(first + _ROWS, size), dtype=np.float64)
+            here = slice(first, first + len(visits))
+            design = DiagonalPairs(len(visits), 1, ridge=ridge)
+            design.restore({"counts": visits[None]})
+            radii = self.radii(design, clock, level=level)
+            for m, member in enumerate(self.set.members):
+                reach = member.reach(design, radii.models, radii.alarm, ridge * design.width_sq)
+                # docs/proofs.md, section 5: the proven radius covers ε = λ/(λ + n) of a one-hot pair with n visits, so
+                # its normalised set is never empty.
+                assert reach.empty is None
+                half_width[m, here] = reach.half_width
+            if radii.rewards is not None:
+                reward[here] = (radii.rewards * widths(design))[0]
+        return half_width, reward
 
     @property
     def value_regularity(self) -> Regularity:
@@ -329,22 +345,6 @@ class Confidence:
         factor = FACTORS[level]
         return factor * (scale * full), np.maximum(scale * full, proven)
 
-    def for_plans(self, ball: Belief, design: PairDesign, clock: Clock, *, level: Level = "agent") -> ValueBounds:
-        """Return the bounds that plans use: those of the set itself, or the sandwich around its ball.
-
-        Args:
-            ball: Bounds of the members of the set, as `believe` returned them.
-            design: A_n with the widths of the pairs.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius, as of `ball`.
-        """
-        if not isinstance(self.set, Sandwich):
-            return ball
-        width = np.sqrt(np.maximum(design.width_sq, 0.0))
-        more = 0.0 if design.moment_error is None else design.moment_error[:, None]
-        own, alarm = ((radius + more) * width for radius in self.value_radii(design, clock, level=level))
-        return SandwichBelief(ball, self.set.uses_ball, own, alarm)
-
     @property
     def watches_rewards(self) -> bool:
         """Whether rewards are learned and may fail to be linear in φ, as they cannot for one-hot pairs."""
@@ -360,13 +360,3 @@ class Confidence:
             clock: Number of the episode and of the run.
         """
         return rewards_misfit(phi, counts, sums, delta=self.delta / (2.0 * clock.shares))
-
-    def reaches(self, design: PairDesign, slack: FloatArray, radii: Radii) -> list[Reach]:
-        """Return, for each member of the set, the part of the bound that depends on the pair.
-
-        Args:
-            design: A_n with the widths of the pairs.
-            slack: (B, P) ε = 1 − φᵀM_n u.
-            radii: Radii of the set and of the alarm.
-        """
-        return [member.reach(design, radii.models, radii.alarm, slack) for member in self.set.members]

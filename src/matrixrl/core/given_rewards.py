@@ -9,7 +9,7 @@ from matrixrl.core.likelihood.radii import log_mixture_gain
 from matrixrl.records import FloatArray
 from matrixrl.tolerances import GIVEN_REWARD
 
-__all__ = ["N_BETS", "bet_limits", "log_bets", "log_evidence"]
+__all__ = ["N_BETS", "log_bets", "log_evidence"]
 
 _FRACTIONS = (0.95, 0.3)  # of the largest bets: near 1 for rewards with little noise, small for much noise
 _OF_MEANS = 0.5  # weight of the mixture of which the mean alone is known; the other bets share the rest
@@ -33,22 +33,6 @@ def log_bets(rewards: FloatArray, given: FloatArray) -> FloatArray:
     factors = np.concatenate([1.0 + fraction * (larger - 1.0), 1.0 + fraction * (smaller - 1.0)], axis=-1)
     logs: FloatArray = np.log(factors)
     return logs
-
-
-def bet_limits(visits: FloatArray, sums: FloatArray, given: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest sums of `log_bets` over rewards with a given sum, each (…, N_BETS).
-
-    The logarithm is concave: equal rewards gain most, rewards at the ends of the range least.
-
-    Args:
-        visits: (…) Number n of rewards of each pair.
-        sums: (…) Sums of the unit rewards.
-        given: (…) Given unit rewards.
-    """
-    lost, won = (log_bets(np.full_like(given, end), given) for end in (0.0, 1.0))
-    least = (visits - sums)[..., None] * lost + sums[..., None] * won
-    mean = np.clip(sums / np.maximum(visits, 1.0), 0.0, 1.0)
-    return least, visits[..., None] * log_bets(mean, given)
 
 
 def log_evidence(visits: FloatArray, sums: FloatArray, gains: FloatArray, given: FloatArray) -> FloatArray:

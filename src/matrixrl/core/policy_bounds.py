@@ -42,7 +42,7 @@ class PolicyIntervals(NamedTuple):
 
 
 def policy_bounds(
-    belief: ValueBounds,
+    bounds: ValueBounds,
     first: IntArray | FloatArray,
     second: IntArray | FloatArray,
     frame: Frame,
@@ -56,13 +56,13 @@ def policy_bounds(
     the rest with the bounds of each policy; the result is never wider than the difference of the separate bounds.
 
     Args:
-        belief: Bounds on next values and rewards.
+        bounds: Bounds on next values and rewards.
         first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
         second: Likewise, of the other policy.
         frame: Horizon and sizes.
         ceiling: (B, H, A, S) Upper bounds on Q*, which no policy exceeds.
     """
-    n, horizon = belief.n_replicas, frame.horizon
+    n, horizon = bounds.n_replicas, frame.horizon
     lower, upper = np.zeros((2, 3, n, horizon + 1, frame.n_states))
     for h in reversed(range(horizon)):
         weights = np.stack([_weights(policy, h, frame.n_actions) for policy in (first, second)])  # (2, B, A, S)
@@ -70,11 +70,11 @@ def policy_bounds(
         alone = weights - common
         low, high = np.zeros((2, 3, *common.shape))
         if h < horizon - 1:
-            used = belief.restricted(weights.max(axis=0) > 0.0)
+            used = bounds.restricted(weights.max(axis=0) > 0.0)
             sides = ((lower, -1.0), (upper, 1.0))
             low, high = (_next_values(used, frame.discount * side[:, :, h + 1], sign) for side, sign in sides)
-        low[:_DIFFERENCE] += belief.reward_bound(sign=-1.0)
-        high[:_DIFFERENCE] += belief.reward_bound(sign=1.0)
+        low[:_DIFFERENCE] += bounds.least
+        high[:_DIFFERENCE] += bounds.most
         if ceiling is not None:
             np.minimum(high[:_DIFFERENCE], ceiling[:, h], out=high[:_DIFFERENCE])
         for policy in (_FIRST, _SECOND):
@@ -101,11 +101,11 @@ def _weights(policy: IntArray | FloatArray, stage: int, n_actions: int) -> Float
     return np.asarray(taken, dtype=np.float64)
 
 
-def _next_values(belief: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
+def _next_values(bounds: ValueBounds, values: FloatArray, sign: float) -> FloatArray:
     """Return bounds on the expected next values of all pairs: (3, B, S) → (3, B, A, S)."""
     found = [
         np.clip(
-            belief.bound(one, sign=sign),
+            bounds.bound(one, sign=sign),
             one.min(axis=1)[:, None, None],  # P V is an average of V, also where the set does not use it
             one.max(axis=1)[:, None, None],
         )

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
-from matrixrl.checks import fail, real_numbers, show_where
-from matrixrl.core.claims import inherits_claim
+from matrixrl.checks import choice, fail, real_numbers, show_where
 from matrixrl.core.regularity import Regularity
 from matrixrl.features import Blocks
 from matrixrl.linalg import DiagonalPairs, PairDesign
-from matrixrl.records import FloatArray
+from matrixrl.records import FloatArray, Guarantee
 
 __all__ = [
     "RADII",
     "BlockRadius",
     "ConstantRadius",
     "LogDetRadius",
+    "PairwiseRadius",
     "PaperRadius",
     "ProofRadius",
     "Radius",
     "RadiusInputs",
     "SelfNormalisedRadius",
     "TheoremRadius",
+    "as_radius",
     "checked_radius",
+    "disown",
 ]
 
 
@@ -59,7 +61,11 @@ class RadiusInputs:
         return len(self.design.width_sq)
 
 
-_FORMULA = ("__call__", "_by_visits")  # methods that compute a radius
+def disown(cls: type, base: type, *claims: str) -> None:
+    """Set what a class does not claim itself to what a base class says: a proof is about the methods of one class."""
+    for claim in claims:
+        if claim not in vars(cls):
+            setattr(cls, claim, vars(base)[claim])
 
 
 class Radius(ABC):
@@ -70,25 +76,18 @@ class Radius(ABC):
         summary: One-line description for the command line.
         in_feature_units: Whether the ridge parameter is in units of the largest ‖φ‖², so that results do not depend on
             the scale of φ.
+        guarantee: Whether the radius is proven with its constants; a claim about one class, which a subclass makes
+            again.
     """
 
     name: ClassVar[str] = "own radius"
     summary: ClassVar[str] = ""
     in_feature_units: ClassVar[bool] = False
+    guarantee: Guarantee = Guarantee(False, "the radius declares no proof")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not inherits_claim(cls, "guarantee", _FORMULA):
-            cls.guarantee = Radius.guarantee  # type: ignore[method-assign]  # another formula needs a proof of its own
-        if not inherits_claim(cls, "is_local", _FORMULA):
-            cls.is_local = Radius.is_local  # type: ignore[method-assign]  # and may depend on more than visits
-        if not inherits_claim(cls, "at_most", _FORMULA):
-            cls.at_most = Radius.at_most  # type: ignore[method-assign]
-
-    @property
-    def guarantee(self) -> Literal[True] | str:
-        """True if the radius is proven with its constants, else the reason why it is not."""
-        return "the radius declares no proof"
+        disown(cls, Radius, "guarantee", "is_local", "at_most")
 
     @abstractmethod
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
@@ -151,11 +150,8 @@ class PaperRadius(Radius):
 
     def __init__(self, c: float = 1.0) -> None:
         self.c = c
-
-    @property
-    def guarantee(self) -> str:
-        """Reason why nothing is proven: the paper does not give c."""
-        return f"it holds for some absolute constant c that the paper does not give; c = {self.c:g}"
+        words = f"it holds for some absolute constant c that the paper does not give; c = {c:g}"
+        self.guarantee = Guarantee(False, words)
 
 
 class TheoremRadius(PaperRadius):
@@ -170,7 +166,6 @@ class TheoremRadius(PaperRadius):
 
     name = "theorem"
     summary = "c·(C_M + C_ψ'²)·ln(N·H·C_φ)·d (Theorems 1, 2); proven for some absolute constant c"
-    guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n, of shape (B, 1)."""
@@ -194,7 +189,6 @@ class LogDetRadius(PaperRadius):
 
     name = "log-det"
     summary = "C_M·d + c·C_ψ'²·ln det A_n·ln(nH/δ) (Theorem 3, the proofs); proven for some absolute constant c"
-    guarantee = PaperRadius.guarantee
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n, of shape (B, 1)."""
@@ -217,13 +211,11 @@ class ProofRadius(Radius):
         "both conditions of the concentration proof, with their constants; proven only as far as the printed proof is"
     )
 
-    @property
-    def guarantee(self) -> str:
-        """Reason why nothing is proven: the printed proof has gaps."""
-        return (
-            "the printed proof bounds ‖η‖ by C_ψ' where only 2C_ψ' holds (E6) and treats ln det A_n as fixed; "
-            "the self-normalised radius is the proven one"
-        )
+    guarantee = Guarantee(
+        False,
+        "the printed proof bounds ‖η‖ by C_ψ' where only 2C_ψ' holds (E6) and treats ln det A_n as fixed; "
+        "the self-normalised radius is the proven one",
+    )
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n, of shape (B, 1)."""
@@ -245,11 +237,7 @@ class SelfNormalisedRadius(Radius):
 
     name = "self-normalised"
     summary = "‖M*‖ + L·√(2 ln(1/δ) + ln det A_n); proven for all n at once if P = φᵀM*ψ"
-
-    @property
-    def guarantee(self) -> Literal[True]:
-        """True: the radius is proven with its constants."""
-        return True
+    guarantee = Guarantee(True)
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n, of shape (B, 1)."""
@@ -275,17 +263,13 @@ class BlockRadius(Radius):
 
     ln det A_n is replaced by the log-determinant of the block. For one-hot features every pair is a block, and the bias
     of a pair with n visits is known, so the radius is λC_ψ'/√(λ + n) + L √(2 ln(K/δ) + ln(1 + n/λ)), without the second
-    term if n = 0. With a single block it is the self-normalised radius. The preset `guaranteed`, certificates and the
+    term if n = 0. With a single block it is the self-normalised radius. The preset `optimistic`, certificates and the
     misspecification alarm use it.
     """
 
     name = "block"
     summary = "self-normalised radius of each block of features at δ/K (one-hot: by visits); proven if P = φᵀM*ψ"
-
-    @property
-    def guarantee(self) -> Literal[True]:
-        """True: the radius is proven with its constants."""
-        return True
+    guarantee = Guarantee(True)
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β_n of the block of each pair, of shape (B, P), or (B, 1) if there is only one block."""
@@ -336,14 +320,10 @@ class ConstantRadius(Radius):
     name = "constant"
     in_feature_units = True
     summary = "β·C_ψ'² with a constant β; tuned, nothing is proven"
+    guarantee = Guarantee(False, "the constant radius is tuned: nothing is proven about it")
 
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = beta
-
-    @property
-    def guarantee(self) -> str:
-        """Reason why nothing is proven: the radius is tuned."""
-        return "the constant radius is tuned: nothing is proven about it"
 
     def __call__(self, inputs: RadiusInputs) -> FloatArray:
         """Return √β·C_ψ', of shape (B, 1)."""
@@ -352,6 +332,34 @@ class ConstantRadius(Radius):
     def is_local(self, n_episodes: int | None) -> bool:  # noqa: ARG002
         """Return True: the radius is a constant."""
         return True
+
+
+class PairwiseRadius(BlockRadius):
+    r"""Block radius whose bias is that of the pair, \(\lambda\|A_n^{-1}\phi\|\,\|M^*\|/w\), which is at most √λ‖M*‖.
+
+    The noise and the parts of δ are those of `BlockRadius`. The ridge moves φᵀM_n by λφᵀA_n⁻¹M*, whose norm is at most
+    λ‖A_n⁻¹φ‖‖M*‖; it decreases with the number of visits, while √λ‖M*‖ does not (docs/proofs.md, section 10).
+    """
+
+    name = "pairwise"
+    summary = "block radius with the bias of each pair, λ‖A_n⁻¹φ‖·‖M*‖; proven if P = φᵀM*ψ"
+    guarantee = Guarantee(True)
+
+    is_local = BlockRadius.is_local
+    at_most = BlockRadius.at_most  # the bias of a pair is at most that of the block radius
+
+    def __call__(self, inputs: RadiusInputs) -> FloatArray:
+        """Return √β_n of each pair, of shape (B, P)."""
+        k, blocks, design = inputs.regularity, inputs.blocks, inputs.design
+        whole = super().__call__(inputs)
+        if blocks.one_pair_each:  # whose bias is already that of the pair
+            return whole
+        core_norm = math.sqrt(k.ridge) * k.c_psi_inv / np.sqrt(blocks.eigenvalues)
+        core_norm = np.minimum(core_norm, k.core_norm)[blocks.pair_block]
+        width_sq = np.maximum(design.width_sq, np.finfo(np.float64).tiny)
+        shrunk = np.sqrt(np.minimum(k.ridge * design.inverse_norms_sq() / width_sq, 1.0))  # √λ‖A⁻¹φ‖/w
+        radius: FloatArray = whole - core_norm * (1.0 - shrunk)
+        return radius
 
 
 RADII: dict[str, type[Radius]] = {
@@ -366,3 +374,10 @@ RADII: dict[str, type[Radius]] = {
     )
 }
 """Radii by their names in Python and on the command line."""
+
+
+def as_radius(argument: str, value: Any) -> Radius:
+    """Return a radius: the object given, an instance of the class given, or the radius of a name."""
+    made = value() if isinstance(value, type) and issubclass(value, Radius) else value
+    remedy = "Or give an object; for a number √β give matrixrl.core.radius.ConstantRadius(beta=…)."
+    return made if isinstance(made, Radius) else RADII[choice(argument, made, RADII, remedy=remedy)]()

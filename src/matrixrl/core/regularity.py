@@ -1,4 +1,4 @@
-"""Constants of Assumptions 2 and 2', computed from the features without knowledge of P."""
+"""Constants of Assumptions 2 and 2', and of the regression of rewards, computed from the features without P."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass
 
 from matrixrl.checks import number
-from matrixrl.features import Features
+from matrixrl.features import Features, Phi
 
-__all__ = ["Regularity", "regularity"]
+__all__ = ["REWARD_NOISE", "Regularity", "regularity", "reward_regularity"]
+
+REWARD_NOISE = 0.5
+"""Unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian (Hoeffding)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def regularity(features: Features, *, c_core: float | None = None, ridge: float 
     """
     phi, psi = features.phi, features.psi
     if c_core is None:
-        core = psi.dual_norm**2 / (phi.smallest_design_eigenvalue() * phi.d)
+        core = psi.constants.dual_norm**2 / (phi.smallest_design_eigenvalue() * phi.d)
     else:
         remedy = "Give C_M with ‖M*‖_F² <= C_M·d."
         core = number("c_core", c_core, low=0.0, high=math.inf, open_ends=True, remedy=remedy)
@@ -85,11 +88,36 @@ def regularity(features: Features, *, c_core: float | None = None, ridge: float 
         d=phi.d,
         c_core=ridge * core,
         c_phi=phi.max_norm_sq / (ridge * phi.d),
-        c_psi_inv=psi.dual_norm,
-        noise_scale=psi.noise_scale,
-        c_psi=psi.c_psi,
-        c_psi_is_exact=psi.c_psi_is_exact,
-        c_psi_max_norm=psi.c_psi_max_norm,
+        c_psi_inv=psi.constants.dual_norm,
+        noise_scale=psi.constants.noise_scale,
+        c_psi=psi.constants.c_psi,
+        c_psi_is_exact=psi.constants.c_psi_is_exact,
+        c_psi_max_norm=psi.constants.c_psi_max_norm,
         ridge=ridge,
         core_source="bound" if c_core is None else "given",
+    )
+
+
+def reward_regularity(phi: Phi, ridge: float) -> Regularity:
+    r"""Return the constants of the regression of rewards on φ, as inputs of the radii.
+
+    Unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian, and |φᵀθ*| ≤ 1 bounds ‖θ*‖ in the same way as
+    ‖φᵀM*‖ ≤ C_ψ' bounds ‖M*‖_F (docs/proofs.md, sections 4 and 5). There is one output in place of d_psi; 1 replaces
+    C_ψ' and ½ replaces L.
+
+    Args:
+        phi: Features φ.
+        ridge: Ridge parameter λ.
+    """
+    return Regularity(
+        d=phi.d,
+        c_core=ridge / (phi.smallest_design_eigenvalue() * phi.d),
+        c_phi=phi.max_norm_sq / (ridge * phi.d),
+        c_psi_inv=1.0,
+        noise_scale=REWARD_NOISE,
+        c_psi=1.0,
+        c_psi_is_exact=True,
+        c_psi_max_norm=1.0,
+        ridge=ridge,
+        core_source="bound",
     )

@@ -4,46 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.core.regularity import Regularity
+from matrixrl.core.regularity import REWARD_NOISE
+from matrixrl.core.sets.base import widths
 from matrixrl.features import Phi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray
 from matrixrl.tolerances import EMPTY_SET
 
-__all__ = ["reward_bounds", "reward_half_width", "reward_regularity", "rewards_misfit"]
-
-_NOISE = 0.5  # unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian (Hoeffding)
-
-
-def reward_regularity(phi: Phi, ridge: float) -> Regularity:
-    r"""Return the constants of the regression of rewards on φ, as inputs of the radii.
-
-    Unit rewards lie in [0, 1], so their noise is ½-sub-Gaussian, and |φᵀθ*| ≤ 1 bounds ‖θ*‖ in the same way as
-    ‖φᵀM*‖ ≤ C_ψ' bounds ‖M*‖_F (docs/proofs.md, sections 4 and 5). There is one output in place of d_psi; 1 replaces
-    C_ψ' and ½ replaces L.
-
-    Args:
-        phi: Features φ.
-        ridge: Ridge parameter λ.
-    """
-    return Regularity(
-        d=phi.d,
-        c_core=ridge / (phi.smallest_design_eigenvalue() * phi.d),
-        c_phi=phi.max_norm_sq / (ridge * phi.d),
-        c_psi_inv=1.0,
-        noise_scale=_NOISE,
-        c_psi=1.0,
-        c_psi_is_exact=True,
-        c_psi_max_norm=1.0,
-        ridge=ridge,
-        core_source="bound",
-    )
-
-
-def reward_half_width(design: PairDesign, radius: FloatArray) -> FloatArray:
-    """Return the half-widths √β_r · w (B, P) of the bounds on rewards; `radius` √β_r is (B, 1) or (B, P)."""
-    half: FloatArray = radius * np.sqrt(np.maximum(design.width_sq, 0.0))
-    return half
+__all__ = ["reward_bounds", "rewards_misfit"]
 
 
 def reward_bounds(
@@ -62,7 +30,7 @@ def reward_bounds(
     """
     theta = design.solve(reward_moment[:, :, None])[:, :, 0]
     mean = phi.dot(theta)
-    half = reward_half_width(design, radius).reshape(mean.shape)
+    half = (radius * widths(design)).reshape(mean.shape)
     return np.clip(mean + half, 0.0, 1.0), np.clip(mean - half, 0.0, 1.0)
 
 
@@ -92,6 +60,6 @@ def rewards_misfit(phi: Phi, counts: FloatArray, sums: FloatArray, *, delta: flo
         weight = n / np.sqrt(1.0 + n)
         rows, targets = phi.rows(pairs) * weight[:, None], paid[pairs] / n * weight
         off = targets - rows @ np.linalg.lstsq(rows, targets, rcond=None)[0]
-        level = _NOISE**2 * (2.0 * np.log(1.0 / delta) + np.log1p(n).sum())
+        level = REWARD_NOISE**2 * (2.0 * np.log(1.0 / delta) + np.log1p(n).sum())
         found[b] = off @ off > level * (1.0 + EMPTY_SET)
     return found

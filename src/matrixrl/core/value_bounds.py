@@ -104,7 +104,12 @@ class ValueBounds(ABC):
         is_normalised: Whether bounds on expected next values are inside the range of the values.
         is_two_sided: Whether upper bounds on V* need lower bounds on V*, so that both are backed up together.
         empty: (B,) Number of pairs that contradict the features (misspecification alarm).
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
     """
+
+    most: FloatArray
+    least: FloatArray
 
     @property
     @abstractmethod
@@ -138,10 +143,6 @@ class ValueBounds(ABC):
             values: (B, S) Values of the next stage, such as those of a policy that was chosen by the data.
             sign: 1 for upper bounds, -1 for lower bounds.
         """
-
-    @abstractmethod
-    def reward_bound(self, *, sign: float = 1.0) -> FloatArray:
-        """Return upper (sign 1) or lower (sign -1) bounds on unit rewards: (A, S) or (B, A, S)."""
 
     def restricted(self, pairs: BoolArray) -> ValueBounds:
         """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""

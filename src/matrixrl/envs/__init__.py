@@ -20,8 +20,9 @@ from matrixrl.envs.registry import (
 )
 
 if TYPE_CHECKING:
+    from matrixrl.envs.cases import policy_value
     from matrixrl.envs.combination_lock import CombinationLock
-    from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, SparseReward, make_control
+    from matrixrl.envs.control import CONTROL, GridActions, NoisyActions, PointObservations, SparseReward, make_control
     from matrixrl.envs.deep_sea import DeepSea
     from matrixrl.envs.double_integrator import DoubleIntegrator
     from matrixrl.envs.dynamic_pricing import DynamicPricing
@@ -31,19 +32,17 @@ if TYPE_CHECKING:
     from matrixrl.envs.linear_mdp import LinearMDP
     from matrixrl.envs.lost_sales import LostSales
     from matrixrl.envs.perishable_stock import PerishableStock
-    from matrixrl.envs.point_observations import PointObservations
     from matrixrl.envs.queue_admission import QueueAdmission
     from matrixrl.envs.river_swim import RiverSwim
     from matrixrl.envs.soft_grid import SoftGrid
     from matrixrl.envs.swing_up import CartPoleSwingUp
-    from matrixrl.envs.usual_policies import best_of, policy_log, policy_value
 
 _MODULES = {
     **{entry.class_name: entry.module for entry in ENVIRONMENTS.values()},
     "CartPoleSwingUp": "swing_up",
-    **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "SparseReward", "make_control"), "control"),
-    "PointObservations": "point_observations",
-    **dict.fromkeys(("best_of", "policy_log", "policy_value"), "usual_policies"),
+    **dict.fromkeys(("CONTROL", "GridActions", "NoisyActions", "PointObservations"), "control"),
+    **dict.fromkeys(("SparseReward", "make_control"), "control"),
+    "policy_value": "cases",
 }
 
 __all__ = [
@@ -68,12 +67,10 @@ __all__ = [
     "RiverSwim",
     "SoftGrid",
     "SparseReward",
-    "best_of",
     "checked_settings",
     "make",
     "make_control",
     "open_problem",
-    "policy_log",
     "policy_value",
     "refuse_env_settings",
     "register_all",

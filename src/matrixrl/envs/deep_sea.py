@@ -6,7 +6,7 @@ import numpy as np
 
 from matrixrl.checks import fits_memory, integer
 from matrixrl.problems import FiniteMDP, Layout, MDPEnv
-from matrixrl.seeding import generator
+from matrixrl.random_streams import generator
 
 __all__ = ["DeepSea"]
 

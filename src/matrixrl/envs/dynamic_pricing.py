@@ -9,15 +9,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import poisson
 
 from matrixrl.checks import fail, fits_memory, integer, number, shaped, within
-from matrixrl.envs.outcomes import range_of, table_of
-from matrixrl.envs.usual_policies import best_of
-from matrixrl.policies import Policy
+from matrixrl.envs.cases import range_of, table_of
 from matrixrl.problems import FiniteMDP, MDPEnv
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import FloatArray
 
-__all__ = ["DynamicPricing", "best_fixed_price", "fluid_prices"]
-
-_HALVINGS = 100  # of the interval of the value of a unit
+__all__ = ["DynamicPricing"]
 
 
 class DynamicPricing(MDPEnv):
@@ -111,60 +107,3 @@ class DynamicPricing(MDPEnv):
     def picture(self, state: int) -> str:
         """Return the units that are left and the periods until the deadline as text."""
         return f"{'#' * state}{'.' * (self.capacity - state)}  {self.horizon - self._stage} periods left"
-
-
-def best_fixed_price(env: Any) -> Policy:
-    """Return the best policy that asks one price in all periods, found by trying all prices with the known demand.
-
-    Args:
-        env: A `DynamicPricing` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> best_fixed_price(matrixrl.make("dynamic-pricing")).description
-    'price 110'
-    """
-    shop = env.unwrapped
-    constant = np.ones(shop.mdp.n_states, dtype=np.int64)
-    return best_of(shop.mdp, [(f"price {price:g}", a * constant) for a, price in enumerate(shop.prices)])
-
-
-def fluid_prices(env: Any) -> Policy:
-    r"""Return the prices of the fluid problem, which is solved again in every period for the units that are left.
-
-    The fluid problem replaces demand by its mean: \(\max \sum_k p_k d_k(p_k)\) with \(\sum_k d_k(p_k) \le n\) over the
-    periods that are left. With the value v of a unit, which makes the sum fit, the price of each period maximises
-    \((p - v)\,d_k(p)\). This is the heuristic of Gallego and van Ryzin (1994) on a grid of prices, with the known
-    demand of every period.
-
-    Args:
-        env: A `DynamicPricing` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> fluid_prices(matrixrl.make("dynamic-pricing")).table[:, 10].tolist()[::5]
-    [2, 2, 2, 3]
-    """
-    shop = env.unwrapped
-    table = np.zeros((shop.horizon, shop.mdp.n_states), dtype=np.int64)
-    for stage in range(shop.horizon):
-        for units in range(1, shop.mdp.n_states):
-            table[stage, units] = _first_price(shop.prices, shop.demand[stage:], units)
-    return Policy(table, n_actions=len(shop.prices), description="fluid prices, solved again in every period")
-
-
-def _first_price(prices: FloatArray, demand: FloatArray, units: int) -> int:
-    """Return the price of the first period in the fluid problem with mean demands (H, A) of the periods left."""
-
-    def chosen(value: float) -> IntArray:
-        best: IntArray = np.argmax((prices - value) * demand, axis=1)
-        return best
-
-    def sold(value: float) -> float:
-        return float(demand[np.arange(len(demand)), chosen(value)].sum())
-
-    low, high = 0.0, float(prices[-1])
-    if sold(low) <= units:
-        return int(chosen(low)[0])
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if sold(middle) > units else (low, middle)
-    return int(chosen(high)[0])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from matrixrl.checks import fits_memory, integer, number
+from matrixrl.envs.cases import table_of
 from matrixrl.problems import FiniteMDP, Layout, MDPEnv
 from matrixrl.records import FloatArray
 
@@ -46,14 +46,11 @@ class GridWorld(MDPEnv):
         fits_memory("size", 100.0 * n * n, f"{n:,}", remedy="Try 20.")
         states, goal = np.arange(n * n), n * n - 1
         cells = np.stack(np.divmod(states, n), axis=1)
-        parts = []
-        for a in range(4):
-            for turn, probability in ((0, 1.0 - slip), (1, slip / 2), (3, slip / 2)):
-                there = np.clip(cells + _MOVES[(a + turn) % 4], 0, n - 1)
-                following = np.where(states == goal, goal, there @ [n, 1])
-                parts.append((np.full(n * n, probability), states * 4 + a, following))
-        chances, rows, next_states = (np.concatenate(entries) for entries in zip(*parts, strict=True))
-        table = sparse.coo_array((chances, (rows, next_states)), shape=(n * n * 4, n * n)).tocsr()
+        outcomes = []
+        for turn, probability in ((0, 1.0 - slip), (1, slip / 2), (3, slip / 2)):
+            there = np.clip(cells[:, None] + np.roll(_MOVES, -turn, axis=0), 0, n - 1) @ [n, 1]
+            outcomes.append((probability, np.where(states[:, None] == goal, goal, there), 0.0))
+        table, _ = table_of(outcomes)
         reward = np.zeros((n * n, 4))
         reward[goal] = 1.0
         self.points: FloatArray = 2.0 * cells / (n - 1) - 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from matrixrl.envs.usual_policies import policy_log
 from matrixrl.errors import MatrixRLError, MissingExtra
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import BoolArray, FloatArray
 
-__all__ = ["ICUSepsis", "clinicians_log", "clinicians_policy"]
+__all__ = ["ICUSepsis", "clinicians_policy"]
 
 _DEATH, _SURVIVAL, _END = 713, 714, 715
 _LEVELS = 5  # doses of fluids and of vasopressors; there is one action for each pair of them
@@ -51,12 +49,10 @@ class ICUSepsis(MDPEnv):
     """
 
     def __init__(self, horizon: int = 31, *, render_mode: str | None = None) -> None:
-        tables = _read_tables()
-        reward = np.zeros(tables.allowed.shape)
+        transitions, start, _, allowed = _read_tables()
+        reward = np.zeros(allowed.shape)
         reward[_SURVIVAL] = 1.0
-        mdp = FiniteMDP(
-            tables.transitions, reward, horizon, start=tables.start, end_state=_END, allowed=tables.allowed.copy()
-        )
+        mdp = FiniteMDP(transitions, reward, horizon, start=start, end_state=_END, allowed=allowed.copy())
         super().__init__(mdp, render_mode=render_mode)
 
     def picture(self, state: int) -> str:
@@ -67,26 +63,14 @@ class ICUSepsis(MDPEnv):
         return f"patient in state {state}, {self.mdp.allowed[state].sum()} admissible treatments"
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """What the package ships.
-
-    Attributes:
-        transitions: (S·A, S) P as a sparse matrix; rows of actions that are not allowed are empty.
-        start: (S,) Distribution of the first state.
-        clinicians: (S, A) Share of each action among what clinicians did.
-        allowed: (S, A) Admissible actions.
-    """
-
-    transitions: Any
-    start: FloatArray
-    clinicians: FloatArray
-    allowed: BoolArray
-
-
 @cache
-def _read_tables() -> _Tables:
-    """Read the tables from the files of the package, which is not imported."""
+def _read_tables() -> tuple[Any, FloatArray, FloatArray, BoolArray]:
+    """Read the tables from the files of the package, which is not imported.
+
+    Returns:
+        P as a sparse matrix (S·A, S) with empty rows for actions that are not allowed, the distribution of the first
+        state (S,), the share of each action among what clinicians did (S, A), and the admissible actions (S, A).
+    """
     try:
         folder = Path(str(distribution("icu-sepsis").locate_file("icu_sepsis/envs/assets")))
     except PackageNotFoundError as error:
@@ -107,7 +91,7 @@ def _read_tables() -> _Tables:
     allowed[[_DEATH, _SURVIVAL], 0] = True
     allowed[_END] = True
     dense[~allowed] = 0.0  # in place: the table has 100 MB
-    return _Tables(sparse.csr_array(dense.reshape(-1, n_states)), start, clinicians, allowed)
+    return sparse.csr_array(dense.reshape(-1, n_states)), start, clinicians, allowed
 
 
 def clinicians_policy() -> FloatArray:
@@ -120,26 +104,8 @@ def clinicians_policy() -> FloatArray:
     >>> policy.shape, bool(np.allclose(policy.sum(axis=1), 1.0))
     ((716, 25), True)
     """
-    tables = _read_tables()
-    policy: FloatArray = np.where(tables.allowed, tables.clinicians, 0.0)
+    _, _, clinicians, allowed = _read_tables()
+    policy: FloatArray = np.where(allowed, clinicians, 0.0)
     policy[_DEATH:, 0] = 1.0
     policy /= policy.sum(axis=1, keepdims=True)
     return policy
-
-
-def clinicians_log(n_episodes: int, seed: int, *, horizon: int = 31) -> dict[str, Any]:
-    """Return simulated episodes of the clinicians' policy as a log that `Agent.learn_from` reads.
-
-    Args:
-        n_episodes: Number of episodes.
-        seed: Seed of all random numbers.
-        horizon: Steps in an episode, as in `ICUSepsis`.
-
-    Returns:
-        The columns episode, step, state, action, reward, next_state and terminated, one row for each step.
-
-    >>> log = clinicians_log(3, seed=0)
-    >>> sorted(log), set(log["episode"].tolist())
-    (['action', 'episode', 'next_state', 'reward', 'state', 'step', 'terminated'], {0, 1, 2})
-    """
-    return policy_log(ICUSepsis(horizon).mdp, clinicians_policy(), n_episodes, seed)

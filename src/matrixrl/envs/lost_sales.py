@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 from scipy.stats import poisson
 
 from matrixrl.checks import fits_memory, integer, number
-from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_level
-from matrixrl.policies import Policy
+from matrixrl.envs.cases import Outcome, range_of, table_of
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["LostSales", "best_base_stock"]
+__all__ = ["LostSales"]
 
 _TAIL = 1e-9  # probability of the demands that are counted as the largest one
 
@@ -116,21 +113,3 @@ class LostSales(MDPEnv):
         """Return the stock and the orders on their way as text."""
         coming = f", {self.on_order[state]} arrive tomorrow" if self.lead_time == 2 else ""
         return f"{self.stock[state]} in stock{coming}"
-
-
-def best_base_stock(env: Any) -> Policy:
-    """Return the base-stock policy with the largest value: order up to one level of stock and orders on their way.
-
-    It is found by trying all levels with the known demand. For lead time 0 it is optimal in the long run; for longer
-    ones it is what practice uses.
-
-    Args:
-        env: A `LostSales` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> best_base_stock(matrixrl.make("lost-sales")).description
-    'base stock 12'
-    """
-    shop = env.unwrapped
-    position = shop.stock + shop.on_order
-    return best_level(shop.mdp, position, shop.capacity - position)

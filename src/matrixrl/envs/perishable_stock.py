@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import gamma
 
 from matrixrl.checks import choice, fits_memory, integer, number
-from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_level
-from matrixrl.policies import Policy
+from matrixrl.envs.cases import Outcome, range_of, table_of
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["PerishableStock", "best_base_stock", "best_base_stock_with_waste"]
+__all__ = ["PerishableStock"]
 
 _LARGEST_DEMAND = 100
 _COSTS = ("order_cost", "shortage_cost", "waste_cost", "holding_cost")
@@ -142,43 +138,3 @@ def _gamma_demand(mean_demand: float, variation: float) -> FloatArray:
     below = gamma.cdf(edges, spread**-2.0, scale=mean * spread**2)
     chances: FloatArray = np.diff(below, prepend=0.0)
     return chances
-
-
-def best_base_stock(env: Any) -> Policy:
-    """Return the base-stock policy with the largest value: order up to one level of stock and orders on their way.
-
-    Args:
-        env: A `PerishableStock` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> best_base_stock(matrixrl.make("perishable-stock")).description
-    'base stock 5'
-    """
-    shop = env.unwrapped
-    return best_level(shop.mdp, shop.pieces.sum(axis=1), shop.max_order)
-
-
-def best_base_stock_with_waste(env: Any) -> Policy:
-    """Return the best base-stock policy that adds the waste to be expected until the order arrives to each order.
-
-    The waste is that of days whose demand is the mean, rounded (the idea of Broekmeulen and van Donselaar 2009, A
-    Heuristic to Manage Perishable Inventory with Batch Ordering, Positive Lead-Times, and Time-Varying Demand,
-    Computers & Operations Research 36(11)).
-
-    Args:
-        env: A `PerishableStock` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> best_base_stock_with_waste(matrixrl.make("perishable-stock")).description
-    'base stock 5, expected waste added'
-    """
-    shop = env.unwrapped
-    typical = round(float(shop.demand @ np.arange(len(shop.demand))))
-    pieces, wasted = shop.pieces, np.zeros(len(shop.pieces), dtype=np.int64)
-    for _ in range(shop.lead_time):
-        kept, _, expired = shop.after_demand(pieces, typical)
-        wasted += expired
-        nothing = np.zeros((len(pieces), 1), dtype=np.int64)
-        pieces = np.concatenate([nothing, pieces[:, : shop.lead_time - 1], kept], axis=1)
-    position = shop.pieces.sum(axis=1) - wasted
-    return best_level(shop.mdp, position, shop.max_order, suffix=", expected waste added")

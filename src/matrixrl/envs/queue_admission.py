@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from matrixrl.checks import fail, fits_memory, flag, integer, number, shaped, within
-from matrixrl.envs.outcomes import Outcome, range_of, table_of
-from matrixrl.envs.usual_policies import best_of
+from matrixrl.envs.cases import Outcome, range_of, table_of
 from matrixrl.features import Features, OneHotPsi
-from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, MDPEnv
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["QueueAdmission", "best_thresholds"]
-
-_MOST_POLICIES = 200_000
+__all__ = ["QueueAdmission"]
 
 
 class QueueAdmission(MDPEnv):
@@ -131,32 +124,3 @@ def _events(after: IntArray, chances: FloatArray, busy: FloatArray) -> Iterator[
         yield chance, first + j + 1, 0.0
     yield busy, np.maximum(after - 1, 0) * (len(chances) + 1), 0.0
     yield 1.0 - chances.sum() - busy, first, 0.0
-
-
-def best_thresholds(env: Any) -> Policy:
-    """Return the best policy that admits a class while there are fewer customers than its threshold.
-
-    A class that pays more has a threshold that is at least as large (trunk reservation). All such thresholds are tried
-    with the known rates.
-
-    Args:
-        env: A `QueueAdmission` environment, wrapped or not.
-
-    >>> import matrixrl
-    >>> best_thresholds(matrixrl.make("queue-admission")).description
-    'thresholds 10, 6'
-    """
-    queue = env.unwrapped
-    most, n_classes = queue.capacity, len(queue.revenues)
-    count = math.comb(most + n_classes, n_classes)
-    if count > _MOST_POLICIES:
-        rule = f"must have at most {_MOST_POLICIES:,} policies with thresholds"
-        fail("env", rule, f"{count:,}", "Make the capacity or the number of classes smaller.")
-    cheapest_first = np.argsort(queue.revenues, kind="stable")
-    family = []
-    for ordered in itertools.combinations_with_replacement(range(most + 1), n_classes):
-        thresholds = np.empty(n_classes, dtype=np.int64)
-        thresholds[cheapest_first] = ordered
-        admits = queue.customers < np.append(0, thresholds)[queue.arriving]
-        family.append((f"thresholds {', '.join(map(str, thresholds))}", admits.astype(np.int64)))
-    return best_of(queue.mdp, family)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import gymnasium as gym
 
@@ -15,7 +15,7 @@ from matrixrl.errors import InvalidInput, UnknownName
 from matrixrl.references import is_reference, load_reference, refuse_untrusted
 
 if TYPE_CHECKING:
-    from matrixrl.problems import MDPEnv, Problem
+    from matrixrl.problems import MDPEnv, Problem, ProblemOptions
 
 __all__ = [
     "ENVIRONMENTS",
@@ -140,7 +140,8 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
     if name.startswith("matrixrl/"):
         name = next((task.name for task in CONTROL.values() if task.id == name), name)
     if name.startswith("gym:"):
-        return _from_gym(name.removeprefix("gym:"), settings, trust_code=trust_code)
+        env_id = name.removeprefix("gym:")
+        return _declared(_make_gym(env_id, settings, trust_code=trust_code), env_id, settings)
     if is_reference(name):
         return _from_reference(name, settings, trust_code=trust_code)
     if name in CONTROL:
@@ -162,36 +163,52 @@ def make(name: str, *, trust_code: bool = False, **settings: Any) -> gym.Env[Any
 
 
 def open_problem(
-    given: Any, env_settings: dict[str, Any] | None = None, *, trust_code: bool = False, **options: Any
+    env: Any,
+    env_settings: dict[str, Any] | None = None,
+    *,
+    trust_code: bool = False,
+    known_reward: bool | None = None,
+    **options: Unpack[ProblemOptions],
 ) -> Problem:
-    """Return the problem behind a name or anything else that `read_problem` reads.
+    """Return the problem behind an environment or its name, to be given to any agent; `matrixrl.Problem`.
 
     Args:
-        given: A name of an environment, or an environment, MDP or task.
+        env: A name of an environment, a Gymnasium environment, a `FiniteMDP`, a `Task` or a `FunctionalTask`.
         env_settings: Settings of an environment given by name.
         trust_code: Whether a name may import code.
-        options: As in `matrixrl.problems.read_problem`.
-    """
-    from matrixrl.problems import read_problem
+        known_reward: Whether agents are given the rewards; by default they learn them where they are not known.
+        options: phi, psi, reward, reward_range, horizon, allowed, discount, start and others, see
+            `matrixrl.problems.ProblemOptions`.
 
-    settings = checked_settings("env_settings", env_settings)
+    >>> import matrixrl
+    >>> lake = matrixrl.Problem("gym:FrozenLake-v1", horizon=20, discount=0.99)
+    >>> matrixrl.MatrixRL(lake, seed=0).learn(n_episodes=3).n_episodes
+    3
+    """
+    from matrixrl.problems import problem_of
+    from matrixrl.problems.reader import ReadOptions
+
+    given = env
+    settings, chosen = checked_settings("env_settings", env_settings), ReadOptions(known_reward, options)
     if "trust_code" in settings:
         rule = "must not be among the settings of an environment, which a file may hold"
         fail("trust_code", rule, shown(settings["trust_code"]), "Pass it as an argument, or --trust-code.")
-    if isinstance(given, str):
-        if given.startswith("gym:"):  # settings of such an environment, as `make` explains
-            timing = _TIMING if any(options.get(k) is not None for k in _TIMING) else ()
-            own = ("horizon", "reward_range", *(timing if timing and _has_table(given, settings, trust_code) else ()))
-            settings |= {k: options.pop(k) for k in own if options.get(k) is not None}
-            settings |= {"allowed": options["allowed"]} if options.get("allowed") is not None else {}
-        made = make(given, trust_code=trust_code, **settings)
-        if given.startswith("gym:") and hasattr(made.unwrapped, "mdp") and not isinstance(options.get("allowed"), str):
-            options.pop("allowed", None)  # its table has them already
-        return read_problem(made, name=given, **options)
-    if env_settings:
-        rule = "must be empty for an environment that is already made"
-        fail("env_settings", rule, env_settings, "Make it with them.")
-    return read_problem(given, **options)
+    if not isinstance(given, str):
+        if env_settings:
+            rule = "must be empty for an environment that is already made"
+            fail("env_settings", rule, env_settings, "Make it with them.")
+        return problem_of(given, chosen)
+    if not given.startswith("gym:") or given.startswith("gym:matrixrl/"):
+        return problem_of(make(given, trust_code=trust_code, **settings), chosen, given)
+    env_id = given.removeprefix("gym:")
+    env = _make_gym(env_id, settings, trust_code=trust_code)
+    # An environment with a table takes all options that the table depends on, another one only those that `make` takes.
+    names = _GYM_SETTINGS if _shows_table(env) else ("horizon", "reward_range")
+    taken = chosen.given(names)
+    env = _declared(env, env_id, settings | taken)
+    if isinstance(chosen.allowed, str):  # "all" also says that reported masks are ignored
+        taken.pop("allowed", None)
+    return problem_of(env, chosen.without(taken), given)
 
 
 def checked_settings(argument: str, settings: Any) -> dict[str, Any]:
@@ -246,24 +263,22 @@ def _from_reference(name: str, settings: dict[str, Any], *, trust_code: bool) ->
     return env
 
 
-def _from_gym(env_id: str, settings: dict[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
+def _declared(env: gym.Env[Any, Any], env_id: str, settings: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """Return an environment of Gymnasium's with what the settings declare about it, as `make` explains."""
     from matrixrl.envs.control import DeclaredRewards
     from matrixrl.problems import MDPEnv, from_gymnasium
 
-    _check_trusted(env_id, settings, trust_code)
-    own = {name: value for name, value in settings.items() if name not in _GYM_SETTINGS}
-    horizon, reward_range, allowed = (settings.get(name) for name in ("horizon", "reward_range", "allowed"))
-    timing = {name: settings[name] for name in _TIMING if settings.get(name) is not None}
-    env = _make_gym(env_id, own)
+    declared = {name: settings[name] for name in _GYM_SETTINGS if settings.get(name) is not None}
     if _shows_table(env):
-        return MDPEnv(from_gymnasium(env, horizon=horizon, reward_range=reward_range, allowed=allowed, **timing))
-    for name, value in timing.items():
-        rule = f"is not a setting of gym:{env_id}, which has no transition table"
-        fail(name, rule, shown(value), f"Pass it to the agent: MatrixRL(env, {name}=…).")
-    if horizon is not None:
+        return MDPEnv(from_gymnasium(env, **declared))
+    for name in _TIMING:
+        if name in declared:
+            rule = f"is not a setting of gym:{env_id}, which has no transition table"
+            fail(name, rule, shown(declared[name]), f"Pass it to the agent: MatrixRL(env, {name}=…).")
+    if "horizon" in declared:
         env.close()
-        env = _make_gym(env_id, {**own, "max_episode_steps": horizon})
-    return env if reward_range is None else DeclaredRewards(env, reward_range)
+        env = _make_gym(env_id, {**settings, "max_episode_steps": declared["horizon"]}, trust_code=True)
+    return DeclaredRewards(env, declared["reward_range"]) if "reward_range" in declared else env
 
 
 def _shows_table(env: gym.Env[Any, Any]) -> bool:
@@ -298,20 +313,11 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _has_table(name: str, settings: Mapping[str, Any], trust_code: bool) -> bool:
-    """Say whether the environment of a name ``gym:ID`` has a transition table."""
-    env_id = name.removeprefix("gym:")
-    _check_trusted(env_id, settings, trust_code)
-    env = _make_gym(env_id, {k: v for k, v in settings.items() if k not in _GYM_SETTINGS})
-    found = _shows_table(env)
-    env.close()
-    return found
-
-
-def _make_gym(env_id: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
+def _make_gym(env_id: str, settings: Mapping[str, Any], *, trust_code: bool) -> gym.Env[Any, Any]:
     """Return an environment of Gymnasium's, or say in one line why it cannot be made."""
+    _check_trusted(env_id, settings, trust_code)
     try:
-        env: gym.Env[Any, Any] = gym.make(env_id, **settings)
+        env: gym.Env[Any, Any] = gym.make(env_id, **{k: v for k, v in settings.items() if k not in _GYM_SETTINGS})
     except gym.error.UnregisteredEnv as error:
         names = sorted(i for i in gym.registry if not i.startswith("matrixrl/"))
         choice("environment", env_id, names)

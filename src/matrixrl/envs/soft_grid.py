@@ -52,12 +52,8 @@ class SoftGrid(MDPEnv):
             fail("regions", "must be two numbers", regions, "Such as regions=5,4.")
         n_down, n_across = (integer("regions", n, low=2, remedy="Give two numbers, such as 5,4.") for n in regions)
         if self.side < max(n_down, n_across):
-            fail(
-                "side",
-                f"must be at least {max(n_down, n_across)}, one cell for each region",
-                side,
-                "Use fewer regions.",
-            )
+            rule = f"must be at least {max(n_down, n_across)}, one cell for each region"
+            fail("side", rule, side, "Use fewer regions.")
         self.regions = n_down, n_across
         self._step = number("step", step, low=0.0, high=100.0, remedy="Try 0.75.")
         n_copies = integer("copies", copies, low=1, remedy="Give at least one action for each move.")

@@ -1,17 +1,10 @@
 """Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products, own subclasses."""
 
-from matrixrl.features.allowed_part import AllowedPart, allowed_part
-from matrixrl.features.blocks import Blocks
+from matrixrl.features.allowed_part import AllowedPart, allowed_part, indicator_groups, is_indicator
 from matrixrl.features.bundle import Features, one_hot
-from matrixrl.features.function_phi import FunctionPhi
-from matrixrl.features.indicator import indicator_groups, is_indicator
 from matrixrl.features.kernel_features import features_from_grams, kernel_features, transformer_features
-from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
-from matrixrl.features.phi import Phi
-from matrixrl.features.psi import Psi
-from matrixrl.features.sparse_psi import SparsePsi
-from matrixrl.features.table_phi import TablePhi, tensor_product
-from matrixrl.features.table_psi import TablePsi
+from matrixrl.features.phi import Blocks, FunctionPhi, OneHotPhi, Phi, TablePhi, tensor_product
+from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
 
 __all__ = [
     "AllowedPart",

@@ -1,24 +1,31 @@
-"""Combine φ and ψ of one problem, and read them from arrays."""
+"""Both feature maps of a problem: read from arrays, checked, and with the end state that they may leave out."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import fail, flag, integer, shown
-from matrixrl.features.end_state import cover_end
-from matrixrl.features.one_hot import OneHotPhi, OneHotPsi
-from matrixrl.features.phi import Phi
-from matrixrl.features.psi import Psi
-from matrixrl.features.sparse_psi import SparsePsi
-from matrixrl.features.table_phi import TablePhi
-from matrixrl.features.table_psi import TablePsi
-from matrixrl.html_tables import Described
+from matrixrl.checks import fail, integer, shown
+from matrixrl.display import Described
+from matrixrl.features.phi import FunctionPhi, OneHotPhi, Phi, TablePhi
+from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
+from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["Features", "as_phi", "as_psi", "check_sizes", "one_hot"]
+__all__ = [
+    "Features",
+    "PhiWithEnd",
+    "PsiWithEnd",
+    "as_phi",
+    "as_psi",
+    "cover_end",
+    "one_hot",
+    "phi_with_end",
+    "psi_with_end",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +35,6 @@ class Features(Described):
     Attributes:
         phi: Feature map of state-action pairs; an (S, A, d) array becomes one.
         psi: Feature map of next states; an (S, d_psi) array or scipy.sparse matrix becomes one.
-        same_states: Whether both cover the same states, which is then checked; False for φ at a few queried states.
 
     >>> features = one_hot(n_states=3, n_actions=2)
     >>> features.phi.d, features.psi.d_psi
@@ -37,18 +43,10 @@ class Features(Described):
 
     phi: Phi
     psi: Psi
-    same_states: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "phi", as_phi(self.phi, None))
         object.__setattr__(self, "psi", as_psi(self.psi, None))
-        if self.same_states and self.phi.n_states != self.psi.n_states:
-            fail(
-                "psi",
-                f"must have one row for each of the {self.phi.n_states} states of phi",
-                f"{self.psi.n_states} rows",
-                "Give phi and psi for the same states.",
-            )
 
     def _words(self) -> str:
         phi, psi = self.phi, self.psi
@@ -57,25 +55,29 @@ class Features(Described):
     def _facts(self) -> dict[str, object]:
         return {"φ of pairs": self.phi, "ψ of next states": self.psi}
 
-    def check(self, n_states: int, n_actions: int) -> Features:
-        """Return the features if they cover a problem of S states and A actions; raise InvalidInput otherwise."""
-        check_sizes(self.phi, self.psi, n_states, n_actions)
-        return self
-
-    def cover(self, n_states: int, n_actions: int, end_state: int | None, end_words: str | None) -> Features:
+    def cover(
+        self, n_states: int, n_actions: int, end_state: int | None = None, end_words: str | None = None
+    ) -> Features:
         """Return features of all S states and A actions, also from features that leave out the end state.
 
         Args:
             n_states: Number of states S, including the end state.
             n_actions: Number of actions A.
             end_state: Number of the end state, or None.
-            end_words: The end state in words, for messages.
+            end_words: The end state in words, for messages, if features may leave it out.
 
         Raises:
             InvalidInput: A feature map does not cover the problem; the message names it.
         """
         phi, psi = cover_end(self.phi, self.psi, n_states, end_state)
-        check_sizes(phi, psi, n_states, n_actions, end_words)
+        states = (
+            f"{n_states} states" if end_words is None else f"{n_states - 1} states (or {n_states} with {end_words})"
+        )
+        if phi.n_states != n_states or phi.n_actions != n_actions:
+            received = f"{phi.n_states} states and {phi.n_actions} actions"
+            fail("phi", f"must cover {states} and {n_actions} actions", received, "Give one vector for each pair.")
+        if psi.n_states != n_states:
+            fail("psi", f"must cover {states}", f"{psi.n_states} states", "Give one vector for each state.")
         return self if phi is self.phi and psi is self.psi else Features(phi, psi)
 
 
@@ -87,29 +89,6 @@ def one_hot(n_states: int, n_actions: int) -> Features:
         n_actions: Number of actions A.
     """
     return Features(OneHotPhi(n_states, n_actions), OneHotPsi(n_states))
-
-
-def check_sizes(phi: Phi, psi: Psi, n_states: int, n_actions: int, end_words: str | None = None) -> None:
-    """Raise InvalidInput, naming the feature map, if one does not cover a problem of S states and A actions.
-
-    Args:
-        phi: Features of pairs.
-        psi: Features of next states.
-        n_states: Number of states S, including the end state.
-        n_actions: Number of actions A.
-        end_words: The end state in words, if there is one that features may leave out.
-    """
-    states = f"{n_states} states" if end_words is None else f"{n_states - 1} states (or {n_states} with {end_words})"
-    least = n_states if end_words is None else n_states - 1
-    if phi.n_states != n_states or phi.n_actions != n_actions:
-        fail(
-            "phi",
-            f"must cover {states} and {n_actions} actions",
-            f"{phi.n_states} states and {phi.n_actions} actions",
-            f"Give phi of shape ({least}, {n_actions}, d).",
-        )
-    if psi.n_states != n_states:
-        fail("psi", f"must cover {states}", f"{psi.n_states} states", f"Give psi of shape ({least}, d_psi).")
 
 
 def as_phi(value: Any, default: Phi | None) -> Phi:
@@ -124,11 +103,7 @@ def as_phi(value: Any, default: Phi | None) -> Phi:
     if isinstance(value, Phi):
         _check_counts("phi", value, ("n_states", "n_actions", "d"))
         return value
-    _refuse_others("phi", value)
-    if isinstance(value, Psi):
-        fail("phi", "must be features of state-action pairs", f"{type(value).__name__}, of next states", _SWAP)
-    if _axes(value) == 2:
-        fail("phi", "must have shape (S, A, d)", f"shape {np.shape(value)}, that of psi", _SWAP)
+    _refuse_others("phi", value, Psi, wrong_axes=2)
     return TablePhi(value)
 
 
@@ -140,7 +115,6 @@ def as_psi(value: Any, default: Psi | None, *, pseudo: bool = False) -> Psi:
         default: Feature map if nothing was given; None if something must be given.
         pseudo: Whether linearly dependent columns of an array are accepted.
     """
-    flag("psi_pinv", pseudo)
     if value is None and default is not None:
         return default
     if sparse.issparse(value):
@@ -148,35 +122,120 @@ def as_psi(value: Any, default: Psi | None, *, pseudo: bool = False) -> Psi:
     if isinstance(value, Psi):
         _check_counts("psi", value, ("n_states", "d_psi"))
         return value
-    _refuse_others("psi", value)
-    if isinstance(value, Phi):
-        fail("psi", "must be features of next states", f"{type(value).__name__}, of state-action pairs", _SWAP)
-    if _axes(value) == 3:
-        fail("psi", "must have shape (S, d_psi)", f"shape {np.shape(value)}, that of phi", _SWAP)
+    _refuse_others("psi", value, Phi, wrong_axes=3)
     return TablePsi(value, pseudo=pseudo)
 
 
-_SWAP = "Check whether phi and psi are swapped: phi is (S, A, d), psi is (S, d_psi)."
-
-
-def _axes(value: Any) -> int | None:
-    """Return the number of axes of something that is an array of numbers, else None."""
-    try:
-        return np.asarray(value).ndim if np.asarray(value).dtype.kind in "fiub" else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _refuse_others(name: str, value: Any) -> None:
-    """Refuse what is neither a feature map nor an array, and name what to pass instead."""
-    kind = "Phi, such as TablePhi" if name == "phi" else "Psi, such as TablePsi"
-    if isinstance(value, Features):
-        fail(name, "must be one feature map", "Features, which hold two", f"Pass {name}=features.{name}.")
-    if isinstance(value, type) or value is None or isinstance(value, (str, bytes, dict)):
-        fail(name, "must be a feature map or an array", shown(value), f"Give a matrixrl.features.{kind}, or an array.")
+def _refuse_others(name: str, value: Any, other: type[Any], *, wrong_axes: int) -> None:
+    """Refuse what is neither a feature map nor an array, and the map or the array of the other argument."""
+    no_map = value is None or isinstance(value, (other, Features, type, str, bytes, dict))
+    if no_map or (isinstance(value, np.ndarray) and value.ndim == wrong_axes):
+        received = f"shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+        received = type(value).__name__ if isinstance(value, (other, Features)) else received
+        remedy = "Check whether phi and psi are swapped: phi is a Phi or (S, A, d), psi is a Psi or (S, d_psi)."
+        fail(name, "must be a feature map or an array", received, remedy)
 
 
 def _check_counts(name: str, feature_map: Phi | Psi, counts: tuple[str, ...]) -> None:
     for count in counts:
         value = getattr(feature_map, count, None)
         integer(f"{name}.{count}", value, low=1, remedy="Set it in the class or in its __init__.")
+
+
+_PROBES = 16  # states at which the length of a user's own φ is measured
+
+
+# The end state has a feature of its own in φ and in ψ. Its law is known, since it leads to itself, and no step is ever
+# learned from it, so the features of all other states keep their meaning (docs/proofs.md, section 5).
+
+
+def cover_end(phi: Phi, psi: Psi, n_states: int, end_state: int | None) -> tuple[Phi, Psi]:
+    """Return φ and ψ of all S states, of which a map may have left out the last one if it is the end state.
+
+    Args:
+        phi: Features of pairs of S or S − 1 states.
+        psi: Features of S or S − 1 next states.
+        n_states: Number of states S, including the end state.
+        end_state: Number of the end state; nothing is added unless it is the last one.
+
+    >>> phi, psi = cover_end(TablePhi(np.ones((2, 1, 1))), OneHotPsi(3), n_states=3, end_state=2)
+    >>> phi.table[:, 0]
+    array([[1., 0.],
+           [1., 0.],
+           [0., 1.]])
+    """
+    if end_state is not None and end_state == n_states - 1:
+        phi = phi_with_end(phi) if phi.n_states == end_state else phi
+        psi = psi_with_end(psi) if psi.n_states == end_state else psi
+    return phi, psi
+
+
+def phi_with_end(phi: Phi) -> Phi:
+    """Return φ with one more state, whose pairs share a feature that no other pair has.
+
+    The feature is as long as the longest φ, so that no constant of the features depends on it. One-hot pairs stay
+    one-hot pairs.
+    """
+    if type(phi) is OneHotPhi:
+        return OneHotPhi(phi.n_states + 1, phi.n_actions)
+    if type(phi) is TablePhi:
+        table = np.zeros((phi.n_states + 1, phi.n_actions, phi.d + 1))
+        table[:-1, :, :-1] = phi.table
+        table[-1, :, -1] = math.sqrt(phi.max_norm_sq)
+        return TablePhi(table, left_out=phi.left_out)
+    return PhiWithEnd(phi)
+
+
+def psi_with_end(psi: Psi) -> Psi:
+    """Return ψ with one more state, which has a feature that no other state has.
+
+    The feature has the length 1/C_ψ': then K_ψ⁻¹ψ of the end state is as long as the longest one of the other states.
+    """
+    if type(psi) is OneHotPsi:
+        return OneHotPsi(psi.n_states + 1)
+    if type(psi) is SparsePsi:
+        return SparsePsi(sparse.block_diag([psi.matrix, [[1.0 / psi.constants.dual_norm]]]), pseudo=psi.pseudo)
+    if type(psi) is TablePsi:
+        return TablePsi(_with_end(psi), pseudo=psi.pseudo, left_out=psi.left_out)
+    return PsiWithEnd(psi)
+
+
+class PhiWithEnd(FunctionPhi):
+    """A user's own φ, or a function, with one more state.
+
+    Args:
+        inner: φ of the other states.
+    """
+
+    def __init__(self, inner: Phi) -> None:
+        probes = inner.at(np.linspace(0, inner.n_states - 1, min(_PROBES, inner.n_states)).astype(np.int64))
+        length = float(np.sqrt(np.einsum("akd,akd->ak", probes, probes).max())) or 1.0
+
+        def function(states: IntArray) -> FloatArray:
+            others = states < inner.n_states
+            found = np.zeros((len(states), inner.n_actions, inner.d + 1))
+            found[others, :, :-1] = inner.at(states[others]).transpose(1, 0, 2)
+            found[~others, :, -1] = length
+            return found
+
+        super().__init__(function, inner.n_states + 1, inner.n_actions)
+        self.left_out = inner.left_out
+
+
+class PsiWithEnd(TablePsi):
+    """A user's own ψ with one more state; a file has only its answers, as those of other maps of users.
+
+    Args:
+        inner: ψ of the other states.
+    """
+
+    def __init__(self, inner: Psi) -> None:
+        super().__init__(_with_end(inner), pseudo=inner.pseudo, left_out=inner.left_out)
+
+
+def _with_end(psi: Psi) -> FloatArray:
+    """Return Ψ with a row and a column for the end state."""
+    table = np.zeros((psi.n_states + 1, psi.d_psi + 1))
+    table[:-1, :-1] = psi.table
+    table[-1, -1] = 1.0 / psi.constants.dual_norm
+    return table

@@ -7,50 +7,27 @@ is singular (erratum E3, docs/paper-map.md).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from matrixrl.checks import fail, fits_memory, integer, number, shaped
 from matrixrl.features.bundle import Features
 from matrixrl.features.kernels import action_factor, as_kernel, check_gram
-from matrixrl.features.one_hot import OneHotPsi
-from matrixrl.features.psi import Psi
+from matrixrl.features.phi import TablePhi
+from matrixrl.features.psi import OneHotPsi, Psi, TablePsi
 from matrixrl.features.state_maps import TransformerMap
-from matrixrl.features.table_phi import TablePhi
-from matrixrl.features.table_psi import TablePsi
 from matrixrl.linalg import rounding_level
-from matrixrl.records import FloatArray
+from matrixrl.records import BoolArray, FloatArray
 from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["GramRoot", "factor_gram", "features_from_grams", "gram_root", "kernel_features", "transformer_features"]
+__all__ = ["factor_gram", "features_from_grams", "kernel_features", "transformer_features"]
 
 _ENTRY_ERRORS = 8.0  # a kernel value is the result of a few operations, each with a rounding error
 
 
-class GramRoot(NamedTuple):
-    """A factor of a Gram matrix, and what it leaves out.
-
-    Attributes:
-        root: (n, r) Z with ZZᵀ equal to the Gram matrix on the directions that were kept, with orthogonal columns.
-        left_out: How many directions above the rounding level were left out, in words; None if none.
-    """
-
-    root: FloatArray
-    left_out: str | None
-
-
-def gram_root(argument: str, gram: FloatArray) -> FloatArray:
-    """Return Z with ZZᵀ equal to a Gram matrix and orthogonal columns: (n, n) → (n, r); see `factor_gram`.
-
-    >>> gram_root("k", np.array([[4.0, 4.0], [4.0, 4.0]])).shape
-    (2, 1)
-    """
-    return factor_gram(argument, gram).root
-
-
-def factor_gram(argument: str, gram: FloatArray) -> GramRoot:
-    """Return Z with ZZᵀ equal to a Gram matrix, up to directions that are too small to be estimated.
+def factor_gram(argument: str, gram: FloatArray) -> tuple[FloatArray, str | None]:
+    """Return Z with ZZᵀ equal to a Gram matrix and orthogonal columns, up to directions too small to be estimated.
 
     Directions with an eigenvalue below 1e-10 of the largest one are left out. If all of them are rounding errors, the
     rank of the kernel is known and nothing is lost. Otherwise the features only approximate the kernel.
@@ -59,27 +36,34 @@ def factor_gram(argument: str, gram: FloatArray) -> GramRoot:
         argument: Name of the Gram matrix in error messages.
         gram: Symmetric positive semi-definite matrix, shape (n, n).
 
+    Returns:
+        Z of shape (n, r), and in words how many directions above the rounding level were left out; None if none.
+
     Raises:
         InvalidInput: The matrix is not symmetric, not positive semi-definite, or zero.
 
-    >>> factor_gram("k", np.diag([1.0, 1e-12])).left_out is None
+    >>> factor_gram("k", np.array([[4.0, 4.0], [4.0, 4.0]]))[0].shape
+    (2, 1)
+    >>> factor_gram("k", np.diag([1.0, 1e-12]))[1] is None
     False
     """
     eigenvalues, vectors = np.linalg.eigh(check_gram(argument, gram))
     keep = eigenvalues > GRAM_RANK * float(eigenvalues[-1])
+    lost = np.abs(eigenvalues[~keep]) > _ENTRY_ERRORS * rounding_level(gram.shape, float(eigenvalues[-1]))
+    words = _words_of_lost(argument, keep, lost)
+    return vectors[:, keep] * np.sqrt(eigenvalues[keep]), words
+
+
+def _words_of_lost(argument: str, keep: BoolArray, lost: BoolArray) -> str | None:
+    """Return, in words, what a factor leaves out; refuse one that keeps nothing."""
     if not keep.any():
         fail(argument, "must not be zero everywhere", "zeros", "Use a kernel, such as 'rbf'.")
-    lost = np.abs(eigenvalues[~keep]) > _ENTRY_ERRORS * rounding_level(gram.shape, float(eigenvalues[-1]))
-    return GramRoot(vectors[:, keep] * np.sqrt(eigenvalues[keep]), _words(argument, int(lost.sum()), int(keep.sum())))
-
-
-def _words(argument: str, lost: int, kept: int) -> str | None:
-    """Return, in words, what a factor leaves out."""
-    if lost == 0:
+    n_lost = int(lost.sum())
+    if n_lost == 0:
         return None
     return (
-        f"{argument} is approximated: {lost} of its {lost + kept} directions or more are too small for float64 and "
-        "were left out, and P may need them. Use a shorter length scale, or features of your own"
+        f"{argument} is approximated: {n_lost} of its {n_lost + int(keep.sum())} directions or more are too small for "
+        "float64 and were left out, and P may need them. Use a shorter length scale, or features of your own"
     )
 
 
@@ -99,8 +83,8 @@ def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions:
     n_states, rest = divmod(len(pairs), count)
     if pairs.shape[0] != pairs.shape[1] or rest:
         fail("gram_phi", "must have shape (S·A, S·A)", f"shape {pairs.shape}", "Row s·A + a is the pair (s, a).")
-    factor = factor_gram("gram_phi", pairs)
-    phi = TablePhi(factor.root.reshape(n_states, count, -1), left_out=factor.left_out)
+    root, left_out = factor_gram("gram_phi", pairs)
+    phi = TablePhi(root.reshape(n_states, count, -1), left_out=left_out)
     return Features(phi, _psi(gram_psi, n_states))
 
 
@@ -156,18 +140,12 @@ def transformer_features(
     phi_map = _of_pairs(_transformed(phi, coordinates), None, count, rho)
     if psi is None:
         return Features(phi_map, OneHotPsi(len(coordinates)))
-    factor = _orthogonal_columns("psi", _transformed(psi, coordinates))
-    return Features(phi_map, TablePsi(factor.root, left_out=factor.left_out))
-
-
-def _orthogonal_columns(argument: str, table: FloatArray) -> GramRoot:
-    """Return features with the inner products of a table (n, d) and orthogonal columns, none of them too small."""
+    # Features with the same inner products and orthogonal columns, none of them too small.
+    table = _transformed(psi, coordinates)
     left, values, _ = np.linalg.svd(table, full_matrices=False)
     keep = values > np.sqrt(GRAM_RANK) * float(values[0])
-    if not keep.any():
-        fail(argument, "must not be zero everywhere", "zeros", "Use another transformer.")
-    lost = values[~keep] > rounding_level(table.shape, float(values[0]))
-    return GramRoot(left[:, keep] * values[keep], _words(argument, int(lost.sum()), int(keep.sum())))
+    words = _words_of_lost("psi", keep, values[~keep] > rounding_level(table.shape, float(values[0])))
+    return Features(phi_map, TablePsi(left[:, keep] * values[keep], left_out=words))
 
 
 def _transformed(transformer: Any, points: FloatArray) -> FloatArray:
@@ -189,5 +167,5 @@ def _psi(gram: object | None, n_states: int) -> Psi:
     if gram is None:
         return OneHotPsi(n_states)
     states = shaped("gram_psi", gram, (n_states, n_states), remedy="Give k_ψ of all states.")
-    factor = factor_gram("k_psi", states)
-    return TablePsi(factor.root, left_out=factor.left_out)
+    root, left_out = factor_gram("k_psi", states)
+    return TablePsi(root, left_out=left_out)

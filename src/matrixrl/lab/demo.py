@@ -38,8 +38,8 @@ DEMO = Demo(
         "paper's set, theorem radius": {"set": "frobenius", "radius": "theorem"},
         "normalised set, theorem radius": {"set": "normalised", "radius": "theorem"},
         "normalised set, proven radius": {"set": "normalised"},
-        "guaranteed preset: likelihood set": {"preset": "guaranteed"},
-        "practical preset: the same, tuned": {"preset": "practical"},
+        "optimistic preset: likelihood set": {"preset": "optimistic"},
+        "tuned preset: the same, smaller radius": {"preset": "tuned"},
     },
     title="MatrixRL on RiverSwim (6 states, horizon 24)",
 )

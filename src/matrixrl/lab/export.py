@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.checks import choice
 from matrixrl.errors import MissingExtra
 from matrixrl.lab.store import COLUMNS, Store
@@ -32,7 +32,7 @@ def export(store: Store, path: Path, form: str) -> int:
     choice("--format", form, FORMATS)
     writers: dict[str, Callable[[Store, Path], int]] = {"csv": _write_csv, "parquet": _write_parquet}
     with store.reading():
-        return write_whole(path, lambda temporary: writers[form](store, temporary))
+        return atomic_write(path, lambda temporary: writers[form](store, temporary))
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str, int, dict[str, FloatArray]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrixrl.plots.looks import Look, look
+from matrixrl.plots.style import Look, look
 
 if TYPE_CHECKING:
     from matrixrl.lab.spec import Experiment

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from matrixrl.play import RunResult
 from matrixrl.plots import certificate_band, regret
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.simulate import RunResult
+from matrixrl.plots.style import require_matplotlib
 
 __all__ = ["draw_regret"]
 

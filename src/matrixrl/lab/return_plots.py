@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.algorithms import Algorithm
-from matrixrl.coding import BoxCodec
+from matrixrl.algorithms.continuous.base import VectorAlgorithm
+from matrixrl.play import RunResult
+from matrixrl.play.monitor import coordinate_names, length_scale_names
 from matrixrl.plots import returns
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.plots.length_scales import draw_length_scales
-from matrixrl.plots.planes import OnVectors, draw_plane, on_vectors, plane_of, width_name
-from matrixrl.simulate import RunResult
-from matrixrl.simulate.coordinates import coordinate_names, length_scale_names
+from matrixrl.plots.style import require_matplotlib
+from matrixrl.plots.vectors import draw_length_scales, draw_plane, plane_of, width_name
+from matrixrl.spaces import BoxCodec
 
 __all__ = ["draw_returns"]
 
@@ -35,7 +35,7 @@ def draw_returns(
     require_matplotlib()
     from matplotlib.figure import Figure  # slow to import, and optional
 
-    vectors = on_vectors(algorithm)
+    vectors = algorithm if isinstance(algorithm, VectorAlgorithm) else None
     has_plane = vectors is not None and vectors.task.n_coordinates > 1 and vectors.episode > 0
     has_scales = result.length_scales is not None
     across = 1 + has_plane
@@ -58,7 +58,7 @@ def draw_returns(
 
 
 def _draw_planes(
-    axes: tuple[Any, Any], algorithm: OnVectors, coordinates: tuple[int, int] | None, result: RunResult
+    axes: tuple[Any, Any], algorithm: VectorAlgorithm, coordinates: tuple[int, int] | None, result: RunResult
 ) -> None:
     """Draw value and width of one seed side by side."""
     plane = plane_of(algorithm, coordinates)

@@ -15,9 +15,9 @@ import numpy as np
 from matrixrl.lab.analysis.statistics import grid_of
 from matrixrl.lab.execution.blocks import BlockResult, Order
 from matrixrl.lab.store import Store
-from matrixrl.measuring import held
+from matrixrl.measurement import held
+from matrixrl.play.tensorboard import open_writer
 from matrixrl.records import FloatArray, IntArray
-from matrixrl.simulate.tensorboard import open_writer
 
 __all__ = ["CURVE_POINTS", "TensorBoardObserver"]
 

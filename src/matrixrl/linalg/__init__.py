@@ -1,13 +1,9 @@
 """What regressions keep for a batch of replicas: A_n, its inverse and widths, or counts of outcomes."""
 
-from matrixrl.linalg.design import DesignMatrix
-from matrixrl.linalg.gram import GramInverse
-from matrixrl.linalg.inducing import InducingFactor
-from matrixrl.linalg.outcome_counts import OutcomeCounts, SeenRows
+from matrixrl.linalg.design import DesignMatrix, GramInverse, squared_row_norms
+from matrixrl.linalg.inducing import InducingFactor, choose_pivots
+from matrixrl.linalg.outcome_counts import LevelShares, OutcomeCounts, RewardLevels, SeenRows
 from matrixrl.linalg.pair_designs import DensePairs, DiagonalPairs, LearningDesign, PairDesign, QueriedPairs
-from matrixrl.linalg.pivots import choose_pivots
-from matrixrl.linalg.products import squared_row_norms
-from matrixrl.linalg.reward_levels import LevelShares, RewardLevels
 from matrixrl.linalg.span import Span, exact_rank, rounding_level, span_of, span_of_chunks
 from matrixrl.linalg.visit_factor import VisitFactor, lost_digits, summation_error
 

@@ -1,14 +1,17 @@
-"""Design matrices A_n = λI + Σ φφᵀ: rank-k updates, solves, log-determinants and widths."""
+"""Inverses: of A_n = λI + Σ φφᵀ by rank-k updates, with log-determinants and widths, and of K_ψ."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from matrixrl.checks import integer
-from matrixrl.linalg.products import squared_row_norms
+from matrixrl.errors import InvalidInput
 from matrixrl.records import FloatArray
+from matrixrl.tolerances import GRAM_RANK
 
-__all__ = ["DesignMatrix"]
+__all__ = ["DesignMatrix", "GramInverse", "squared_row_norms"]
+
+_BLOCK_ENTRIES = 1 << 17  # one megabyte of float64, so that a block is squared while it is in the cache
 
 
 class DesignMatrix:
@@ -94,7 +97,70 @@ class DesignMatrix:
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return self.inverse @ rhs
 
-    def width_sq(self, rows: FloatArray) -> FloatArray:
-        """Return φᵀA⁻¹φ of all rows from a new factorisation: (P, d) → (B, P)."""
-        root = np.linalg.inv(np.linalg.cholesky(self.matrix)).transpose(0, 2, 1)
-        return squared_row_norms(rows, root)
+
+def squared_row_norms(rows: FloatArray, factor: FloatArray) -> FloatArray:
+    r"""Return the squared norms of all rows after a linear map, \(\|x_p^\top G_b\|^2\).
+
+    Args:
+        rows: Vectors x_p, shape (P, d).
+        factor: One map G_b for each replica, shape (B, d, k).
+
+    Returns:
+        Squared norms, shape (B, P).
+
+    >>> squared_row_norms(np.eye(2), np.array([[[3.0], [4.0]]]))
+    array([[ 9., 16.]])
+    """
+    n_replicas, d, k = factor.shape
+    maps = np.ascontiguousarray(factor.transpose(0, 2, 1)).reshape(n_replicas * k, d)
+    n_rows = rows.shape[0]
+    out = np.empty((n_replicas, n_rows))
+    step = max(1, _BLOCK_ENTRIES // max(d, n_replicas * k))
+    for i in range(0, n_rows, step):
+        images = maps @ rows[i : i + step].T  # one row for each map, so that squares are summed along memory
+        images *= images
+        images.reshape(n_replicas, k, -1).sum(axis=1, out=out[:, i : i + step])
+    return out
+
+
+class GramInverse:
+    """Compute K_ψ⁻¹, or the pseudo-inverse if K_ψ is singular and `pseudo` is True.
+
+    Args:
+        gram: K_ψ, symmetric positive semi-definite, shape (d_psi, d_psi).
+        pseudo: Whether a singular matrix is accepted and inverted on its range.
+
+    Attributes:
+        matrix: The inverse, shape (d_psi, d_psi).
+        rank: Number of eigenvalues that are not zero.
+
+    Raises:
+        InvalidInput: `gram` is singular and `pseudo` is False; the message gives the null direction.
+
+    >>> GramInverse(np.diag([2.0, 4.0])).matrix
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+
+    def __init__(self, gram: FloatArray, *, pseudo: bool = False) -> None:
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        keep = eigenvalues > GRAM_RANK * max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
+        self.rank = int(keep.sum())
+        if self.rank < len(eigenvalues) and not pseudo:
+            raise InvalidInput(_singular_message(eigenvalues, vectors))
+        basis = vectors[:, keep]
+        self.matrix: FloatArray = (basis / eigenvalues[keep]) @ basis.T
+
+
+def _singular_message(eigenvalues: FloatArray, vectors: FloatArray) -> str:
+    direction = vectors[:, 0]
+    order = np.argsort(-np.abs(direction))[:4]
+    terms = " ".join(f"{direction[i]:+.3g}·psi[{i}]" for i in order if abs(direction[i]) > 1e-6)
+    if (np.abs(direction) > 1e-6).sum() > len(order):
+        terms += " + …"
+    ratio = eigenvalues[0] / max(float(eigenvalues[-1]), np.finfo(np.float64).tiny)
+    return (
+        f"psi must have linearly independent features (K_psi invertible); got {terms} ≈ 0 on every state "
+        f"(smallest/largest eigenvalue {ratio:.1e}). Drop one of those features, orthogonalise them "
+        "(numpy.linalg.qr(psi)[0]), or pass psi_pinv=True to work on the span of the features."
+    )

@@ -1,15 +1,16 @@
-"""Counts of the outcomes of B replicas, kept as sorted lists of the outcomes seen."""
+"""Counts of the outcomes of B replicas, kept as sorted lists of the outcomes seen, and rewards as a few levels."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from matrixrl.errors import InvalidInput
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["OutcomeCounts", "SeenRows"]
+__all__ = ["LevelShares", "OutcomeCounts", "RewardLevels", "SeenRows"]
 
 _FEW = 1 << 14  # observations that may wait, however little was seen
 
@@ -161,11 +162,9 @@ class OutcomeCounts:
             InvalidInput: The arrays are no counts of so many rows and outcomes.
         """
         limit = self.n_replicas * self.n_rows * self.n_outcomes
-        if codes.dtype != np.int64 or codes.ndim != 1 or (np.diff(codes, prepend=-1) <= 0).any():
-            raise InvalidInput("the codes of outcomes must be increasing integers from 0 on")
-        if len(codes) and codes[-1] >= limit:
-            raise InvalidInput(f"the codes of outcomes must be below {limit}")
-        if times.dtype != np.float64 or times.shape != codes.shape or not (np.isfinite(times) & (times > 0.0)).all():
+        if (np.diff(codes, prepend=-1, append=limit) <= 0).any():  # they become indices
+            raise InvalidInput(f"the codes of outcomes must be increasing integers from 0 to {limit - 1}")
+        if len(times) != len(codes) or not (np.isfinite(times) & (times > 0.0)).all():
             raise InvalidInput("every outcome that was seen must have one positive count")
         self.take(codes.copy(), times.copy())
 
@@ -180,3 +179,72 @@ class OutcomeCounts:
         self._waiting, self._n_waiting = [], 0
         self._totals = np.zeros(self.n_replicas * self.n_rows)
         self._totals[self.seen.ids] = self.seen.totals
+
+
+class LevelShares(NamedTuple):
+    """Rewards as mixtures of two levels.
+
+    Attributes:
+        below: (B, T) Number of the level at or below each reward.
+        above: (B, T) Number of the next level above; the same number where the reward is a level.
+        weight: (B, T) Share of the level above, such that the mixture has the reward as its mean.
+    """
+
+    below: IntArray
+    above: IntArray
+    weight: FloatArray
+
+
+class RewardLevels:
+    """The levels of unit rewards of B replicas: 0, 1 and the first other rewards that are seen.
+
+    The first `n_levels` different rewards are levels themselves. A later one is divided between the levels around
+    it, which keeps the mean and only loosens an upper bound, because ln(ν − r) is concave in r (docs/proofs.md,
+    section 9).
+
+    Args:
+        n_replicas: Number of replicas B.
+        n_levels: Largest number of levels.
+
+    >>> levels = RewardLevels(n_replicas=1, n_levels=3)
+    >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]])).weight
+    array([[0.        , 0.33333333]])
+    """
+
+    def __init__(self, n_replicas: int, n_levels: int = 64) -> None:
+        self.values = np.full((n_replicas, n_levels), np.nan)
+        self.values[:, :2] = 0.0, 1.0
+
+    @property
+    def n_levels(self) -> int:
+        """Largest number of levels."""
+        return int(self.values.shape[1])
+
+    def place(self, rewards: FloatArray, counted: BoolArray) -> LevelShares:
+        """Return where rewards lie between levels; new rewards become levels as long as there is room.
+
+        Args:
+            rewards: (B, T) Rewards in [0, 1].
+            counted: (B, T) Which of them count.
+        """
+        numbers = np.zeros((2, *rewards.shape), dtype=np.int64)
+        shares = LevelShares(numbers[0], numbers[1], np.zeros(rewards.shape))
+        for b, row in enumerate(rewards):
+            self._add(b, row[counted[b]])
+            levels = self.values[b]
+            order = np.argsort(levels)  # unused levels, not a number, come last
+            used = levels[order][: int(np.isfinite(levels).sum())]
+            right = np.clip(np.searchsorted(used, row, side="right"), 1, len(used) - 1)
+            low, high = used[right - 1], used[right]
+            weight = np.clip((row - low) / (high - low), 0.0, 1.0)
+            shares.below[b] = order[np.where(weight == 1.0, right, right - 1)]
+            shares.above[b] = order[np.where(weight == 0.0, right - 1, right)]
+            shares.weight[b] = np.where(weight == 1.0, 0.0, weight)
+        return shares
+
+    def _add(self, b: int, rewards: FloatArray) -> None:
+        new, first = np.unique(rewards, return_index=True)
+        fresh = ~np.isin(new, self.values[b])
+        in_order = new[fresh][np.argsort(first[fresh])]
+        free = np.flatnonzero(np.isnan(self.values[b]))[: len(in_order)]
+        self.values[b, free] = in_order[: len(free)]

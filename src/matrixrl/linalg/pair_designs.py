@@ -2,79 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from matrixrl.checks import integer
-from matrixrl.linalg.design import DesignMatrix
-from matrixrl.linalg.products import squared_row_norms
+from matrixrl.linalg.design import DesignMatrix, squared_row_norms
 from matrixrl.linalg.visit_factor import REFRESH, VisitFactor, summation_error
 from matrixrl.records import FloatArray, IntArray
 from matrixrl.tolerances import ROUNDING
 
 __all__ = ["DensePairs", "DiagonalPairs", "LearningDesign", "PairDesign", "QueriedPairs"]
-
-
-class PairDesign(Protocol):
-    """Interface of A_n that planning uses; B replicas, P pairs, d features, K blocks."""
-
-    @property
-    def width_sq(self) -> FloatArray:
-        """Squared widths φᵀA⁻¹φ, shape (B, P)."""
-        ...
-
-    @property
-    def logdet(self) -> FloatArray:
-        """Log-determinant ln det(A_n / λ), shape (B,)."""
-        ...
-
-    @property
-    def moment_error(self) -> FloatArray | None:
-        """What rounding errors of Σ φy with ‖y‖ <= 1 add to the radius at most, shape (B,); None if negligible."""
-        ...
-
-    def solve(self, rhs: FloatArray) -> FloatArray:
-        """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
-        ...
-
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
-        ...
-
-    def inverse_norms_sq(self) -> FloatArray:
-        """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
-        ...
-
-    def block_logdet(self, blocks: list[IntArray]) -> FloatArray:
-        """Return ln det of A_n/λ restricted to each block of features, shape (B, K)."""
-        ...
-
-
-class LearningDesign(PairDesign, Protocol):
-    """Interface of A_n with the widths of all pairs, updated by visited pairs."""
-
-    @property
-    def drift(self) -> float:
-        """Largest relative error of a squared width that a refresh has found so far."""
-        ...
-
-    @property
-    def rounding(self) -> float:
-        """Bound on the relative error of half-widths by rounding, of all replicas."""
-        ...
-
-    def update(self, pairs: IntArray, weights: FloatArray) -> None:
-        """Add visited pairs (B, k) with weights (B, k): 1, or 0 for a step that was not taken."""
-        ...
-
-    def arrays(self) -> dict[str, FloatArray]:
-        """Return all arrays that a bitwise resume needs."""
-        ...
-
-    def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Restore the arrays that `arrays` returned."""
-        ...
 
 
 class _DesignRows:
@@ -91,14 +27,6 @@ class _DesignRows:
     def solve(self, rhs: FloatArray) -> FloatArray:
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return self.design.solve(rhs)
-
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
-        eigenvalues, vectors = np.linalg.eigh(self.design.matrix)
-        ridge = self.design.ridge  # below which an eigenvalue is only by rounding
-        eigenvalues = np.where(eigenvalues > 0.5 * ridge, eigenvalues, ridge)
-        root = (vectors / np.sqrt(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1)
-        return np.stack([np.abs(self.rows @ r).max(axis=1) for r in root])
 
     def inverse_norms_sq(self) -> FloatArray:
         """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
@@ -148,7 +76,10 @@ class DensePairs(_DesignRows):
         rows: Features of all pairs, shape (P, d).
         n_replicas: Number of replicas B.
         ridge: Regularisation λ.
-        refresh_every: Number of updates between two recomputations; each one records the `drift`.
+        refresh_every: Number of updates between two recomputations.
+
+    Attributes:
+        drift: Largest relative error of a squared width that a refresh has found so far.
 
     >>> pairs = DensePairs(np.eye(3), n_replicas=1)
     >>> pairs.update(np.array([[0, 0]]), np.ones((1, 2)))
@@ -170,7 +101,7 @@ class DensePairs(_DesignRows):
         self._waiting: list[
             tuple[bool, FloatArray]
         ] = []  # updates of the widths: whether it is a downdate, and its factor
-        self._drift = 0.0
+        self.drift = 0.0
         self._since_refresh = 0
 
     def _summation_error(self) -> float:
@@ -215,10 +146,6 @@ class DensePairs(_DesignRows):
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return self.factor.solve(rhs) if self.is_factorised else super().solve(rhs)
 
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
-        return self.factor.root_max_norms() if self.is_factorised else super().root_max_norms()
-
     def inverse_norms_sq(self) -> FloatArray:
         """Return ‖A⁻¹φ‖² of every pair, shape (B, P)."""
         return self.factor.inverse_norms_sq() if self.is_factorised else super().inverse_norms_sq()
@@ -240,11 +167,6 @@ class DensePairs(_DesignRows):
             self._width_sq = self._width_sq - change if is_downdate else change
         self._waiting = []
         return self._width_sq
-
-    @property
-    def drift(self) -> float:
-        """Largest relative error of a squared width that a refresh has found so far."""
-        return self._drift
 
     def update(self, pairs: IntArray, weights: FloatArray) -> None:
         """Add visited pairs (B, k) with weights (B, k)."""
@@ -268,7 +190,7 @@ class DensePairs(_DesignRows):
         """Recompute the widths from A_n and record the error of the downdates."""
         exact = squared_row_norms(self.rows, self.design.refactor())
         scale = np.maximum(exact, np.finfo(np.float64).tiny)
-        self._drift = max(self._drift, float(np.max(np.abs(self.width_sq - exact) / scale)))
+        self.drift = max(self.drift, float(np.max(np.abs(self.width_sq - exact) / scale)))
         self._width_sq = exact
         self._since_refresh = 0
 
@@ -280,46 +202,33 @@ class DensePairs(_DesignRows):
             "design_inverse": self.design.inverse,
             "logdet": self.design.logdet,
             "width_sq": self.width_sq,
-            "refresh": np.array([float(self._since_refresh), self._drift]),
+            "refresh": np.array([float(self._since_refresh), self.drift]),
         }
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
         """Restore the arrays that `arrays` returned."""
-        matrix, visits = arrays["design"], arrays["design_visits"]
-        exact = self._checked(matrix, visits)
-        fits = np.allclose(arrays["width_sq"], exact.width_sq, rtol=1e-4, atol=1e-8 / self.design.ridge)
-        if fits and not exact.is_factorised:  # else neither is used
-            fits = np.allclose(
-                arrays["design_inverse"], exact.design.inverse, rtol=1e-4, atol=1e-8 / self.design.ridge
-            ) and np.allclose(arrays["logdet"], exact.design.logdet, rtol=1e-6, atol=1e-6)
-        if not fits:
-            raise ValueError("the design matrix, its inverse and the widths do not match")
-        since, drift = (float(number) for number in arrays["refresh"])
-        if since != int(since) or not 0 <= since < self.refresh_every or drift < 0.0:
-            raise ValueError("refresh must be a number of updates and a drift of at least 0")
-        self.design.matrix = matrix
-        self.design.inverse = arrays["design_inverse"]
-        self.design.logdet = arrays["logdet"]
-        self.visits, self._summed, self._factor = visits, exact._summed, None
+        self._refuse_contradictions(arrays)
+        self.design.matrix, self.visits = arrays["design"], arrays["design_visits"]
+        self.design.inverse, self.design.logdet = arrays["design_inverse"], arrays["logdet"]
+        self._summed, self._factor = self._summation_error(), None
         self._width_sq, self._waiting = arrays["width_sq"], []
-        self._since_refresh, self._drift = int(since), drift
+        self._since_refresh, self.drift = int(arrays["refresh"][0]), float(arrays["refresh"][1])
 
-    def _checked(self, matrix: FloatArray, visits: FloatArray) -> DensePairs:
-        """Return the design of a matrix and visits, or raise if they do not belong together."""
-        fresh = DensePairs(self.rows, len(matrix), ridge=self.design.ridge, refresh_every=self.refresh_every)
-        fresh.design.matrix, fresh.visits = matrix, visits
-        if (visits < 0.0).any():
-            raise ValueError("visits are negative")
-        sizes = self.design.ridge + visits @ self._sizes[:, 1]
-        for own, counts, size in zip(matrix, visits, sizes, strict=True):
-            seen = np.flatnonzero(counts)
-            rows = self.rows[seen] * np.sqrt(counts[seen])[:, None]
-            if not np.abs(own - self.design.ridge * np.eye(self.design.d) - rows.T @ rows).max() <= 1e-6 * size:
-                raise ValueError("the design matrix is not that of the visits")
-        fresh._summed = fresh._summation_error()
-        if not fresh.is_factorised:
-            fresh._width_sq = squared_row_norms(self.rows, fresh.design.refactor())
-        return fresh
+    def _refuse_contradictions(self, arrays: dict[str, FloatArray]) -> None:
+        """Raise ValueError if A_n, its inverse or the widths are not those of the visits: they would prove anything."""
+        ridge, visits = self.design.ridge, np.maximum(arrays["design_visits"], 0.0)
+        exact = DensePairs(self.rows, len(visits), ridge=ridge, refresh_every=self.refresh_every)
+        exact.visits = visits
+        exact.design.matrix += np.stack([(self.rows.T * counts) @ self.rows for counts in visits])
+        exact._summed = exact._summation_error()
+        size = float((visits @ self._sizes[:, 1]).max()) + ridge
+        tolerances = {"design_visits": 0.0, "design": 1e-6 * size, "width_sq": 1e-8 / ridge}
+        if not exact.is_factorised:  # else neither of these is used
+            exact._width_sq = squared_row_norms(self.rows, exact.design.refactor())
+            tolerances |= {"design_inverse": 1e-8 / ridge, "logdet": 1e-6}
+        found = exact.arrays()
+        if not all(np.allclose(arrays[name], found[name], rtol=1e-4, atol=atol) for name, atol in tolerances.items()):
+            raise ValueError("the design matrix, its inverse and the widths are not those of the visits")
 
 
 class DiagonalPairs:
@@ -336,7 +245,6 @@ class DiagonalPairs:
     array([[1.  , 0.25]])
     """
 
-    drift = 0.0
     rounding = 0.0
     moment_error = None
 
@@ -361,10 +269,6 @@ class DiagonalPairs:
         """Return A⁻¹ rhs: (B, d, m) → (B, d, m)."""
         return rhs * self.width_sq[:, :, None]
 
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, which is its width, shape (B, P)."""
-        return np.sqrt(self.width_sq)
-
     def inverse_norms_sq(self) -> FloatArray:
         """Return ‖A⁻¹φ‖² of every pair, which is w⁴, shape (B, P)."""
         return self.width_sq * self.width_sq
@@ -384,3 +288,9 @@ class DiagonalPairs:
             raise ValueError("counts are negative")
         self.counts = arrays["counts"]
         self.width_sq = 1.0 / (self.ridge + self.counts)
+
+
+LearningDesign = DensePairs | DiagonalPairs
+"""A_n with the widths of all pairs, updated by visited pairs."""
+PairDesign = LearningDesign | QueriedPairs
+"""A_n with the widths of some pairs."""

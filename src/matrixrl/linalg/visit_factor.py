@@ -80,12 +80,6 @@ class VisitFactor:
         norms_sq: FloatArray = np.stack(found) * (1.0 + self.error[:, None]) ** 4
         return norms_sq
 
-    def root_max_norms(self) -> FloatArray:
-        """Return ‖A^{-1/2}φ‖_∞ of every pair, with the symmetric root, shape (B, P)."""
-        _, values, vectors = np.linalg.svd(self.upper)
-        root = (vectors.transpose(0, 2, 1) / values[:, None, :]) @ vectors
-        return np.stack([np.abs(self._rows @ r).max(axis=1) for r in root]) * (1.0 + self.error)[:, None]
-
     def logdet(self, block: IntArray | None = None) -> FloatArray:
         """Return ln det(A_n / λ), of all features or of a block of them, shape (B,)."""
         upper = self.upper if block is None else np.linalg.qr(self.upper[:, :, block], mode="r")

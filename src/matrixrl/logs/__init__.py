@@ -1,10 +1,7 @@
-"""Logs in and out: read and check what others recorded, keep what an agent saw, and write it."""
+"""Logs: read and check recorded episodes, keep the steps that an agent saw, and write them."""
 
-from matrixrl.logs.columns import ROLES
-from matrixrl.logs.keeping import SeenLog
-from matrixrl.logs.plan import LogPlan
-from matrixrl.logs.reading import CheckedLog, read_log
-from matrixrl.logs.step_log import StepLog
-from matrixrl.logs.writing import write_log
+from matrixrl.logs.reader import ROLES, CheckedLog, LogPlan, log_digest, read_log
+from matrixrl.logs.step_log import SeenLog, StepLog
+from matrixrl.logs.writer import write_log
 
-__all__ = ["ROLES", "CheckedLog", "LogPlan", "SeenLog", "StepLog", "read_log", "write_log"]
+__all__ = ["ROLES", "CheckedLog", "LogPlan", "SeenLog", "StepLog", "log_digest", "read_log", "write_log"]

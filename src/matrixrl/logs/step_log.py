@@ -1,21 +1,26 @@
-"""Steps of many episodes as flat arrays: what a log holds, and what an agent keeps of all that it saw."""
+"""Steps of many episodes as flat arrays, and the record of all steps that an agent saw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.errors import InvalidInput
+from matrixrl.problems import FunctionalTask, Problem
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
-__all__ = ["NAMES", "StepLog", "rows_differ"]
+__all__ = ["NAMES", "SeenLog", "StepLog", "rows_differ"]
 
 _OF_STEPS = ("states", "actions", "rewards", "next_states", "ended")
 NAMES = (*_OF_STEPS, "firsts", "lengths")
 """Names of the arrays of `StepLog`."""
+
+_TOGETHER = 1024  # played episodes that are joined, so that a step does not cost an array
+_LOGGED = "logged"
 
 
 def rows_differ(one: NDArray[Any], other: NDArray[Any]) -> BoolArray:
@@ -89,10 +94,6 @@ class StepLog:
         follows[self.offsets[:-1]] = False
         return follows
 
-    def part(self, first: int, last: int) -> StepLog:
-        """Return the episodes first … last−1."""
-        return self._between(first, last, self.offsets)
-
     def _between(self, first: int, last: int, offsets: IntArray) -> StepLog:
         rows = slice(int(offsets[first]), int(offsets[last]))
         arrays = {name: getattr(self, name)[rows] for name in _OF_STEPS}
@@ -120,11 +121,99 @@ class StepLog:
         missing = int(self.firsts[0]) if self.n_episodes == 1 else 0
         return found.delayed(missing)
 
-    def same_as(self, other: StepLog) -> bool:
-        """Say whether two logs hold the same steps."""
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in NAMES)
-
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
         """Return the episodes of some logs, one log after the other; there must be at least one log."""
         return cls(*(np.concatenate([getattr(log, name) for log in logs]) for name in NAMES))
+
+
+class SeenLog:
+    """The steps of all episodes that an agent played or learned from, in the order in which it learned from them.
+
+    States and actions are kept in the smallest integers that hold them: 14 bytes a step for fewer than 256 states.
+
+    Args:
+        problem: The problem of the agent.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._blocks: list[StepLog] = []
+        self._are_logged: list[BoolArray] = []
+        self._pending: list[Steps] = []
+
+    def add_played(self, steps: Steps) -> None:
+        """Add a played episode (1, k) of k steps."""
+        self._pending.append(steps)
+        if len(self._pending) == _TOGETHER:
+            self._join_pending()
+
+    def add_logged(self, log: StepLog) -> None:
+        """Add episodes of a log."""
+        self._join_pending()
+        self._add(log, logged=True)
+
+    def _join_pending(self) -> None:
+        played = self._pending
+        if not played:
+            return
+        lengths = np.array([steps.actions.shape[1] for steps in played], dtype=np.int64)
+        arrays = {name: np.concatenate([getattr(steps, name)[0] for steps in played]) for name in _OF_STEPS}
+        arrays["actions"] = self._problem.own_number(arrays["actions"])
+        self._add(StepLog(**arrays, firsts=np.zeros_like(lengths), lengths=lengths), logged=False)
+        self._pending = []
+
+    def _add(self, log: StepLog, *, logged: bool) -> None:
+        types = self._types()
+        self._blocks.append(StepLog(*(getattr(log, name).astype(types[name]) for name in NAMES)))
+        self._are_logged.append(np.full(log.n_episodes, logged))
+
+    def _types(self) -> dict[str, np.dtype[Any]]:
+        """Return the type of each array."""
+        task, kind = self._problem.task, self._problem.kind
+        state = np.dtype(np.float64)
+        if kind == "finite":
+            state = np.min_scalar_type(self._problem.finite_task.n_states - 1)
+        elif isinstance(task, FunctionalTask):
+            state = task.state_dtype
+        stage = np.min_scalar_type(task.horizon)
+        return {
+            "states": state,
+            "actions": np.min_scalar_type(task.n_own_actions - 1),
+            "rewards": np.dtype(np.float64),
+            "next_states": state,
+            "ended": np.dtype(np.bool_),
+            "firsts": stage,
+            "lengths": stage,
+        }
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return sum(block.n_episodes for block in self._blocks) + len(self._pending)
+
+    def all(self) -> tuple[StepLog, BoolArray]:
+        """Return all steps, and which episodes (m,) were logged, not played; there must be an episode."""
+        self._join_pending()
+        if len(self._blocks) > 1:
+            self._blocks = [StepLog.joined(self._blocks)]
+            self._are_logged = [np.concatenate(self._are_logged)]
+        return self._blocks[0], self._are_logged[0]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays, for saving; none before the first episode."""
+        if not self.n_episodes:
+            return {}
+        seen, logged = self.all()
+        return {name: getattr(seen, name) for name in NAMES} | {_LOGGED: logged}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned for the same problem."""
+        if not arrays:
+            return
+        if set(arrays) != {*NAMES, _LOGGED}:
+            raise InvalidInput(f"the steps that were seen must have the arrays {sorted((*NAMES, _LOGGED))}")
+        types = self._types() | {_LOGGED: np.dtype(np.bool_)}
+        if any(arrays[name].dtype != types[name] for name in types):
+            raise InvalidInput("the steps that were seen must have the types of the problem")
+        self._blocks, self._are_logged = [StepLog(*(arrays[name] for name in NAMES))], [arrays[_LOGGED]]

@@ -3,12 +3,11 @@
 Every function takes axes to draw on (`ax`, a new figure by default) and returns them.
 """
 
-from matrixrl.plots.actions import action_bounds
 from matrixrl.plots.curves import certificate_band, regret, returns
-from matrixrl.plots.films import film
+from matrixrl.plots.film import film
 from matrixrl.plots.maps import policy, value
-from matrixrl.plots.pairs import visits, widths
-from matrixrl.plots.simplex import confidence_region
+from matrixrl.plots.pairs import action_bounds, visits, widths
+from matrixrl.plots.regions import confidence_region
 from matrixrl.problems import Layout
 
 __all__ = [

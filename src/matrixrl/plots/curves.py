@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.checks import fail, flag, integer
-from matrixrl.html_tables import in_digits
-from matrixrl.pages.colours import COLOURS
-from matrixrl.plots.drawing import add_grid, axes_of, draw_curve, shown_episodes
-from matrixrl.plots.looks import REFERENCE, look
-from matrixrl.plots.runs import Run, read_runs
+from matrixrl.display import in_digits
+from matrixrl.pages import COLOURS
+from matrixrl.plots.inputs import Run, read_runs
+from matrixrl.plots.style import REFERENCE, add_grid, axes_of, draw_curve, look, shown_episodes
 from matrixrl.records import FloatArray
 
 if TYPE_CHECKING:
@@ -44,15 +43,22 @@ def regret(runs: Any, *, log: bool = False, ax: Axes | None = None) -> Axes:
     played = read_runs(runs)
     axes = axes_of(ax)
     for i, run in enumerate(played):
-        total = run.cumulative_regret
-        if total is None:
+        if run.regret is None:
             rule = "must have measured the regret of every episode"
             fail("runs", rule, f"{run.label!r}, which has returns only", "Use plots.returns, or an MDP with known P.")
-        episodes = shown_episodes(run.n_episodes)
+        total, episodes = np.cumsum(run.regret, axis=1), shown_episodes(run.n_episodes)  # YW19 (1)
         some = total[:, episodes - 1]
-        proof = "" if run.guarantee in (True, None) else " (no proof)"
+        proof = "" if run.guarantee is None or run.guarantee else " (no proof)"
         label = f"{run.label}{proof}: {in_digits(total[:, -1].mean())}"
-        draw_curve(axes, episodes, some.mean(axis=0), _range(some), look(i), label=label, line_width=1.8)
+        draw_curve(
+            axes,
+            episodes,
+            some.mean(axis=0),
+            (some.min(axis=0), some.max(axis=0)),
+            look(i),
+            label=label,
+            line_width=1.8,
+        )
     _draw_nothing_earned(axes, played)
     axes.set_ylabel("cumulative regret")
     if log:
@@ -193,10 +199,6 @@ def _seeds(runs: list[Run]) -> str:
     counts = [run.n_seeds for run in runs]
     count = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     return f"{count} seed{'s' * (max(counts) > 1)}"
-
-
-def _range(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return rows.min(axis=0), rows.max(axis=0)
 
 
 def _trailing(mean: FloatArray, window: int) -> FloatArray:

@@ -10,9 +10,9 @@ import numpy as np
 from matrixrl.agents import Agent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import choice, fail, index, shown
-from matrixrl.plots.drawing import axes_of, draw_heat
-from matrixrl.plots.planes import draw_agent
-from matrixrl.plots.reading import checked_stage, finite_agent, tables_of
+from matrixrl.plots.inputs import checked_stage, finite_agent, tables_of
+from matrixrl.plots.style import axes_of, draw_heat
+from matrixrl.plots.vectors import draw_agent
 from matrixrl.policies import Policy
 from matrixrl.problems import FiniteMDP, Layout, Solution, solve
 from matrixrl.records import FloatArray, IntArray
@@ -41,7 +41,7 @@ def policy(given: Any, stage: int = 0, *, layout: Any = None, ax: Axes | None = 
     It can be drawn over a heat map of `value`: ``policy(agent, ax=value(agent))``.
 
     Args:
-        given: An agent (the policy that `predict` follows), an environment or a `FiniteMDP` (an optimal policy), what
+        given: An agent (its `policy`), an environment or a `FiniteMDP` (an optimal policy), what
             `solve` returned, or a `Policy`.
         stage: Stage h, counted from 0.
         layout: Where states lie: a `Layout`, (rows, columns), or an environment that has one; that of the given

@@ -1,4 +1,4 @@
-"""Heat maps over states and actions: visits and widths."""
+"""State-action pairs: bounds on Q*, visits and widths."""
 
 from __future__ import annotations
 
@@ -7,18 +7,72 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matrixrl.agents import Agent
-from matrixrl.plots.drawing import axes_of, draw_heat, write_numbers
-from matrixrl.plots.planes import draw_agent
-from matrixrl.plots.reading import action_names, checked_agent, checked_stage, finite_agent, state_names, tables_of
+from matrixrl.algorithms import UCMatrixRL
+from matrixrl.errors import ProtocolError
+from matrixrl.pages import COLOURS
+from matrixrl.plots.inputs import action_names, checked_agent, checked_stage, finite_agent, state_names, tables_of
+from matrixrl.plots.style import REFERENCE, add_grid, axes_of, draw_heat
+from matrixrl.plots.vectors import draw_agent
+from matrixrl.problems import optimal_q
 from matrixrl.records import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["visits", "widths"]
+__all__ = ["action_bounds", "visits", "widths"]
 
 _MOST_NAMES = 40  # states whose names fit below the axis
 _LONGEST = 6  # characters of a name that is written horizontally
+
+
+def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = None) -> Axes:
+    """Draw the proven bounds on Q* of every action in a state, and Q* itself where P is known.
+
+    The action that the agent would take is blue. The dotted line is the largest lower bound: an action whose interval
+    ends before it is proven not to be the best one. Actions that are not allowed are left out.
+
+    Args:
+        agent: A MatrixRL agent on numbered states.
+        state: The state, as it is observed.
+        stage: Stage h, counted from 0.
+        ax: Axes to draw on; those of a new figure by default.
+
+    Raises:
+        InvalidInput: The state or the stage is none of the problem.
+        ProtocolError: The algorithm has no bounds of single actions.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", seed=0)
+    >>> _ = agent.learn(n_episodes=20)
+    >>> [text.get_text() for text in action_bounds(agent, state=0).get_yticklabels()]
+    ['0', '1']
+    """
+    one = finite_agent(agent)
+    h = checked_stage(one, stage)
+    s = int(one.problem.state("state", state))
+    tables = tables_of(one)
+    lower, upper = tables.lower[h, s], tables.upper[h, s]
+    allowed = np.flatnonzero(np.isfinite(lower))
+    axes = axes_of(ax, (6.0, 1.7 + 0.34 * min(len(allowed), 30)))
+    colours = [COLOURS[0] if a == tables.policy[h, s] else REFERENCE for a in allowed]
+    rows = np.arange(len(allowed))
+    axes.barh(rows, (upper - lower)[allowed], left=lower[allowed], height=0.45, color=colours, alpha=0.55)
+    axes.axvline(lower[allowed].max(), color="black", linewidth=0.9, linestyle=":", label="largest lower bound")
+    if one.problem.mdp is not None:
+        truth = optimal_q(one.problem.mdp)[h, s, allowed]
+        style: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 14, "markeredgewidth": 2.0}
+        axes.plot(truth, rows, color=COLOURS[1], label="Q*", **style)
+    names = action_names(one)
+    axes.set_yticks(rows, [names[a] for a in allowed])
+    axes.use_sticky_edges = False  # bars end inside the axes
+    axes.margins(x=0.04)
+    axes.set_ylim(len(allowed) + 0.2, -0.5)  # the first action at the top, and room for the legend below
+    axes.set_ylabel("action")
+    axes.set_xlabel(f"value from stage {h} on")
+    axes.set_title(f"bounds in state {one.problem.shown_state(s)}, {one.n_episodes:,} episodes", fontsize=10)
+    add_grid(axes, "x")
+    axes.legend(fontsize=8.5, loc="lower right", ncols=2, framealpha=0.9)
+    return axes  # type: ignore[no-any-return]
 
 
 def visits(agent: Any, *, ax: Axes | None = None) -> Axes:
@@ -41,8 +95,7 @@ def visits(agent: Any, *, ax: Axes | None = None) -> Axes:
     from matplotlib.colors import LogNorm  # optional
 
     most = np.nanmax(table, initial=2.0)
-    image = draw_heat(axes, table, label="visits", norm=LogNorm(1.0, max(most, 2.0)))
-    write_numbers(axes, image, table, "{:,.0f}")
+    draw_heat(axes, table, label="visits", norm=LogNorm(1.0, max(most, 2.0)), numbers="{:,.0f}")
     _name_axes(axes, one, f"visits in {one.n_episodes:,} episodes")
     return axes  # type: ignore[no-any-return]
 
@@ -76,11 +129,10 @@ def widths(
         draw_agent(axes, one, "width", h or 0, coordinates)
         return axes  # type: ignore[no-any-return]
     finite_agent(one)
-    table = _widths(one) if h is None else _distances(one, h)
+    tables = None if h is None else tables_of(one)
+    table = _widths(one) if tables is None else (tables.upper[h] - tables.lower[h]).T
     axes = axes_of(ax, _size(one))
-    what = "width w" if h is None else "distance"
-    image = draw_heat(axes, table, label=what)
-    write_numbers(axes, image, table, "{:.2g}")
+    draw_heat(axes, table, label="width w" if h is None else "distance", numbers="{:.2g}")
     words = "widths" if h is None else f"distance of the bounds on Q* at stage {h}"
     _name_axes(axes, one, f"{words} after {one.n_episodes:,} episodes")
     return axes  # type: ignore[no-any-return]
@@ -88,18 +140,15 @@ def widths(
 
 def _widths(agent: Agent) -> FloatArray:
     """Return the widths (A, S) at the first stage; NaN for actions that are not allowed."""
-    table, stages = agent.algorithm.widths()[0].copy(), agent.problem.stages
+    algorithm, stages = agent.algorithm, agent.problem.task.stages
+    if not isinstance(algorithm, UCMatrixRL):
+        raise ProtocolError(f"{agent.name} has no widths; matrix-rl on numbered states has")
+    table = algorithm.model.widths()[0].copy()
     allowed = agent.problem.allowed_by_action
     if allowed is not None:
         table[~allowed] = np.nan
     chosen: FloatArray = table if stages is None else table[stages.block(0)]
     return chosen
-
-
-def _distances(agent: Agent, stage: int) -> FloatArray:
-    tables = tables_of(agent)
-    distances: FloatArray = (tables.upper[stage] - tables.lower[stage]).T
-    return distances
 
 
 def _size(agent: Agent) -> tuple[float, float]:
@@ -108,8 +157,8 @@ def _size(agent: Agent) -> tuple[float, float]:
 
 
 def _name_axes(axes: Any, agent: Agent, title: str) -> None:
-    names = state_names(agent) if agent.problem.finite_task.n_states <= _MOST_NAMES else None
-    if names is not None:
+    if agent.problem.finite_task.n_states <= _MOST_NAMES:
+        names = state_names(agent)
         turned = 90 if max(len(name) for name in names) > _LONGEST else 0
         axes.set_xticks(np.arange(len(names)), names, rotation=turned)
     if agent.problem.actions.size <= _MOST_NAMES:

@@ -1,31 +1,37 @@
-"""The laws of one pair that are still possible, among those that lead to three given states."""
+"""Transition probabilities of one pair that are still possible, in the triangle of those on three next states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from matrixrl.agents import Agent
-from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.checks import fail, indices, shown
-from matrixrl.core import Belief
-from matrixrl.core.likelihood import LikelihoodBelief
-from matrixrl.core.sandwich import SandwichBelief
+from matrixrl.core import MatrixBounds, SandwichBounds
+from matrixrl.core.likelihood import LikelihoodBounds
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
-from matrixrl.plots.reading import checked_stage, finite_agent
+from matrixrl.pages import COLOURS
+from matrixrl.plots.inputs import checked_stage, finite_agent, state_names
+from matrixrl.plots.style import REFERENCE, axes_of
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = ["PLANE", "Region", "region_of"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["PLANE", "Region", "confidence_region", "draw_region", "in_triangle", "region_of"]
 
 PLANE = np.array([[1.0, -1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt([[2.0], [6.0]])
 """Two orthonormal directions (2, 3) in which the sum of three probabilities does not change."""
 _RAYS = 720
 _HALVINGS = 60
 _REMEDY = "Use MatrixRL with one-hot features, or with set='normalised'."
+
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3.0) / 2.0]])
 
 
 @dataclass(frozen=True)
@@ -47,17 +53,6 @@ class Region:
     truth: FloatArray | None
     visits: int | None
     set_name: str
-
-
-@dataclass(frozen=True)
-class _Constraint:
-    """A convex set of laws on three states: those with `excess` <= 0; `inside` is one of them."""
-
-    excess: Callable[[FloatArray], FloatArray]  # (m, 3) → (m,)
-    inside: FloatArray
-    estimate: FloatArray | None
-    visits: int | None
-    name: str
 
 
 def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0) -> Region:
@@ -82,34 +77,32 @@ def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, s
     if allowed is not None and not allowed[a, s]:
         fail("action", f"must be allowed in state {one.problem.shown_state(s)}", shown(action), "Choose another one.")
     algorithm = one.algorithm
-    if not isinstance(algorithm, FiniteAlgorithm) or not hasattr(algorithm, "beliefs"):
+    if not isinstance(algorithm, UCMatrixRL):
         fail("agent", "must have a confidence set", shown(agent), _REMEDY)
-    [belief] = algorithm.beliefs("proven")
-    law = None if one.problem.mdp is None else _true_law(one, s, a)
-    seen = _seen(belief, s, a) if isinstance(belief, LikelihoodBelief) else np.zeros(0, dtype=np.int64)
-    three = _three(one, next_states, np.union1d(seen, np.zeros(0) if law is None else np.flatnonzero(law)))
-    constraint = _constraint(agent, belief, s, a, three)
+    [belief] = algorithm.model.bounds(algorithm.clock, "proven")
+    mdp, needed = one.problem.mdp, np.zeros(0, dtype=np.int64)
+    if isinstance(belief, LikelihoodBounds):  # what was seen after the pair, or after others of its group
+        places = np.flatnonzero(belief.seen.ids == belief.groups[a, s])
+        needed = belief.seen.outcomes[np.isin(belief.seen.places, places)]
+    law = None if mdp is None else mdp.transitions.rows(np.array([s]), np.array([a]))[0]
+    three = _three(one, next_states, np.union1d(needed, np.zeros(0) if law is None else np.flatnonzero(law)))
     truth = None if law is None else law[three]
-    return Region(three, _boundary(constraint), constraint.estimate, truth, constraint.visits, constraint.name)
-
-
-def _constraint(agent: Agent, belief: Any, s: int, a: int, three: IntArray) -> _Constraint:
-    if isinstance(belief, LikelihoodBelief):
-        return _likelihood(belief, s, a, three)
-    ball = belief.ball if isinstance(belief, SandwichBelief) else belief
-    members = ball.confidence_set.members if isinstance(ball, Belief) else ()
-    places = [i for i, member in enumerate(members) if type(member) is NormalisedBall]
-    if not places or not isinstance(ball.psi, OneHotPsi):
+    if isinstance(belief, LikelihoodBounds):
+        return _likelihood(belief, s, a, three, truth)
+    ball: Any = belief.ball if isinstance(belief, SandwichBounds) else belief
+    members = ball.confidence_set.members if isinstance(ball, MatrixBounds) else ()
+    balls = [i for i, member in enumerate(members) if type(member) is NormalisedBall]
+    if not balls or not isinstance(ball.psi, OneHotPsi):
         rule = "must have a likelihood set, or the normalised ball with one-hot ψ"
         fail("agent", rule, shown(agent), _REMEDY)
-    return _ball(ball, places[0], s, a, three)
+    return _ball(ball, balls[0], s, a, three, truth)
 
 
-def _likelihood(belief: LikelihoodBelief, s: int, a: int, three: IntArray) -> _Constraint:
+def _likelihood(belief: LikelihoodBounds, s: int, a: int, three: IntArray, truth: FloatArray | None) -> Region:
     """Return {q : KL(p̂‖q) <= β_D/n}, which holds for all functions of the next state (docs/proofs.md, 9.3)."""
     place = np.searchsorted(belief.seen.ids, belief.groups[a, s])
     if place == len(belief.seen.ids) or belief.seen.ids[place] != belief.groups[a, s]:
-        return _Constraint(lambda q: np.full(len(q), -1.0), np.full(3, 1.0 / 3.0), None, 0, "likelihood set")
+        return Region(three, np.eye(3), None, truth, 0, "likelihood set")  # every law is possible
     entries = belief.seen.places == place
     law = np.zeros(belief.groups.shape[1])
     law[belief.seen.outcomes[entries]] = belief.seen.shares[entries]
@@ -124,10 +117,11 @@ def _likelihood(belief: LikelihoodBelief, s: int, a: int, three: IntArray) -> _C
 
     mixed = -np.expm1(-epsilon / 2.0)  # KL(p̂‖(1 − m)p̂ + m/3) <= −ln(1 − m) = ε/2
     inside = (1.0 - mixed) * estimate + mixed / 3.0
-    return _Constraint(excess, inside, estimate, round(float(belief.seen.totals[place])), "likelihood set")
+    visits = round(float(belief.seen.totals[place]))
+    return Region(three, _boundary(excess, inside), estimate, truth, visits, "likelihood set")
 
 
-def _ball(belief: Belief, place: int, s: int, a: int, three: IntArray) -> _Constraint:
+def _ball(belief: MatrixBounds, place: int, s: int, a: int, three: IntArray, truth: FloatArray | None) -> Region:
     """Return {q : ‖q − φᵀM_n‖² <= βw², Σq = 1} (docs/proofs.md, section 2), cut to three states."""
     assert belief.slack is not None
     reach, pair = belief.reaches[place], belief.phi.pairs(np.array([s]), np.array([a]))
@@ -147,12 +141,11 @@ def _ball(belief: Belief, place: int, s: int, a: int, three: IntArray) -> _Const
         off = q - centre
         return np.asarray(np.vecdot(off, off) - radius_sq)
 
-    return _Constraint(excess, centre, centre, None, "normalised ball")
+    return Region(three, _boundary(excess, centre), centre, truth, None, "normalised ball")
 
 
-def _boundary(constraint: _Constraint) -> FloatArray:
-    """Return laws on the boundary: the last ones of the set on rays from a law inside, before the simplex ends."""
-    inside = constraint.inside
+def _boundary(excess: Callable[[FloatArray], FloatArray], inside: FloatArray) -> FloatArray:
+    """Return laws on the boundary of {q : excess(q) <= 0}: the last ones on rays from a law inside, in the simplex."""
     corners = (np.eye(3) - inside) @ PLANE.T
     to_corners = np.arctan2(corners[:, 1], corners[:, 0]) % (2.0 * np.pi)
     angles = np.union1d(np.linspace(0.0, 2.0 * np.pi, _RAYS, endpoint=False), to_corners)
@@ -160,27 +153,14 @@ def _boundary(constraint: _Constraint) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = np.where(ways < -1e-15, -inside / ways, np.inf).min(axis=1)
     low, high = np.zeros(len(ways)), ends
-    is_whole = constraint.excess(np.maximum(inside + ends[:, None] * ways, 0.0)) <= 0.0
+    is_whole = excess(np.maximum(inside + ends[:, None] * ways, 0.0)) <= 0.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        fits = constraint.excess(np.maximum(inside + middle[:, None] * ways, 0.0)) <= 0.0
+        fits = excess(np.maximum(inside + middle[:, None] * ways, 0.0)) <= 0.0
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     reached = np.where(is_whole, ends, low)
     laws: FloatArray = np.maximum(inside + reached[:, None] * ways, 0.0)
     return laws
-
-
-def _true_law(agent: Agent, s: int, a: int) -> FloatArray:
-    assert agent.problem.mdp is not None
-    law: FloatArray = agent.problem.mdp.transitions.rows(np.array([s]), np.array([a]))[0]
-    return law
-
-
-def _seen(belief: LikelihoodBelief, s: int, a: int) -> IntArray:
-    """Return the next states that were seen after a pair, or after others of its group."""
-    places = np.flatnonzero(belief.seen.ids == belief.groups[a, s])
-    found: IntArray = belief.seen.outcomes[np.isin(belief.seen.places, places)]
-    return found
 
 
 def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
@@ -206,3 +186,91 @@ def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
     nearest = np.argsort(np.abs(np.arange(n_states) - needed.mean()), kind="stable")
     rest = [s for s in nearest if s not in needed][: 3 - len(needed)]
     return np.sort(np.concatenate([needed, np.array(rest, dtype=np.int64)]))
+
+
+def confidence_region(
+    agent: Any,
+    state: Any,
+    action: Any,
+    *,
+    next_states: Any = None,
+    stage: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the laws of a pair that are still possible, as a part of the triangle of laws on three next states.
+
+    Each corner is the law that surely leads to one state; the nearer to a corner, the more probable is its state. The
+    region is the set at the proven radius, on which certificates rest: the likelihood set {q : KL(p̂‖q) <= β_D/n}, or
+    the normalised ball cut to probabilities. Laws that also lead to other states are not drawn. The estimate is a dot,
+    and the true law, where P is known, a cross.
+
+    Args:
+        agent: A MatrixRL agent on numbered states, with one-hot features or ``set="normalised"`` and one-hot ψ.
+        state: The state, as it is observed.
+        action: The action, as the environment takes it.
+        next_states: Three different numbers of states; by default those that P leads to, or those that were seen.
+        stage: Stage h, counted from 0, if laws depend on it.
+        ax: Axes to draw on; those of a new figure by default.
+
+    Raises:
+        InvalidInput: The pair has more than three next states, or the agent has no set that can be drawn.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> _ = agent.learn(n_episodes=50)
+    >>> ax = confidence_region(agent, state=1, action=1)
+    >>> [patch.get_label() for patch in ax.patches]
+    ['likelihood set']
+    """
+    region = region_of(agent, state, action, next_states=next_states, stage=stage)
+    axes = axes_of(ax, (4.6, 4.2))
+    names = state_names(agent)
+    draw_region(axes, region, [names[s] for s in region.next_states])
+    tried = "" if region.visits is None else f", tried {region.visits:,} times"
+    shown_state = names[int(agent.problem.state("state", state))]
+    axes.set_title(f"state {shown_state}, action {action}{tried}", fontsize=10)
+    axes.legend(fontsize=8.5, loc="upper right")
+    return axes  # type: ignore[no-any-return]
+
+
+def in_triangle(laws: FloatArray) -> FloatArray:
+    """Return the points (m, 2) of laws (m, 3) in the triangle.
+
+    >>> in_triangle(np.array([[0.0, 1.0, 0.0]]))
+    array([[1., 0.]])
+    """
+    points: FloatArray = laws @ _CORNERS
+    return points
+
+
+def draw_region(axes: Any, region: Region, names: list[str]) -> None:
+    """Draw a region with the triangle around it.
+
+    Args:
+        axes: Axes of matplotlib.
+        region: The region.
+        names: Names of the three next states.
+    """
+    from matplotlib.colors import to_rgba  # optional
+
+    outline = np.vstack([_CORNERS, _CORNERS[:1]])
+    axes.plot(outline[:, 0], outline[:, 1], color=REFERENCE, linewidth=1.0)
+    points = in_triangle(region.boundary)
+    style: dict[str, Any] = {"facecolor": to_rgba(COLOURS[0], 0.3), "edgecolor": COLOURS[0], "linewidth": 1.4}
+    axes.fill(points[:, 0], points[:, 1], label=region.set_name, **style)
+    if region.estimate is not None:
+        at = in_triangle(region.estimate[None])[0]
+        axes.plot(*at, linestyle="", marker="o", color=COLOURS[0], markersize=6, label="estimate", zorder=3)
+    if region.truth is not None:
+        at = in_triangle(region.truth[None])[0]
+        mark: dict[str, Any] = {"marker": "X", "markersize": 8, "markeredgecolor": "white", "zorder": 4}
+        axes.plot(*at, linestyle="", color=COLOURS[1], label="true law", **mark)
+    for corner, name, (ha, va) in zip(
+        _CORNERS, names, (("right", "top"), ("left", "top"), ("center", "bottom")), strict=True
+    ):
+        away = 0.03 * (corner - _CORNERS.mean(axis=0))
+        axes.text(*(corner + away), f"state {name}", ha=ha, va=va, fontsize=9)
+    axes.set_aspect("equal")
+    axes.set_xlim(-0.18, 1.18)
+    axes.set_ylim(-0.12, 1.02)
+    axes.axis("off")

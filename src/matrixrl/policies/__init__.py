@@ -4,8 +4,7 @@ This package needs NumPy only. It imports neither agents nor algorithms.
 """
 
 from matrixrl.policies.comparison import Comparison
-from matrixrl.policies.files import FORMAT, VERSION
-from matrixrl.policies.policy import Policy
-from matrixrl.policies.reading import Numbering, read_actions
+from matrixrl.policies.given import PolicySpace, read_actions
+from matrixrl.policies.policy import FORMAT, VERSION, Policy
 
-__all__ = ["FORMAT", "VERSION", "Comparison", "Numbering", "Policy", "read_actions"]
+__all__ = ["FORMAT", "VERSION", "Comparison", "Policy", "PolicySpace", "read_actions"]

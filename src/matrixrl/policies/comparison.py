@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from matrixrl.html_tables import confidence, html_table
-from matrixrl.printable import printable
+from matrixrl.display import confidence, html_table, printable
+from matrixrl.records import Guarantee
 
 __all__ = ["Comparison"]
 
@@ -21,10 +21,10 @@ class Comparison:
         policy: Lower and upper bound on V^policy(s0).
         incumbent: Lower and upper bound on V^incumbent(s0).
         delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
-        guarantee: True if the bounds are proven, else the reason why they are not.
+        guarantee: Whether the bounds are proven.
         start: Start s0 that the bounds are about, in words, as in `Certificate`.
 
-    >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=True)
+    >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
     <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
     """
 
@@ -33,18 +33,18 @@ class Comparison:
     policy: tuple[float, float]
     incumbent: tuple[float, float]
     delta: float
-    guarantee: Literal[True] | str
+    guarantee: Guarantee
     start: str = ""
 
     @property
     def probably_better(self) -> bool:
         """Whether the policy is proven to earn more than the incumbent, with probability 1 − δ."""
-        return self.guarantee is True and self.lower > 0.0
+        return self.guarantee.holds and self.lower > 0.0
 
     @property
     def probably_worse(self) -> bool:
         """Whether the policy is proven to earn less than the incumbent, with probability 1 − δ."""
-        return self.guarantee is True and self.upper < 0.0
+        return self.guarantee.holds and self.upper < 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds, delta, guarantee, the verdict and the start by name."""
@@ -54,7 +54,7 @@ class Comparison:
             "policy": list(self.policy),
             "incumbent": list(self.incumbent),
             "delta": self.delta,
-            "guarantee": self.guarantee,
+            "guarantee": self.guarantee.as_dict(),
             "probably_better": self.probably_better,
             "probably_worse": self.probably_worse,
             "start": self.start,
@@ -63,8 +63,8 @@ class Comparison:
     def __repr__(self) -> str:
         what = f"the policy earns {self._interval()} the incumbent in an episode"
         what += f" (start: {printable(self.start)})" if self.start else ""
-        if self.guarantee is not True:
-            return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee)})>"
+        if not self.guarantee:
+            return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee.reason)})>"
         verdict = "more data are needed to tell which one is better"
         if self.lower == self.upper == 0.0:
             verdict = "they have the same value"
@@ -81,7 +81,7 @@ class Comparison:
         rows["difference"] = rows.pop("value of the difference")
         rows["start"] = self.start or "not known"
         rows["holds with probability"] = confidence(self.delta)
-        rows["proven"] = "yes" if self.guarantee is True else f"no: {self.guarantee}"
+        rows["guarantee"] = self.guarantee
         return html_table(repr(self)[1:-1], rows)
 
     def _interval(self) -> str:

@@ -1,27 +1,55 @@
-"""A policy as plain data: a table of actions, the environment's numbers, and what is proven about it."""
+"""A policy as plain data: a table of actions, the environment's numbers, and what is proven about it, and its files."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.archive import refusing
-from matrixrl.checks import fail, file_path, index, indices, integer, number, shown
-from matrixrl.coding import Codec, DiscreteCodec, codec_from
+from matrixrl.archive import (
+    atomic_write,
+    check_entries,
+    check_version,
+    read_archive,
+    read_json,
+    refusing,
+    write_archive,
+)
+from matrixrl.checks import fail, file_path, index, indices, integer, shown
+from matrixrl.display import confidence, html_table, printable
 from matrixrl.errors import CheckpointError, InvalidInput
-from matrixrl.html_tables import confidence, html_table
-from matrixrl.policies.files import digest_of, read_policy, write_csv, write_json, write_numpy
-from matrixrl.printable import printable
-from matrixrl.records import Certificate, IntArray
+from matrixrl.records import Certificate, Guarantee, IntArray
+from matrixrl.spaces import Codec, DiscreteCodec, codec_from
 
-__all__ = ["Policy"]
+__all__ = ["FORMAT", "VERSION", "Policy"]
 
-_LONGEST = 2000  # characters of a description or of the words of a guarantee
+FORMAT = "matrixrl policy"
+"""Entry `format` of a file; docs/guides/deploy.md describes it."""
+VERSION = 2
+"""Entry `version` of a file; it is raised when a reader of the old one would misread the new one."""
+
+_LARGEST_JSON = 64 << 20  # bytes; the text of small objects takes many times its size in memory
+_LONGEST = 2000  # characters of a description
 _BASES = (None, "model", "returns")
+_NUMBER, _NONE = (int, float), type(None)
+_ENTRIES: dict[str, Any] = {
+    **{"format": str, "version": int, "digest": str, "description": str, "horizon": int, "n_states": int},
+    **{"n_observed": int, "n_actions": int, "first_state": int, "first_action": int, "states": (dict, _NONE)},
+    **{"actions": (dict, _NONE), "certificate": (dict, _NONE), "basis": (str, _NONE)},
+}
+_CERTIFICATE: dict[str, Any] = {
+    **{"lower": _NUMBER, "upper": _NUMBER, "optimal_lower": (*_NUMBER, _NONE), "delta": _NUMBER},
+    **{"guarantee": dict, "start": str},
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -107,7 +135,7 @@ class Policy:
     @property
     def digest(self) -> str:
         """SHA-256 of the policy, its numbers, its description and its certificate, as files store it."""
-        return digest_of(self.entries(), self.table)
+        return _digest_of(self.entries(), self.table)
 
     @property
     def state_codec(self) -> Codec:
@@ -184,8 +212,10 @@ class Policy:
             return ""
         lower, gap = f"{shown_bounds.lower:.4g}", f"{shown_bounds.gap:.4g}"
         start = f" (start: {printable(shown_bounds.start)})" if shown_bounds.start else ""
-        if shown_bounds.guarantee is not True:
-            return f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee)}){start}"
+        if not shown_bounds.guarantee:
+            return (
+                f"; estimated, not proven, to earn at least {lower} ({printable(shown_bounds.guarantee.reason)}){start}"
+            )
         chance = confidence(shown_bounds.delta)
         words = f"; with probability {chance} it earns at least {lower} in an episode, within {gap} of the best policy"
         return words + start
@@ -210,15 +240,23 @@ class Policy:
         """
         target = file_path("path", path)
         if target.endswith(".json"):
-            write_json(target, self.entries(), self.table)
+            self.to_json(target)
         elif target.endswith(".npz"):
-            write_numpy(target, self.entries(), self.table)
+            self.to_numpy(target)
         else:
             fail("path", "must end in .json or .npz", shown(target), "to_csv writes a CSV file, which is not loaded.")
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as JSON to a file of any name; `load` reads it."""
-        write_json(file_path("path", path), self.entries(), self.table)
+        """Write the policy as JSON to a file of any name, one line for each stage; `load` reads it."""
+        target = file_path("path", path)
+        head = {"format": FORMAT, "version": VERSION, "digest": self.digest, **self.entries()}
+        lines = [f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}," for name, value in head.items()]
+        rows = ",\n".join(f"  {json.dumps(row.tolist(), separators=(',', ':'))}" for row in self.table)
+        data = "\n".join(["{", *lines, ' "table": [', rows, " ]", "}", ""]).encode("ascii")
+        if len(data) > _LARGEST_JSON:  # never write what cannot be read
+            size = f"{len(data):,} bytes, more than {_LARGEST_JSON:,}"
+            raise CheckpointError(f"{target} would have {size}; save a table of this size as .npz")
+        atomic_write(target, lambda temporary: temporary.write_bytes(data), parents=False)
 
     def to_numpy(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as an npz file of any name; `load` and ``numpy.load(path, allow_pickle=False)`` read it.
@@ -226,7 +264,9 @@ class Policy:
         It holds the array ``table`` (H, S), in the smallest unsigned type, and the array ``header``, the bytes of a
         JSON text.
         """
-        write_numpy(file_path("path", path), self.entries(), self.table)
+        small = self.table.astype(np.min_scalar_type(int(self.table.max())))
+        header = {"digest": self.digest, **self.entries()}
+        write_archive(file_path("path", path), FORMAT, header, {"table": small}, version=VERSION)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the actions as CSV with the columns stage, state and action, in the environment's own numbers.
@@ -236,14 +276,19 @@ class Policy:
         """
         states, actions = self.state_codec, self.action_codec
         names = ["stage", *states.names("state"), *actions.names("action")]
-        played = [actions.values(action) for action in range(self.n_actions)]
-        observed = [states.values(state) for state in range(self.n_observed)]
+        played = actions.cells(np.arange(self.n_actions)).tolist()
+        observed = states.cells(np.arange(self.n_observed)).tolist()
         rows = (
             [stage, *observed[state], *played[action]]
             for stage, row in enumerate(self.table[:, : self.n_observed].tolist())
             for state, action in enumerate(row)
         )
-        write_csv(file_path("path", path), names, rows)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+        data = text.getvalue().encode("utf-8")
+        atomic_write(file_path("path", path), lambda temporary: temporary.write_bytes(data), parents=False)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -255,19 +300,19 @@ class Policy:
             CheckpointError: The file is missing, damaged, no policy, or of another format version.
         """
         source = file_path("path", path)
-        entries, table = read_policy(source)
+        entries, table = _read_file(Path(source))
         with refusing(source):
+            check_entries("the policy", entries, _ENTRIES)
+            if (entries["horizon"], entries["n_states"]) != table.shape:
+                raise InvalidInput(f"the table must have {entries['horizon']} rows of {entries['n_states']} actions")
+            names = ("n_actions", "description", "first_state", "first_action", "basis")
             policy = cls(
                 table,
-                n_actions=entries["n_actions"],
-                description=entries["description"],
-                first_state=entries["first_state"],
-                first_action=entries["first_action"],
+                **{name: entries[name] for name in names},
                 states=None if entries["states"] is None else codec_from(entries["states"]),
                 actions=None if entries["actions"] is None else codec_from(entries["actions"]),
-                n_unobserved=_unobserved(entries, table),
+                n_unobserved=entries["n_states"] - entries["n_observed"],
                 certificate=_read_certificate(entries["certificate"]),
-                basis=entries["basis"],
             )
         if policy.digest != entries["digest"]:
             raise CheckpointError(f"{source} is damaged or was changed: its digest is that of another policy")
@@ -275,6 +320,10 @@ class Policy:
 
     def entries(self) -> dict[str, Any]:
         """Return everything but the table as plain data, as files store it, without format, version and digest."""
+        certificate = None
+        if self.certificate is not None:
+            certificate = {name: getattr(self.certificate, name) for name in _CERTIFICATE}
+            certificate["guarantee"] = self.certificate.guarantee.as_dict()
         return {
             "description": self.description,
             "horizon": self.horizon,
@@ -285,7 +334,7 @@ class Policy:
             "first_action": self.first_action,
             "states": None if self.states is None else self.states.description(),
             "actions": None if self.actions is None else self.actions.description(),
-            "certificate": _certificate_entries(self.certificate),
+            "certificate": certificate,
             "basis": self.basis,
         }
 
@@ -317,43 +366,56 @@ def _checked_table(value: Any, n_actions: int) -> IntArray:
     return table
 
 
-def _certificate_entries(found: Certificate | None) -> dict[str, Any] | None:
-    """Return a certificate as plain data."""
-    if found is None:
-        return None
-    names = ("lower", "upper", "optimal_lower", "delta", "guarantee", "start")
-    entries = {name: getattr(found, name) for name in names}
-    if not found.start:  # files of earlier versions do not name a start
-        del entries["start"]
-    return entries
+def _digest_of(entries: Mapping[str, Any], table: IntArray) -> str:
+    """Return the SHA-256 of a policy as 64 hexadecimal digits, the same for JSON and npz files.
+
+    It is the digest of the JSON text of the entries, with sorted names, without spaces and in ASCII, followed by the
+    table as 64-bit little-endian integers, row by row.
+    """
+    text = json.dumps(dict(entries), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    found = hashlib.sha256(text.encode("ascii"))
+    for row in table:
+        found.update(row.astype("<i8").tobytes())
+    return found.hexdigest()
 
 
-def _read_certificate(entries: Any) -> Certificate | None:
+def _read_file(source: Path) -> tuple[dict[str, Any], NDArray[Any]]:
+    """Return the entries and the table of a file; what they say is not checked yet."""
+    if not source.is_file():
+        raise CheckpointError(f"{source} is not a file; give the path that was passed to save")
+    try:
+        with source.open("rb") as file:
+            begin = file.read(2)
+            text = begin if begin == b"PK" else begin + file.read(_LARGEST_JSON)
+    except OSError as error:
+        raise CheckpointError(f"{source} cannot be read ({error.strerror})") from error
+    if text == b"PK":  # a zip file
+        header, arrays = read_archive(source, FORMAT, version=VERSION)
+        if set(arrays) != {"table"}:
+            raise CheckpointError(f"{source} holds other arrays than header and table")
+        return header, arrays["table"]
+    if len(text) > _LARGEST_JSON:
+        raise CheckpointError(f"{source} is larger than the {_LARGEST_JSON:,} bytes of a policy in JSON")
+    header = read_json(text, FORMAT, str(source), part="text")
+    check_version(header, str(source), VERSION)
+    rows = header.pop("table", None)
+    good = isinstance(rows, list) and len(rows) > 0 and all(isinstance(row, list) for row in rows)
+    good = good and all(
+        len(row) == len(rows[0]) and all(type(a) is int and 0 <= a < 1 << 31 for a in row) for row in rows
+    )
+    if not good:
+        raise CheckpointError(f"{source} has a table that is not a list of rows of whole numbers, one for each state")
+    return header, np.array(rows, dtype=np.int64)
+
+
+def _read_certificate(entries: dict[str, Any] | None) -> Certificate | None:
     """Return the certificate of a file, or refuse one that nobody wrote."""
     if entries is None:
         return None
-    needed = {"lower", "upper", "optimal_lower", "delta", "guarantee"}
-    if not isinstance(entries, dict) or set(entries) not in (needed, needed | {"start"}):
-        raise InvalidInput("the certificate must have lower, upper, optimal_lower, delta and guarantee")
-    start = entries.get("start", "")
-    if not isinstance(start, str) or len(start) > _LONGEST or ("start" in entries and not start):
-        raise InvalidInput("the start of the certificate must be words")
-    lower, upper = (number(name, entries[name], remedy="It is damaged.") for name in ("lower", "upper"))
-    if lower > upper:
-        raise InvalidInput("the lower bound of the certificate must not exceed the upper one")
-    optimal = entries["optimal_lower"]
-    if optimal is not None:
-        optimal = number("optimal_lower", optimal, remedy="It is damaged.")
-    delta = number("delta", entries["delta"], low=0.0, high=1.0, remedy="It is damaged.")
-    guarantee = entries["guarantee"]
-    if guarantee is not True and not (isinstance(guarantee, str) and 0 < len(guarantee) <= _LONGEST):
-        raise InvalidInput("the guarantee of the certificate must be true or words")
-    return Certificate(upper=upper, lower=lower, delta=delta, guarantee=guarantee, optimal_lower=optimal, start=start)
-
-
-def _unobserved(entries: dict[str, Any], table: IntArray) -> int:
-    """Return how many states are never observed; refuse sizes that are not those of the table."""
-    sizes = [integer(name, entries[name], low=1, remedy="It is damaged.") for name in ("horizon", "n_states")]
-    if tuple(sizes) != table.shape:
-        raise InvalidInput(f"the table must have shape {tuple(sizes)}; got {table.shape}")
-    return sizes[1] - integer("n_observed", entries["n_observed"], low=1, high=sizes[1], remedy="It is damaged.")
+    check_entries("the certificate", entries, _CERTIFICATE)
+    lower, upper, delta = (float(entries[name]) for name in ("lower", "upper", "delta"))
+    best = None if entries["optimal_lower"] is None else float(entries["optimal_lower"])
+    if not lower <= upper or not 0.0 <= delta <= 1.0 or not np.isfinite(best or 0.0):
+        raise InvalidInput("the certificate must have a lower bound below the upper one, and a probability delta")
+    guarantee = Guarantee(**entries["guarantee"])
+    return Certificate(upper, lower, delta, guarantee, optimal_lower=best, start=entries["start"])

@@ -1,27 +1,31 @@
 """Problems: finite MDPs and tasks, functional tasks, vectors; exact solving; reading a user's environment."""
 
-from matrixrl.problems.continuous import ContinuousTask, read_continuous
-from matrixrl.problems.discounting import effective_horizon
-from matrixrl.problems.env import MDPEnv
-from matrixrl.problems.factored import FactoredTransitions
-from matrixrl.problems.fingerprint import (
-    fingerprint,
-    fingerprint_of_features,
-    fingerprint_of_points,
-    same_fingerprint,
-)
-from matrixrl.problems.finite import FiniteMDP, Task, draw_start
-from matrixrl.problems.functional import FunctionalTask
+from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
+from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
+from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
 from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.layout import Layout
 from matrixrl.problems.problem import Problem
-from matrixrl.problems.reading import read_problem
-from matrixrl.problems.regret import RegretEvaluator
-from matrixrl.problems.solving import Solution, endless_values, evaluate, evaluate_batch, optimal_q, solve
+from matrixrl.problems.reader import ProblemOptions, problem_of, read_problem
+from matrixrl.problems.solution import (
+    RegretEvaluator,
+    Solution,
+    endless_values,
+    evaluate,
+    evaluate_batch,
+    optimal_q,
+    solve,
+)
 from matrixrl.problems.stages import Stages
-from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
-from matrixrl.problems.transitions import Successors, Transitions
+from matrixrl.problems.task import effective_horizon
+from matrixrl.problems.transitions import (
+    DenseTransitions,
+    FactoredTransitions,
+    SparseTransitions,
+    Successors,
+    Transitions,
+)
 
 __all__ = [
     "ContinuousTask",
@@ -33,6 +37,7 @@ __all__ = [
     "Layout",
     "MDPEnv",
     "Problem",
+    "ProblemOptions",
     "RegretEvaluator",
     "Solution",
     "SparseTransitions",
@@ -40,6 +45,7 @@ __all__ = [
     "Successors",
     "Task",
     "Transitions",
+    "differing_fields",
     "draw_start",
     "effective_horizon",
     "endless_values",
@@ -47,15 +53,14 @@ __all__ = [
     "evaluate_batch",
     "fingerprint",
     "fingerprint_of_features",
-    "fingerprint_of_points",
     "from_gymnasium",
     "horizon_of",
     "known_mdp",
     "low_rank",
     "optimal_q",
+    "problem_of",
     "read_continuous",
     "read_problem",
-    "same_fingerprint",
     "solve",
     "tabular",
 ]

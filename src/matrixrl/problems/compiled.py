@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compilation import compiled
 
 __all__ = ["fill_in_optimum", "fill_in_values"]
 

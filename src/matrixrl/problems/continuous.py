@@ -1,24 +1,217 @@
-"""Problems with vectors as observations: what an agent needs to know of such a Gymnasium environment."""
+"""Problems whose states are not numbered: functions of states, and environments with vectors as observations."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from matrixrl.checks import fail, fits_memory, integer, number, real_numbers, shown, users_stacklevel
-from matrixrl.coding import BoxCodec, Codec
+from matrixrl.checks import fail, fits_memory, function, integer, number, real_numbers, shown, users_stacklevel
+from matrixrl.display import Described
 from matrixrl.errors import MatrixRLWarning
-from matrixrl.problems.spaces import codec_of, space_remedy
-from matrixrl.problems.wrappers import may_change_rewards, time_limit
+from matrixrl.problems.gym_tables import may_change_rewards, time_limit
+from matrixrl.problems.task import EpisodicTask, checked_range
 from matrixrl.records import FloatArray
+from matrixrl.spaces import BoxCodec, Codec, DiscreteCodec, codec_of, control_codec, space_remedy
 
-__all__ = ["USUAL_HORIZON", "ContinuousTask", "control_codec", "declared_range", "read_continuous"]
+__all__ = ["USUAL_HORIZON", "ContinuousTask", "FunctionalTask", "declared_range", "read_continuous"]
+
+_PROBE = 3  # number of states that are drawn once to find the shapes
+
+
+class FunctionalTask(EpisodicTask, Described):
+    """A problem with very many states or a continuum of states, without its transition law P.
+
+    States are numbers or vectors; every function takes an array of k states, (k,) or (k, n).
+
+    Args:
+        phi: Function of states that returns the features φ (k, A, d) of each state with every action.
+        psi: Function of states that returns the features ψ (k, d_psi) of next states.
+        sampler: Function of a random generator and a number m that returns m states and their weights (m,). The weight
+            of a state is 1/(m·density), with the density that it was drawn with. Sums over all states (integrals over a
+            continuum) are estimated by weighted sums over the sample.
+        n_actions: Number of actions A.
+        horizon: Number of steps H of an episode.
+        reward: Function of states that returns the expected rewards (k, A), in the environment's unit. It may be left
+            out if the agent learns rewards (`known_reward=False`).
+        reward_range: Lower and upper bound (low, high) of the rewards.
+        start: First state of every episode. If None, a certificate needs a state: ``certificate(start=…)``.
+        end_state: State that represents the end of an episode, or None if episodes never end early.
+        env: Environment that `learn` plays in; not needed for ask and tell.
+
+    Attributes:
+        d: Number of features φ.
+        d_psi: Number of features ψ.
+
+    Raises:
+        InvalidInput: A function returns arrays of a wrong shape or values that are not finite, or another argument is
+            invalid.
+
+    >>> def hats(s):  # two features on [0, 1]
+    ...     return np.stack([1.0 - s[:, 0], s[:, 0]], axis=1)
+    >>> task = FunctionalTask(
+    ...     phi=lambda s: np.stack([hats(s), hats(1.0 - s)], axis=1),
+    ...     psi=hats,
+    ...     sampler=lambda rng, m: (rng.random((m, 1)), np.full(m, 1.0 / m)),
+    ...     n_actions=2, horizon=5, reward=lambda s: np.tile(s, (1, 2)), start=[0.0],
+    ... )
+    >>> task.d, task.d_psi, task.state_shape
+    (2, 2, (1,))
+    """
+
+    kind = "functional"
+
+    def __init__(
+        self,
+        *,
+        phi: Callable[[NDArray[Any]], FloatArray],
+        psi: Callable[[NDArray[Any]], FloatArray],
+        sampler: Callable[[np.random.Generator, int], tuple[NDArray[Any], FloatArray]],
+        n_actions: int,
+        horizon: int,
+        reward: Callable[[NDArray[Any]], FloatArray] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        start: Any = None,
+        end_state: Any = None,
+        env: gym.Env[Any, Any] | None = None,
+    ) -> None:
+        for name, given in (("phi", phi), ("psi", psi), ("reward", reward)):
+            if given is not None or name != "reward":
+                function(name, given, of=1, remedy="It is called with an array of states.")
+        function("sampler", sampler, of=2, remedy="It is called with a random generator and a number of states.")
+        self._phi, self._psi, self._sampler, self._reward = phi, psi, sampler, reward
+        self.n_actions = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+        self.horizon = integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode.")
+        self.actions: Codec = DiscreteCodec(self.n_actions)
+        """Numbers of the actions."""
+        if env is not None:
+            self.actions = _checked_actions(env, self.n_actions, self.horizon)
+        self.reward_range = checked_range(reward_range)
+        self.env = env
+        self.d = self.d_psi = 0  # not known before the first calls of phi and psi
+        self.state_shape: tuple[int, ...] = ()
+        self.state_dtype: np.dtype[Any] = np.dtype(np.float64)
+        states, _ = self.draw(np.random.default_rng(0), _PROBE)
+        self.state_shape = states.shape[1:]
+        self.state_dtype = np.dtype(np.int64 if states.dtype.kind in "iu" else np.float64)
+        self.d, self.d_psi = self.phi_at(states).shape[2], self.psi_at(states).shape[1]
+        if not self.d or not self.d_psi:
+            fail("phi and psi", "must have features", f"{self.d} and {self.d_psi}", "Return at least one number.")
+        self.phi_at(states[:1])  # the number of features must not depend on the number of states
+        self.psi_at(states[:1])
+        if reward is not None:
+            self.reward_at(states)
+        self.dimensions = self.d, self.d_psi
+        self.start = None if start is None else self.state("start", start)
+        self.start_is_declared = start is not None
+        self.end_state = None if end_state is None else self.state("end_state", end_state)
+        low, high = self.reward_range
+        if self.end_state is not None and not low <= 0.0 <= high:
+            remedy = "Declare a range that contains 0."
+            fail("reward_range", "must contain 0 if episodes can end early", reward_range, remedy)
+
+    def _words(self) -> str:
+        sizes = f"{self.n_actions:,} actions, {self.horizon:,} steps, d {self.d}, d' {self.d_psi}"
+        return f"FunctionalTask: functions of states of shape {self.state_shape}, {sizes}"
+
+    def _facts(self) -> dict[str, object]:
+        low, high = self.reward_range
+        return {
+            "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
+            "first state": "not declared" if self.start is None else self.start,
+            "environment": "none: ask and tell" if self.env is None else self.env,
+        }
+
+    @property
+    def knows_reward(self) -> bool:
+        """Whether the reward function was given."""
+        return self._reward is not None
+
+    @property
+    def unit(self) -> float:
+        """Size of one unit of unit reward in the environment's unit: high - low."""
+        return self.reward_range[1] - self.reward_range[0]
+
+    def state(self, name: str, value: Any) -> NDArray[Any]:
+        """Return one state as an array of `state_shape`; `name` is its name in error messages."""
+        try:  # a copy: environments may change their observation in place
+            array = np.array(value, dtype=self.state_dtype)
+        except (TypeError, ValueError, OverflowError):
+            array = np.full(2, np.nan)
+        if array.shape != self.state_shape or not np.isfinite(array).all() or not np.all(array == np.asarray(value)):
+            kind = "whole" if self.state_dtype.kind == "i" else "finite"
+            remedy = "Use the shape and type of the sampler's states."
+            fail(name, f"must be {kind} numbers of shape {self.state_shape}", shown(value), remedy)
+        return array
+
+    def draw(self, rng: np.random.Generator, m: int) -> tuple[NDArray[Any], FloatArray]:
+        """Return m sampled states (m,) or (m, n) and their weights (m,)."""
+        drawn = self._sampler(rng, m)
+        try:
+            states, weights = (np.asarray(part) for part in drawn)
+            weights = weights.astype(np.float64)
+        except (TypeError, ValueError):
+            fail("sampler", "must return states and their weights", shown(drawn), "Return two arrays.")
+        fits = states.shape[:1] == (m,) and states.dtype.kind in "iuf" and weights.shape == (m,)
+        if not fits or not (np.isfinite(weights) & (weights > 0)).all():
+            rule, received = f"must return {m} states and {m} positive weights", f"{states.shape} and {weights.shape}"
+            fail("sampler", rule, f"shapes {received}", "Weights are 1/(m·density).")
+        return states, weights
+
+    def phi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return the features φ (k, A, d) of k states with every action."""
+        return self._call("phi", self._phi, states, (len(states), self.n_actions, self.d))
+
+    def psi_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return the features ψ (k, d_psi) of k states."""
+        return self._call("psi", self._psi, states, (len(states), self.d_psi))
+
+    def reward_at(self, states: NDArray[Any]) -> FloatArray:
+        """Return the expected rewards (k, A) of k states, in the environment's unit."""
+        if self._reward is None:
+            fail("reward", "must be given if rewards are known", None, "Pass reward, or known_reward=False.")
+        found = self._call("reward", self._reward, states, (len(states), self.n_actions))
+        low, high = self.reward_range
+        if found.size and (found.min() < low - 1e-9 or found.max() > high + 1e-9):
+            received = f"{found.min():g} … {found.max():g}"
+            fail("reward", f"must lie in [{low:g}, {high:g}]", received, "Declare its range.")
+        return found
+
+    @staticmethod
+    def _call(
+        name: str, called: Callable[[NDArray[Any]], FloatArray], states: NDArray[Any], shape: tuple[int, ...]
+    ) -> FloatArray:
+        found = real_numbers(called(states))
+        fits = found.ndim == len(shape) and all(w in (0, n) for w, n in zip(shape, found.shape, strict=True))
+        if not fits:
+            wanted = "(" + ", ".join("d" if n == 0 else str(n) for n in shape) + ")"
+            fail(name, f"must return shape {wanted} for {len(states)} states", found.shape, "Return one row per state.")
+        if not np.isfinite(found).all() or np.abs(found).max(initial=0.0) > 1e100:
+            fail(name, "must be finite, at most 1e100", "NaN, infinity or larger numbers", "Check the function.")
+        return found
+
+
+def _checked_actions(env: Any, n_actions: int, horizon: int) -> Codec:
+    """Return the numbers of the actions of an environment that fits the task, or refuse it."""
+    if not isinstance(env, gym.Env):
+        fail("env", "must be a Gymnasium environment", type(env).__name__, "Leave it out for ask and tell.")
+    actions = codec_of("action", env.action_space)
+    if actions.size != n_actions:
+        received = f"{env.action_space}, with {actions.size}"
+        fail("env", f"must have {n_actions} discrete actions", received, "Pass its size as n_actions.")
+    limit = time_limit(env)
+    if limit is not None and limit < horizon:
+        remedy = "Make it with max_episode_steps=…, or give a smaller horizon."
+        fail("horizon", f"must not exceed the time limit of the environment, {limit} steps", horizon, remedy)
+    return actions
+
 
 _KNOWN_REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -33,7 +226,7 @@ USUAL_HORIZON = 200
 
 
 @dataclass(frozen=True)
-class ContinuousTask:
+class ContinuousTask(EpisodicTask):
     """Description of a problem with vectors as observations, as far as an agent may know it.
 
     Attributes:
@@ -47,6 +240,8 @@ class ContinuousTask:
         is_declared: Whether the environment itself declares the range of rewards.
     """
 
+    kind = "continuous"
+
     n_coordinates: int
     low: FloatArray
     high: FloatArray
@@ -55,6 +250,11 @@ class ContinuousTask:
     reward_range: tuple[float, float] | None
     max_return: float | None
     is_declared: bool = True
+
+    @property
+    def state_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Shape of one state, (p,)."""
+        return (self.n_coordinates,)
 
     def state(self, name: str, obs: Any) -> FloatArray:
         """Return an observation as a vector of its own, or refuse it."""
@@ -118,36 +318,13 @@ def read_continuous(
     )
 
 
-def control_codec(actions: spaces.Space[Any]) -> Codec:
-    """Return the codec of discrete actions, or of continuous ones with bounds."""
-    if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
-        return codec_of("action", actions)
-    if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
-        remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
-        fail("action_space", "must have bounds if actions are continuous", shown(actions), remedy)
-    dtype = "float32" if actions.dtype == np.float32 else "float64"
-    codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
-    if not codec.n_entries >= 1 or codec.levels < 3:
-        rule = "must have 1 to 14 continuous numbers"
-        fail("action_space", rule, shown(actions), "Leave out parts of it, or use deep RL.")
-    return codec
-
-
 def declared_range(env: gym.Env[Any, Any], given: tuple[float, float] | None) -> tuple[float, float] | None:
     """Return the range of rewards that is given, or that an environment declares; None if there is none."""
     if given is None:
         own = _attribute(env, "reward_range")
         known = None if env.spec is None or may_change_rewards(env) else _KNOWN_REWARDS.get(env.spec.id)
         given = own if own is not None else known
-    if given is None:
-        return None
-    remedy = "Such as (0, 1)."
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        fail("reward_range", "must be two numbers, (low, high)", shown(given), remedy)
-    low, high = (number("reward_range", x, low=-1e12, high=1e12, remedy=remedy) for x in given)
-    if not low <= high:
-        fail("reward_range", "must be (low, high)", given, "Give the smaller number first.")
-    return low, high
+    return None if given is None else checked_range(given)
 
 
 def _attribute(env: gym.Env[Any, Any], name: str) -> Any:

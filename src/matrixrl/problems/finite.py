@@ -1,4 +1,4 @@
-"""Finite episodic MDPs with a known transition law P."""
+"""Finite episodic MDPs with a known transition law P, and their Gymnasium environments."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from matrixrl.checks import fail, flag, shown
-from matrixrl.errors import InvalidInput
+from matrixrl.checks import choice, fail, flag, index, shown
+from matrixrl.display import Described
+from matrixrl.errors import ProtocolError
 from matrixrl.features import Features
-from matrixrl.html_tables import Described
-from matrixrl.problems.discounting import checked_discount
-from matrixrl.problems.masks import allowed_like, filled_transitions
-from matrixrl.problems.stages import Stages, n_laws, read_stages, shared_by_stages, spread_transitions
-from matrixrl.problems.tabulated import DenseTransitions, SparseTransitions
-from matrixrl.problems.task import Task, checked_range, chosen_horizon, spread_rewards, stages_of
-from matrixrl.problems.transitions import Transitions
+from matrixrl.problems.action_masks import allowed_like, filled_transitions
+from matrixrl.problems.stages import Stages, n_laws, shared_by_stages, spread_rewards, spread_transitions, stages_of
+from matrixrl.problems.task import Task, checked_discount, checked_range, chosen_horizon
+from matrixrl.problems.transitions import DenseTransitions, SparseTransitions, Transitions
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 from matrixrl.tolerances import PROBABILITY
 
-__all__ = ["FiniteMDP", "Task", "checked_mdp", "checked_range", "draw_start"]
+__all__ = ["FiniteMDP", "MDPEnv", "Task", "checked_mdp", "checked_range", "draw_start"]
 
 
 class FiniteMDP(Described):
@@ -105,32 +105,24 @@ class FiniteMDP(Described):
         self.transitions = self._law_of(transitions)
         expected = (self.transitions.n_states, self.transitions.n_actions)
         if expected != (self.n_states, self.n_actions):
-            fail(
-                "reward",
-                f"must have shape (S, A) = {expected}, to match P",
-                f"shape {(self.n_states, self.n_actions)}",
-                "Give reward[s, a].",
-            )
+            received = f"shape {(self.n_states, self.n_actions)}"
+            fail("reward", f"must have shape (S, A) = {expected}, to match P", received, "Give reward[s, a].")
         end = self.task.end_state
         if end is not None:
             self._check_end(end)
 
     def _law_of(self, given: Any) -> Transitions:
-        """Return the transition law of an array or a matrix; a message names the stage if laws depend on it."""
+        """Return the transition law of an array or a matrix."""
         if isinstance(given, Transitions):
             return given
-        try:
-            return SparseTransitions(given, self.n_actions) if sparse.issparse(given) else DenseTransitions(given)
-        except InvalidInput:
-            stages = self.stages
-            if stages is not None and sparse.issparse(given):
-                matrix, number = sparse.csr_array(given), np.arange(given.shape[0]) % stages.n_inner // stages.n_own
-                stages.refuse_by_stage(
-                    "P", lambda block: SparseTransitions(matrix[number == block.start // stages.n_own], stages.n_own)
-                )
-            elif stages is not None:
-                stages.refuse_by_stage("P", lambda block: DenseTransitions(given[:, block]))
-            raise
+        if self.stages is not None:  # first on its own, so that a message names the stage
+            for name, block in self.stages.named_blocks("P"):
+                if sparse.issparse(given):
+                    rows = np.arange(given.shape[0]).reshape(-1, self.n_actions)[:, block].ravel()
+                    SparseTransitions(given[rows], self.stages.n_own, name=name)
+                else:
+                    DenseTransitions(given[:, block], name=name)
+        return SparseTransitions(given, self.n_actions) if sparse.issparse(given) else DenseTransitions(given)
 
     @property
     def n_states(self) -> int:
@@ -162,30 +154,27 @@ class FiniteMDP(Described):
         """Allowed actions (S, A); None if every action is allowed in every state."""
         return self.task.allowed
 
-    def restricted(self, allowed: BoolArray) -> FiniteMDP:
-        """Return the same MDP with some allowed actions, a table (S, A), for an MDP that allows all actions."""
-        chosen = copy.copy(self)
-        chosen.task = self.task.restricted(allowed)
-        return chosen
+    def restricted(self, allowed: Any) -> FiniteMDP:
+        """Return the MDP with the allowed actions that are given, as `Task.restricted` reads them."""
+        return self._with_task(self.task.restricted(allowed))
 
     def staged(self, stage_dependent: Any) -> FiniteMDP:
-        """Return the same MDP for agents that do not share data between stages, or between classes of stages.
-
-        Args:
-            stage_dependent: True, or the class of each stage, as in `Task`.
-        """
-        given = isinstance(stage_dependent, Stages)
-        stages = stage_dependent if given else read_stages(stage_dependent, self.horizon, self.n_actions)
-        if stages is None or self.stages is not None:
-            return self
-        law = self.transitions
+        """Return the MDP for agents that do not share data between stages, as in `Task.staged`."""
+        chosen, law = self._with_task(self.task.staged(stage_dependent)), self.transitions
+        if chosen is self or chosen.stages is None:
+            return chosen
         if not isinstance(law, (DenseTransitions, SparseTransitions)):
             rule = "must be left out for a P that is not an array or a sparse matrix"
             fail("stage_dependent", rule, type(law).__name__, "Give P as an array or a scipy.sparse matrix.")
-        chosen, wider = copy.copy(self), spread_transitions(law.law(), stages)
-        chosen.task = self.task.staged(stages)
-        sparse_law = isinstance(law, SparseTransitions)
-        chosen.transitions = SparseTransitions(wider, stages.n_inner) if sparse_law else DenseTransitions(wider)
+        chosen.transitions = chosen._law_of(spread_transitions(law.law(), chosen.stages))
+        return chosen
+
+    def _with_task(self, task: Task) -> FiniteMDP:
+        """Return the MDP with another task; the MDP itself if it is its own."""
+        if task is self.task:
+            return self
+        chosen = copy.copy(self)
+        chosen.task = task
         return chosen
 
     def _words(self) -> str:
@@ -199,22 +188,6 @@ class FiniteMDP(Described):
     def draws_per_episode(self) -> int:
         """Number of uniform random numbers of an episode: for the first state, the next states and noisy rewards."""
         return 1 + self.horizon * (2 if self.noisy_rewards else 1)
-
-    def step(
-        self, states: IntArray, actions: IntArray, uniforms: FloatArray, coins: FloatArray
-    ) -> tuple[FloatArray, IntArray]:
-        """Take one step from each of k states.
-
-        Args:
-            states: (k,) States.
-            actions: (k,) Actions.
-            uniforms: (k,) Numbers in [0, 1) that select the next states.
-            coins: (k,) Numbers in [0, 1) that select the rewards if they are noisy.
-
-        Returns:
-            Rewards (k,) in the environment's unit and next states (k,).
-        """
-        return self.earn(states, actions, coins), self.transitions.sample(states, actions, uniforms)
 
     def rollout(self, uniforms: FloatArray, act: Callable[[int, IntArray], IntArray]) -> Steps:
         """Play one episode in each of B replicas and return its steps.
@@ -268,12 +241,8 @@ class FiniteMDP(Described):
         actions = np.arange(self.n_actions)
         stays = self.transitions.chance(np.full(self.n_actions, end), actions, np.full(self.n_actions, end))
         if (np.abs(stays - 1.0) > PROBABILITY).any():
-            fail(
-                "end_state",
-                "must be absorbing",
-                f"state {end}, which stays with probability {stays.min():g}",
-                "Set P(end_state | end_state, a) to 1 for every action.",
-            )
+            received = f"state {end}, which stays with probability {stays.min():g}"
+            fail("end_state", "must be absorbing", received, "Set P(end_state | end_state, a) to 1 for every action.")
 
 
 def checked_mdp(value: object) -> FiniteMDP:
@@ -287,3 +256,104 @@ def draw_start(start: FloatArray, uniforms: FloatArray) -> IntArray:
     """Return the first states (k,) that uniform numbers (k,) in [0, 1) select from the distribution `start` (S,)."""
     cdf = np.cumsum(start)
     return np.searchsorted(cdf / cdf[-1], uniforms, side="right")
+
+
+class MDPEnv(gym.Env[np.int64, np.int64]):
+    """A Gymnasium environment that plays a `FiniteMDP`; observations are state numbers.
+
+    `reset` draws all uniform numbers of the episode: one for the first state and one for each step, or two for each
+    step if rewards are noisy. The episodes of a seed therefore do not depend on when earlier episodes ended, nor on the
+    number of replicas that are simulated together.
+
+    Args:
+        mdp: MDP to play, available as `env.unwrapped.mdp`; regret is computed with it.
+        render_mode: None or "ansi".
+
+    >>> from matrixrl.problems import tabular
+    >>> env = MDPEnv(tabular(n_states=3, n_actions=2, horizon=2).mdp)
+    >>> state, _ = env.reset(seed=1)
+    >>> int(state), env.step(0)[3]
+    (0, False)
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(self, mdp: FiniteMDP, *, render_mode: str | None = None) -> None:
+        checked_mdp(mdp)
+        if render_mode is not None:
+            choice("render_mode", render_mode, self.metadata["render_modes"])
+        self.mdp = mdp
+        self.horizon = mdp.horizon
+        self.render_mode = render_mode
+        self.observation_space = spaces.Discrete(mdp.n_states)
+        self.action_space = spaces.Discrete(mdp.task.n_own_actions)
+        self._state = 0
+        self._stage = mdp.horizon
+        self._last: tuple[int, float] | None = None
+        self._next_uniforms: FloatArray = np.empty(0)
+        self._coins: FloatArray = np.empty(0)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode and return its first state; `seed`, if given, restarts the random stream."""
+        super().reset(seed=seed, options=options)
+        first, self._next_uniforms, self._coins = self.mdp.episode_draws(
+            self.np_random.random(self.mdp.draws_per_episode)
+        )
+        self._state = int(draw_start(self.mdp.task.start, first[None])[0])
+        self._stage = 0
+        self._last = None
+        return np.int64(self._state), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Take an action; return next state, reward, terminated, truncated and info.
+
+        The reward is the expected reward of the state and action, or a random one if the MDP has noisy rewards.
+        """
+        if self._stage >= self.horizon:
+            raise ProtocolError("step was called outside an episode; call reset first")
+        own = index("action", action, size=self.mdp.task.n_own_actions, remedy="Choose from action_space.")
+        self.mdp.task.check_actions("action", np.array([self._state]), np.array([own]), self._stage)
+        a = own if self.mdp.stages is None else int(self.mdp.stages.inner(own, self._stage))
+        now = slice(self._stage, self._stage + 1)
+        state, inner = np.array([self._state]), np.array([a])
+        rewards = self.mdp.earn(state, inner, self._coins[now])
+        following = self.mdp.transitions.sample(state, inner, self._next_uniforms[now])
+        self._stage += 1
+        reward, self._state = float(rewards[0]), int(following[0])
+        self._last = (own, reward)
+        terminated = self._state == self.mdp.task.end_state
+        truncated = not terminated and self._stage >= self.horizon
+        if terminated:
+            self._stage = self.horizon
+        return np.int64(self._state), reward, terminated, truncated, self._info()
+
+    def action_masks(self) -> BoolArray:
+        """Return which actions are allowed in the current state: (A,)."""
+        allowed, stages = self.mdp.allowed, self.mdp.stages
+        if allowed is None:
+            return np.ones(self.mdp.task.n_own_actions, dtype=np.bool_)
+        return (allowed[self._state] if stages is None else allowed[self._state, stages.block(self._next)]).copy()
+
+    @property
+    def _next(self) -> int:
+        """The stage to come, or the last one after the end of an episode."""
+        return min(self._stage, self.horizon - 1)
+
+    def _info(self) -> dict[str, Any]:
+        """Return the stage and, if some actions are not allowed, the mask of the current state as Gymnasium has it."""
+        masks = {} if self.mdp.allowed is None else {"action_mask": self.action_masks().astype(np.int8)}
+        return {"stage": self._stage, **masks}
+
+    def render(self) -> str | None:
+        """Return a text picture of the current state in render mode "ansi", else None."""
+        if self.render_mode is None:
+            gym.logger.warn("render was called without a render mode; pass render_mode='ansi'.")
+            return None
+        last = "" if self._last is None else f"  (action {self._last[0]}, reward {self._last[1]:g})"
+        return f"{self.picture(self._state)}{last}\n"
+
+    def picture(self, state: int) -> str:
+        """Return a text picture of one state; subclasses may override it."""
+        return f"state {state} of {self.mdp.n_states}"

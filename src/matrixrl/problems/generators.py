@@ -8,10 +8,10 @@ import numpy as np
 
 from matrixrl.checks import fits_memory, flag, integer, number
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, TablePhi, TablePsi
-from matrixrl.problems.factored import FactoredTransitions
 from matrixrl.problems.finite import FiniteMDP
+from matrixrl.problems.transitions import FactoredTransitions
+from matrixrl.random_streams import generator
 from matrixrl.records import FloatArray
-from matrixrl.seeding import generator
 
 __all__ = ["EmbeddedMDP", "low_rank", "tabular"]
 

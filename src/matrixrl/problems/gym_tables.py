@@ -1,29 +1,170 @@
-"""Known MDPs of Gymnasium environments: those of matrixrl, and those with a transition table `env.unwrapped.P`."""
+"""Gymnasium environments: their wrappers, and the known MDPs of those with a transition table `env.unwrapped.P`."""
 
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
+from gymnasium import spaces, wrappers
 from scipy import sparse
 
-from matrixrl.checks import distributions, fail, integer, shaped, shown, within
-from matrixrl.coding import Codec
+from matrixrl.checks import choice, distributions, fail, integer, real_numbers, shaped, shown, within
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features
-from matrixrl.problems.declared_masks import declared_mask, refuse_masks_on_the_way, restricted
-from matrixrl.problems.discounting import checked_discount
+from matrixrl.problems.action_masks import as_mask, read_allowed
 from matrixrl.problems.finite import FiniteMDP, checked_range
-from matrixrl.problems.spaces import codec_of
-from matrixrl.problems.task import chosen_horizon, stages_of
-from matrixrl.problems.wrappers import time_limit, why_table_is_unknown
+from matrixrl.problems.task import checked_discount
 from matrixrl.records import FloatArray
+from matrixrl.spaces import Codec, codec_of
 
-__all__ = ["declares_start", "from_gymnasium", "horizon_of", "known_mdp", "read_start"]
+__all__ = [
+    "current_mask",
+    "declared_mask",
+    "declares_start",
+    "from_gymnasium",
+    "horizon_of",
+    "known_mdp",
+    "mask_of_state",
+    "may_change_rewards",
+    "read_start",
+    "time_limit",
+    "why_table_is_unknown",
+    "wrapper_chain",
+]
 
+_HARMLESS = {
+    wrappers.AddWhiteNoise,  # of pictures only, as the next three
+    wrappers.HumanRendering,
+    wrappers.ObstructView,
+    wrappers.RenderCollection,
+    wrappers.Autoreset,  # an agent resets after every episode itself
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.TimeLimit,  # the horizon is checked against it
+}
+_LIBRARIES = ("gymnasium.", "matrixrl.")
+_MASKS = ("action_mask", "action_masks")
+"""Names of the methods with which environments report the actions that are allowed."""
+
+
+def wrapper_chain(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
+    """Yield the wrappers of an environment from the outermost one to the environment itself."""
+    yield env
+    while isinstance(env, gym.Wrapper):
+        env = env.env
+        yield env
+
+
+def time_limit(env: gym.Env[Any, Any]) -> int | None:
+    """Return the number of steps after which an episode is truncated, or None if the environment declares none."""
+    limits = [] if env.spec is None or env.spec.max_episode_steps is None else [int(env.spec.max_episode_steps)]
+    for layer in wrapper_chain(env):
+        if isinstance(layer, wrappers.TimeLimit):
+            limits.append(int(layer._max_episode_steps))
+    return min(limits, default=None)
+
+
+def why_table_is_unknown(env: gym.Env[Any, Any], *, allowed: type[Any] | None = None) -> str | None:
+    """Return what may change the transition table of an environment, or None if the table is that of the environment.
+
+    Wrappers of Gymnasium that change neither states nor actions, rewards or transitions are known. A wrapper of a user,
+    or a subclass with its own `step`, declares it with the class attribute ``keeps_table = True``, which is not
+    inherited. A method that was replaced on an object is never known.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: One more class of wrappers that the caller accounts for; a class of a user is not accepted.
+    """
+    for layer in wrapper_chain(env):
+        kind = type(layer)
+        replaced = _replaced_method(layer)
+        if replaced is not None:
+            return f"the method {replaced} that was replaced on {kind.__name__}"
+        keeps = kind in _HARMLESS or (kind is allowed and _is_library(kind)) or _declares_table(kind)
+        if isinstance(layer, gym.Wrapper) and not keeps:
+            return f"the wrapper {kind.__name__}"
+    return _overriding_class(env.unwrapped)
+
+
+def mask_of_state(env: gym.Env[Any, Any]) -> Callable[[int], Any] | None:
+    """Return the method `action_mask` or `action_masks` of an environment if it takes a state, else None.
+
+    A method below a wrapper that may change the numbers of states or actions is not used.
+    """
+    for layer in wrapper_chain(env):
+        for name in _MASKS:
+            if callable(getattr(type(layer), name, None)) and _takes(getattr(layer, name), 1):
+                found: Callable[[int], Any] = getattr(layer, name)
+                return found
+        kind = type(layer)
+        if isinstance(layer, gym.Wrapper) and kind not in _HARMLESS and not _declares_table(kind):
+            return None
+    return None
+
+
+def current_mask(env: gym.Env[Any, Any]) -> Callable[[], Any] | None:
+    """Return the method `action_mask` or `action_masks` of an environment or a wrapper if it takes no argument."""
+    for name in _MASKS:
+        found = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+        if callable(found) and _takes(found, 0):
+            called: Callable[[], Any] = found
+            return called
+    return None
+
+
+def may_change_rewards(env: gym.Env[Any, Any]) -> bool:
+    """Say whether a wrapper of rewards, or a user's class, may have changed the rewards of an environment."""
+    for layer in wrapper_chain(env):
+        if isinstance(layer, gym.RewardWrapper):
+            return True
+        owners = [kind for kind in type(layer).__mro__ if not _is_library(kind)]
+        if any(name in vars(kind) for kind in owners for name in ("step", "reward")) or "step" in vars(layer):
+            return True
+    return False
+
+
+def _takes(method: Callable[..., Any], count: int) -> bool:
+    """Say whether a method can be called with so many positional arguments."""
+    try:
+        inspect.signature(method).bind(*(None for _ in range(count)))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _replaced_method(layer: gym.Env[Any, Any]) -> str | None:
+    """Return the name of a method that an object has in place of that of its class, as after ``env.step = …``."""
+    methods = ("step", "reset", "observation") if isinstance(layer, gym.ObservationWrapper) else ("step", "reset")
+    return next((name for name in methods if name in vars(layer)), None)
+
+
+def _is_library(kind: type[Any]) -> bool:
+    return kind.__module__.startswith(_LIBRARIES)
+
+
+def _declares_table(kind: type[Any]) -> bool:
+    return vars(kind).get("keeps_table") is True
+
+
+def _overriding_class(env: gym.Env[Any, Any]) -> str | None:
+    """Return a user's subclass that has its own `step` or `reset` in place of those of a library's environment."""
+    if _declares_table(type(env)):
+        return None
+    for method in ("step", "reset"):
+        owners = [kind for kind in type(env).__mro__ if method in vars(kind) and kind is not gym.Env]
+        is_library = [_is_library(kind) for kind in owners]
+        if any(is_library) and not is_library[0]:
+            return f"the method {method} of {owners[0].__name__}"
+    return None
+
+
+_OWN_MDP = "Build a matrixrl.FiniteMDP from your own P and R instead."
 _RESETS = 8  # seeded resets that must agree on the first state where an environment does not declare one
 
 
@@ -95,12 +236,8 @@ def from_gymnasium(
         fail("env", "must be a Gymnasium environment", type(env).__name__, "Create one with gymnasium.make.")
     changed_by = why_table_is_unknown(env)
     if changed_by is not None:
-        fail(
-            "env",
-            "must not have wrappers that may change its transition table",
-            changed_by,
-            "Build a matrixrl.FiniteMDP from the P and R of the wrapped environment, or pass it to an agent as it is.",
-        )
+        remedy = "Build a FiniteMDP from the P and R of the wrapped environment, or pass it to an agent as it is."
+        fail("env", "must not have wrappers that may change its transition table", changed_by, remedy)
     own_mdp = known_mdp(env)
     if own_mdp is not None:
         given: dict[str, Any] = {"horizon": horizon, "reward_range": reward_range, "features": features}
@@ -108,27 +245,19 @@ def from_gymnasium(
         for name, value in given.items():
             if value is not None:
                 fail(name, "cannot be changed on an environment of matrixrl", value, "Create it with that value.")
-        return restricted(own_mdp, allowed)
+        return own_mdp.restricted(allowed)
     table = getattr(env.unwrapped, "P", None)
     observations, actions = env.observation_space, env.action_space
     if table is None or not isinstance(observations, spaces.Discrete):
-        fail(
-            "env",
-            "must have discrete states and a transition table env.unwrapped.P",
-            f"{type(env.unwrapped).__name__} with {observations}",
-            "Build a matrixrl.FiniteMDP from your own P and R instead.",
-        )
+        received = f"{type(env.unwrapped).__name__} with {observations}"
+        fail("env", "must have discrete states and a transition table env.unwrapped.P", received, _OWN_MDP)
     if not isinstance(actions, spaces.Discrete):
-        fail("env", "must have discrete actions", str(actions), "Use an environment with a finite set of actions.")
+        fail("env", "must have discrete actions", str(actions), _OWN_MDP)
     n, n_actions, end = int(observations.n), int(actions.n), int(observations.n)
     first_state, first_action = int(observations.start), int(actions.start)
     if (first_state, first_action) != (0, 0) and not _is_numbered_from(table, first_state, first_action, n, n_actions):
-        fail(
-            "env.unwrapped.P",
-            "must be dictionaries with the numbers of observation_space and action_space as keys",
-            f"other keys with {observations} and {actions}",
-            "Build a matrixrl.FiniteMDP instead.",
-        )
+        rule = "must be dictionaries with the numbers of observation_space and action_space as keys"
+        fail("env.unwrapped.P", rule, f"other keys with {observations} and {actions}", _OWN_MDP)
     rows, cols, probabilities = [], [], []
     reward = np.zeros((n + 1, n_actions))
     earned = [0.0]
@@ -144,7 +273,7 @@ def from_gymnasium(
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
             "env.unwrapped.P must hold lists of (probability, next state, reward, terminated) at P[s][a] for every "
-            f"state and action; got {type(error).__name__} ({error}). Build a matrixrl.FiniteMDP instead."
+            f"state and action; got {type(error).__name__} ({error}). {_OWN_MDP}"
         ) from error
     if min(cols) < 0 or max(cols) > n:
         fail("env.unwrapped.P", f"must lead to states 0 … {n - 1}", f"{min(cols)} … {max(cols)}", "Correct the table.")
@@ -159,11 +288,9 @@ def from_gymnasium(
     matrix = sparse.csr_array(sparse.coo_array((probabilities, (rows, cols)), shape=shape))
     first, is_declared = _start_of(env, start, codec_of("observation", observations))
     steps = None if horizon is None and checked_discount(discount) < 1.0 else horizon_of(env, horizon)
-    stages = stages_of(stage_dependent, reward, chosen_horizon(steps, checked_discount(discount), accuracy))
-    codecs = codec_of("observation", observations), codec_of("action", actions)
-    mask = declared_mask(env, allowed, *codecs, end_state=end, stages=stages)
+    mask = declared_mask(env, allowed, codec_of("observation", observations), codec_of("action", actions))
     if mask is None and allowed is None:
-        refuse_masks_on_the_way(env)
+        _refuse_masks_on_the_way(env)
     mdp = FiniteMDP(
         transitions=matrix,
         reward=reward,
@@ -173,13 +300,53 @@ def from_gymnasium(
         end_state=end,
         features=features,
         allowed=mask,
-        stage_dependent=None if stages is None else stages.classes,
+        stage_dependent=stage_dependent,
         discount=discount,
         accuracy=accuracy,
     )
     mdp.task.end_is_added = True
     mdp.task.start_is_declared = is_declared
     return mdp
+
+
+def declared_mask(env: gym.Env[Any, Any], allowed: Any, states: Codec, actions: Codec) -> Any:
+    """Return the allowed actions of an environment, those given or what it declares, as `Task` reads them.
+
+    Args:
+        env: Environment, wrapped or not.
+        allowed: As in `Task`, with states and actions of the environment, "all", or None for what a method
+            ``action_mask(state)`` of the environment says. The end state, which comes after the observations, may be
+            left out.
+        states: Numbers of the observations.
+        actions: Numbers of the actions.
+
+    Returns:
+        Table (S, A) with the end state, a table for each stage as it was given, or None for all actions.
+    """
+    if isinstance(allowed, str):
+        choice("allowed", allowed, ["all"])
+        return None
+    if allowed is None:
+        method = mask_of_state(env)
+        if method is None:
+            return None
+        allowed = lambda state: as_mask(f"action_mask({state})", method(state), actions.size)  # noqa: E731
+    end, is_called = states.size, callable(allowed)
+    by_stage = not is_called and real_numbers(allowed).shape[1:] != (actions.size,)
+    if by_stage and real_numbers(allowed).ndim > 1:
+        return real_numbers(allowed)
+    return read_allowed(allowed, end + 1, actions.size, end_state=end, states=states, actions=actions)
+
+
+def _refuse_masks_on_the_way(env: gym.Env[Any, Any]) -> None:
+    """Refuse an environment with a transition table that reports masks only while it is played."""
+    reported = current_mask(env) is not None
+    if not reported:
+        answer: Any = env.reset()
+        reported = isinstance(answer, tuple) and isinstance(answer[-1], dict) and "action_mask" in answer[-1]
+    if reported:
+        rule = "must be given for an environment with a transition table that reports masks of its current state only"
+        fail("allowed", rule, None, "Pass allowed=table (S, A), or allowed='all' to allow every action.")
 
 
 def declares_start(env: gym.Env[Any, Any]) -> bool:
@@ -226,15 +393,9 @@ def _start_of(env: gym.Env[Any, Any], given: Any, states: Codec) -> tuple[FloatA
 
 def _is_numbered_from(table: Any, first_state: int, first_action: int, n_states: int, n_actions: int) -> bool:
     """Say whether the keys of a table are the numbers of spaces that do not begin at 0."""
-    states, actions = (
-        set(range(first_state, first_state + n_states)),
-        set(range(first_action, first_action + n_actions)),
-    )
-    return (
-        isinstance(table, dict)
-        and set(table) == states
-        and all(isinstance(row, dict) and set(row) == actions for row in table.values())
-    )
+    states, actions = (set(range(k, k + n)) for k, n in ((first_state, n_states), (first_action, n_actions)))
+    rows = table.values() if isinstance(table, dict) and set(table) == states else [None]
+    return all(isinstance(row, dict) and set(row) == actions for row in rows)
 
 
 def _smallest_range(earned: list[float]) -> tuple[float, float]:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 
 from matrixrl.checks import fail, index, number, shaped, shown
-from matrixrl.coding import BoxCodec, Codec, DiscreteCodec
 from matrixrl.features import Features
-from matrixrl.problems.continuous import ContinuousTask
+from matrixrl.problems.continuous import ContinuousTask, FunctionalTask
 from matrixrl.problems.finite import FiniteMDP, Task
-from matrixrl.problems.functional import FunctionalTask
-from matrixrl.problems.stages import Stages
+from matrixrl.problems.task import Kind
 from matrixrl.records import BoolArray, FloatArray
+from matrixrl.spaces import BoxCodec, Codec, DiscreteCodec
 
 __all__ = ["REWARD_OUTSIDE", "Kind", "Problem", "checked_points"]
 
-Kind = Literal["finite", "functional", "continuous"]
-"""States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
-
-REWARD_OUTSIDE = ("error", "clip", "widen")
+REWARD_OUTSIDE = ("error", "clip")
 """Treatment of a reward outside the declared range."""
 
 _NO_CODEC = DiscreteCodec(0)  # stands for the numbers 0 … A − 1 of the task
@@ -47,7 +42,7 @@ class Problem:
             environment has the next number, and is not observed.
         actions: Numbers of the actions.
         reward_outside: What is done about a reward outside the declared range: "error" refuses it, "clip" learns from
-            the nearest reward inside, "widen" widens the range and re-scales what was learned.
+            the nearest reward inside.
         ignores_masks: Whether masks of actions that the environment reports while it is played are ignored.
     """
 
@@ -66,8 +61,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.actions is _NO_CODEC:
-            n_actions = self.task.n_own_actions if isinstance(self.task, Task) else self.task.n_actions
-            object.__setattr__(self, "actions", DiscreteCodec(n_actions))
+            object.__setattr__(self, "actions", DiscreteCodec(self.task.n_own_actions))
         if self.states is None and isinstance(self.task, Task):
             object.__setattr__(self, "states", DiscreteCodec(self.task.n_observed))
 
@@ -80,7 +74,7 @@ class Problem:
         """
         mdp = task if isinstance(task, FiniteMDP) else None
         known = task.task if isinstance(task, FiniteMDP) else task
-        chosen = known.features if features is None else features.check(known.n_states, known.n_actions)
+        chosen = known.features if features is None else features.cover(known.n_states, known.n_actions)
         states = DiscreteCodec(known.n_observed if mdp is None else known.n_states)
         return cls(known, chosen, mdp=mdp, name=type(task).__name__, states=states)
 
@@ -92,9 +86,7 @@ class Problem:
     @property
     def kind(self) -> Kind:
         """Whether states are numbers, functions or vectors."""
-        if isinstance(self.task, Task):
-            return "finite"
-        return "functional" if isinstance(self.task, FunctionalTask) else "continuous"
+        return self.task.kind
 
     @property
     def summary(self) -> str:
@@ -109,11 +101,6 @@ class Problem:
         box = self.actions.n_entries if isinstance(self.actions, BoxCodec) else 0
         actions = f"actions of {box} continuous number{'s' * (box > 1)}" if box else f"{self.actions.size:,} actions"
         return f"{self.name}: {states}, {actions}, {self.task.horizon:,} steps"
-
-    @property
-    def stages(self) -> Stages | None:
-        """Classes of stages that share their laws; None if all stages do."""
-        return self.task.stages if isinstance(self.task, Task) else None
 
     @property
     def finite_task(self) -> Task:
@@ -131,17 +118,6 @@ class Problem:
         }
         fail("problem", rule, f"{self.name}, with {words[self.kind]}", remedy)
 
-    def refuse_size(self, rule: str, received: str, remedy: str) -> NoReturn:
-        """Raise an error that says that the problem is too large."""
-        fail("problem", rule, received, remedy)
-
-    @property
-    def start_is_declared(self) -> bool:
-        """Whether the first state, or the distribution of first states, is declared."""
-        if isinstance(self.task, Task):
-            return self.task.start_is_declared
-        return isinstance(self.task, FunctionalTask) and self.task.start is not None
-
     @property
     def start_words(self) -> str:
         """The declared start in words, or the state in which resets of the environment begin."""
@@ -150,7 +126,7 @@ class Problem:
         if isinstance(self.task, FunctionalTask):
             return f"state {np.asarray(self.task.start).tolist()}, the declared start"
         state = self.shown_state(np.flatnonzero(self.finite_task.start)[0])
-        return f"state {state}, {'the declared start' if self.start_is_declared else 'in which resets begin'}"
+        return f"state {state}, {'the declared start' if self.task.start_is_declared else 'in which resets begin'}"
 
     @property
     def has_random_start(self) -> bool:
@@ -162,16 +138,7 @@ class Problem:
     @property
     def dimensions(self) -> tuple[int, int]:
         """Number of features d and d_psi; zeros where the problem has none of its own."""
-        if isinstance(self.task, FunctionalTask):
-            return self.task.d, self.task.d_psi
-        return (0, 0) if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
-
-    @property
-    def state_shape(self) -> tuple[int, ...]:
-        """Shape of one state: () for a number, (p,) for a vector."""
-        if isinstance(self.task, ContinuousTask):
-            return (self.task.n_coordinates,)
-        return self.task.state_shape if isinstance(self.task, FunctionalTask) else ()
+        return self.task.dimensions if self.features is None else (self.features.phi.d, self.features.psi.d_psi)
 
     def state_points(self, points: Any = None) -> FloatArray:
         """Return the coordinates of the states of a finite problem: (S, p).
@@ -229,29 +196,28 @@ class Problem:
 
     def own_number(self, actions: Any) -> Any:
         """Return inner actions, as plans and steps have them, as actions counted from 0."""
-        return actions if self.stages is None else self.stages.own(actions)
+        return actions if self.task.stages is None else self.task.stages.own(actions)
 
     def inner_number(self, actions: Any, stage: Any) -> Any:
         """Return actions counted from 0 at a stage, or at stages of the same shape, as inner actions."""
-        return actions if self.stages is None else self.stages.inner(actions, stage)
+        return actions if self.task.stages is None else self.task.stages.inner(actions, stage)
 
     @property
     def allowed_by_action(self) -> BoolArray | None:
         """(A, S) declared actions, inner ones if laws depend on the stage, of numbered states; None if all are."""
-        allowed = self.task.allowed if isinstance(self.task, Task) else None
-        return None if allowed is None else np.ascontiguousarray(allowed.T)
+        return None if self.task.allowed is None else np.ascontiguousarray(self.task.allowed.T)
 
     @property
     def allowed_option(self) -> Any:
         """What `allowed` of `read_problem` must be to read the same problem from another object of its world."""
-        return "all" if self.ignores_masks else getattr(self.task, "allowed", None)
+        return "all" if self.ignores_masks else self.task.allowed
 
     def allowed_at(self, state: Any, stage: int) -> BoolArray | None:
         """Return which actions (A,), counted from 0, are declared as allowed in a state at a stage; None if all are."""
-        allowed = self.task.allowed if isinstance(self.task, Task) else None
+        allowed = self.task.allowed
         if allowed is None:
             return None
-        return allowed[state] if self.stages is None else allowed[state, self.stages.block(stage)]
+        return allowed[state] if self.task.stages is None else allowed[state, self.task.stages.block(stage)]
 
     def reward(self, value: Any) -> float:
         """Return a reward as a number, or refuse one outside the declared range if the problem says so."""
@@ -259,7 +225,7 @@ class Problem:
         least, most = self._reward_limits()
         if self.reward_outside == "error" and not least <= earned <= most:
             low, high = self.task.reward_range or (0.0, 1.0)
-            remedy = "Declare a reward_range that contains it, or pass reward_outside='clip' or 'widen'."
+            remedy = "Declare a reward_range that contains it, or pass reward_outside='clip'."
             fail("reward", f"must lie in [{low:g}, {high:g}], the declared range of rewards", earned, remedy)
         return earned
 
@@ -277,44 +243,13 @@ class Problem:
         slack = _REWARD_SLACK[self.kind] * (high - low)
         return low - slack, high + slack
 
-    def returns(self, rewards: FloatArray) -> FloatArray:
-        """Return what episodes earned from the rewards (…, k) of their steps, discounted if the problem is: (…)."""
-        return self.task.returns(rewards) if isinstance(self.task, Task) else np.asarray(rewards.sum(axis=-1))
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights of all steps of an episode: H without a discount."""
-        return self.task.total_weight if isinstance(self.task, Task) else float(self.task.horizon)
-
-    @property
-    def discount(self) -> float:
-        """Factor γ of each step."""
-        return self.task.discount if isinstance(self.task, Task) else 1.0
-
-    def with_range(self, low: float, high: float) -> Problem:
-        """Return the same problem with another range of rewards."""
-        if isinstance(self.task, ContinuousTask):
-            return replace(self, task=replace(self.task, reward_range=(low, high), is_declared=False))
-        task = copy.copy(self.task)
-        task.reward_range = (low, high)
-        return replace(self, task=task)
-
-    def rewards(self, values: FloatArray) -> None:
-        """Refuse an array of rewards if one of them lies outside the declared range."""
-        for extreme in (values.min(), values.max()) if values.size else ():
-            self.reward(float(extreme))
-
     def state_after_end(self, following: Any) -> Any:
         """Return the state that a terminated episode is in: the end state, or the last observation of vectors."""
         if isinstance(self.task, ContinuousTask):
             return following
         if self.task.end_state is None:
-            fail(
-                "terminated",
-                "must be False for a problem without an end state",
-                True,
-                "Build the Task with may_terminate=True, which adds one, or give the number of yours as end_state=….",
-            )
+            remedy = "Build the Task with may_terminate=True, which adds one, or give that of yours as end_state=…."
+            fail("terminated", "must be False for a problem without an end state", True, remedy)
         return self.task.end_state
 
 

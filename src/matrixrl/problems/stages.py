@@ -8,19 +8,18 @@ the inner actions of its class only, so everything that is proven and computed f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from matrixrl.checks import fail, fits_memory, real_numbers, shown
-from matrixrl.coding import Codec
-from matrixrl.errors import InvalidInput
+from matrixrl.checks import fail, fits_memory, index, real_numbers, shown
 from matrixrl.features import OneHotPhi, Phi, TablePhi
-from matrixrl.problems.masks import read_allowed
+from matrixrl.problems.action_masks import read_allowed
 from matrixrl.records import BoolArray, IntArray
+from matrixrl.spaces import Codec
 
 __all__ = [
     "Stages",
@@ -29,8 +28,9 @@ __all__ = [
     "shared_by_stages",
     "spread_allowed",
     "spread_phi",
-    "spread_table",
+    "spread_rewards",
     "spread_transitions",
+    "stages_of",
 ]
 
 _REMEDY = "Give True for laws of their own at every stage, False for one law, or the class of each of the H stages."
@@ -101,23 +101,10 @@ class Stages:
             found[h, self.block(h)] = policy[h]
         return found
 
-    def first_stage(self, number: int) -> int:
-        """Return the first stage of a class."""
-        return int(np.flatnonzero(self.classes == number)[0])
-
-    def refuse_by_stage(self, name: str, check: Callable[[slice], Any]) -> None:
-        """Raise the error of the first class whose inner actions a check refuses, with the stage in its message.
-
-        Args:
-            name: Name of the argument, with which the message begins.
-            check: Function of the inner actions of one class that raises `InvalidInput`.
-        """
-        for c in range(self.n_classes):
-            try:
-                check(slice(c * self.n_own, (c + 1) * self.n_own))
-            except InvalidInput as error:
-                words = f"{name}[{self.first_stage(c)}]{str(error).removeprefix(name)}"
-                raise InvalidInput(words) from error
+    def named_blocks(self, name: str) -> list[tuple[str, slice]]:
+        """Return the inner actions of each class, with a name of its part of an argument, such as ``P[2]``."""
+        firsts = [int(np.flatnonzero(self.classes == c)[0]) for c in range(self.n_classes)]
+        return [(f"{name}[{h}]", self.block(h)) for h in firsts]
 
     def same(self, other: Stages | None) -> bool:
         """Return whether other stages have the same classes and number of actions."""
@@ -143,39 +130,15 @@ def read_stages(value: Any, horizon: int, n_actions: int) -> Stages | None:
         return None
     if isinstance(value, (bool, np.bool_)):
         return Stages(np.arange(horizon), n_actions) if horizon > 1 else None
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        fail("stage_dependent", "must be True, False or one class for each stage", shown(value), _REMEDY)
-    labels = list(value)
-    if len(labels) != horizon:
-        rule = f"must have one class for each of the {horizon} stages"
-        fail("stage_dependent", rule, f"{len(labels)} classes", _REMEDY)
-    if not all(isinstance(label, (int, np.integer, str)) for label in labels):
-        fail("stage_dependent", "must have whole numbers or words as classes", shown(value), _REMEDY)
-    if len({isinstance(label, str) for label in labels}) > 1:
-        fail("stage_dependent", "must have whole numbers or words as classes, not both", shown(value), _REMEDY)
-    words = any(isinstance(label, str) for label in labels)
-    order = dict.fromkeys(labels) if words else sorted({int(label) for label in labels})
+    labels = list(value) if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)) else []
+    kinds = {str if isinstance(label, str) else int for label in labels if isinstance(label, (int, np.integer, str))}
+    if len(labels) != horizon or len(kinds) != 1 or not all(isinstance(x, (int, np.integer, str)) for x in labels):
+        rule = f"must be True, False, or one whole number or word for each of the {horizon} stages"
+        fail("stage_dependent", rule, shown(value), _REMEDY)
+    order = dict.fromkeys(labels) if kinds == {str} else sorted({int(label) for label in labels})
     numbers = {label: number for number, label in enumerate(order)}
     classes = np.array([numbers[label] for label in labels], dtype=np.int64)
     return Stages(classes, n_actions) if len(numbers) > 1 else None
-
-
-def spread_table(name: str, value: Any, stages: Stages, what: str) -> Any:
-    """Return a table of states and actions as one of states and inner actions: (S, C·A, …).
-
-    Args:
-        name: Name of the argument.
-        value: Array (S, A) that all stages share, (C, S, A) by class, in the order of the class numbers, or (H, S, A)
-            by stage.
-        stages: Classes of stages.
-        what: Its shape in words, for messages.
-    """
-    table = real_numbers(value)
-    if table.ndim == 3:
-        return np.concatenate(_by_class(name, list(table), stages, what), axis=1)
-    if table.ndim != 2:
-        fail(name, f"must have shape {what}, or one such table for each stage", shown(value), f"Give {name}[h][s, a].")
-    return np.tile(table, (1, stages.n_classes))
 
 
 def spread_allowed(
@@ -200,16 +163,16 @@ def spread_allowed(
     """
     given = np.empty(0) if callable(allowed) else real_numbers(allowed)
 
-    def read(one: Any, width: int = shape[1]) -> BoolArray:
-        return read_allowed(one, shape[0], width, end_state=end_state, states=states, actions=actions)
+    def read(one: Any, width: int = shape[1], name: str = "allowed") -> BoolArray:
+        return read_allowed(one, shape[0], width, end_state=end_state, states=states, actions=actions, name=name)
 
     if given.ndim == 2 and given.shape[1] == stages.n_inner:
         return read(allowed, stages.n_inner)
     if given.ndim != 3:
         return np.tile(read(allowed), (1, stages.n_classes))
     tables = _by_class("allowed", list(given), stages, "(S, A)")
-    stages.refuse_by_stage("allowed", lambda block: read(tables[block.start // stages.n_own]))
-    return np.concatenate([read(one) for one in tables], axis=1)
+    named = zip(stages.named_blocks("allowed"), tables, strict=True)
+    return np.concatenate([read(one, name=name) for (name, _), one in named], axis=1)
 
 
 def spread_phi(phi: Phi, stages: Stages) -> Phi:
@@ -275,6 +238,43 @@ def shared_by_stages(name: str, items: list[Any], horizon: int, what: str) -> An
     return _by_class(name, items, Stages(np.zeros(horizon, dtype=np.int64), 1), what)[0]
 
 
+def stages_of(stage_dependent: Any, reward: Any, horizon: int) -> Stages | None:
+    """Return the classes of stages that are asked for, or that rewards with an axis of stages need.
+
+    Args:
+        stage_dependent: True, False, None or one class for each stage.
+        reward: (S, A) or (H, S, A) Rewards.
+        horizon: Number of stages H.
+    """
+    table = real_numbers(reward)
+    if table.ndim == 3 and stage_dependent is None:
+        stage_dependent = True
+    if stage_dependent is None or stage_dependent is False:
+        return None
+    n_actions = table.shape[-1] if table.ndim in (2, 3) else 0
+    return read_stages(stage_dependent, horizon, n_actions)
+
+
+def spread_rewards(reward: Any, allowed: Any, stages: Stages | None, horizon: int, end_state: Any) -> tuple[Any, Any]:
+    """Return rewards and allowed actions as tables of inner actions, each (S, C·A) or None; (S, A) without stages."""
+    if stages is None:
+        table = real_numbers(reward)
+        return (shared_by_stages("reward", list(table), horizon, "(S, A)") if table.ndim == 3 else reward), allowed
+    table = real_numbers(reward)
+    if table.ndim == 3:
+        table = np.concatenate(_by_class("reward", list(table), stages, "(S, A)"), axis=1)
+    elif table.ndim == 2:
+        table = np.tile(table, (1, stages.n_classes))
+    else:
+        fail(
+            "reward", "must have shape (S, A), or one such table for each stage", shown(reward), "Give reward[h][s, a]."
+        )
+    if allowed is not None:
+        end = None if end_state is None else index("end_state", end_state, size=len(table), remedy="Give a state.")
+        allowed = spread_allowed(allowed, (len(table), stages.n_own), stages, end)
+    return table, allowed
+
+
 def n_laws(value: Any) -> int | None:
     """Return the number of laws in a list or an array (n, S, A, S); None for one law."""
     if isinstance(value, np.ndarray):
@@ -298,10 +298,11 @@ def _by_class(name: str, items: list[Any], stages: Stages, what: str) -> list[An
         classes = f" or {count} classes" * (1 < count < horizon)
         rule = f"must be one {what} for all stages, or one for each of the {horizon} stages{classes}"
         fail(name, rule, f"{len(items)}", f"Give {name}[h] for each stage h.")
-    firsts = [stages.first_stage(c) for c in range(count)]
+    firsts = [int(np.flatnonzero(stages.classes == c)[0]) for c in range(count)]
     for h, c in enumerate(stages.classes):
         if not _equal(items[h], items[firsts[c]]):
-            _refuse_mixed(name, firsts[c], h)
+            rule = f"must be the same at stages {firsts[c]} and {h}, which stage_dependent puts in one class"
+            fail(name, rule, "other numbers", "Put them in different classes.")
     return [items[h] for h in firsts]
 
 
@@ -309,8 +310,3 @@ def _equal(one: Any, other: Any) -> bool:
     if sparse.issparse(one) and sparse.issparse(other):
         return bool(one.shape == other.shape and abs(sparse.csr_array(one) - sparse.csr_array(other)).nnz == 0)
     return np.array_equal(real_numbers(one), real_numbers(other), equal_nan=True)
-
-
-def _refuse_mixed(name: str, first: int, stage: int) -> NoReturn:
-    rule = f"must be the same at stages {first} and {stage}, which stage_dependent puts in one class"
-    fail(name, rule, "other numbers", "Put them in different classes.")

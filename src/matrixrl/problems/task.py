@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from matrixrl.checks import (
+    choice,
     distributions,
     fail,
     fits_memory,
@@ -15,33 +17,129 @@ from matrixrl.checks import (
     index,
     integer,
     number,
-    real_numbers,
     shaped,
     shown,
     within,
 )
-from matrixrl.errors import InvalidInput
+from matrixrl.display import Described
 from matrixrl.features import Features, one_hot
-from matrixrl.html_tables import Described
-from matrixrl.problems.discounting import checked_accuracy, checked_discount, effective_horizon, total_weight
-from matrixrl.problems.masks import allowed_like, filled_rewards, refuse_forbidden
+from matrixrl.problems.action_masks import allowed_like, filled_rewards, read_allowed, refuse_forbidden
 from matrixrl.problems.stages import (
     Stages,
     read_stages,
-    shared_by_stages,
     spread_allowed,
     spread_phi,
-    spread_table,
+    spread_rewards,
+    stages_of,
 )
-from matrixrl.problems.words import sizes_in_words, task_facts
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["Task", "checked_range"]
+__all__ = ["EpisodicTask", "Kind", "Task", "checked_range", "effective_horizon", "total_weight"]
+
+_LONGEST = 10**6  # steps of an episode
+
+
+def checked_discount(value: object) -> float:
+    """Return a factor γ with 0 < γ <= 1."""
+    discount = number("discount", value, low=0.0, high=1.0, remedy="Give γ with 0 < γ <= 1; 1 discounts nothing.")
+    if discount == 0.0:
+        fail("discount", "must be above 0", 0.0, "Give a horizon of 1 if only the first reward counts.")
+    return discount
+
+
+def checked_accuracy(value: object) -> float:
+    """Return a share strictly between 0 and 1."""
+    return number("accuracy", value, low=0.0, high=1.0, open_ends=True, remedy="Such as 0.01.")
+
+
+def total_weight(discount: float, n_steps: int) -> float:
+    """Return Σ γ^h over so many steps.
+
+    >>> total_weight(1.0, 5), total_weight(0.5, 2)
+    (5.0, 1.5)
+    """
+    if discount == 1.0:
+        return float(n_steps)
+    return -math.expm1(n_steps * math.log(discount)) / (1.0 - discount)
+
+
+def effective_horizon(discount: float, accuracy: float = 0.01) -> int:
+    """Return the smallest number of steps after which all later rewards weigh less than an accuracy.
+
+    The rewards after H steps weigh γ^H/(1 − γ), which is a share γ^H of all; the result is the smallest H for which
+    this share is at most `accuracy`. The value of a policy over H steps is then within `accuracy` times the largest
+    possible value of its value over infinitely many steps, if rewards are at least 0.
+
+    Args:
+        discount: Factor γ with 0 < γ < 1.
+        accuracy: Share of the largest possible value that may be cut off, strictly between 0 and 1.
+
+    >>> effective_horizon(0.9, 0.01)
+    44
+    """
+    gamma = checked_discount(discount)
+    if gamma == 1.0:
+        fail("discount", "must be below 1 to determine the number of steps", 1.0, "Give horizon=….")
+    steps = math.ceil(math.log(checked_accuracy(accuracy)) / math.log(gamma))
+    if steps > _LONGEST:
+        fail("discount", f"must not need more than {_LONGEST:,} steps for the accuracy", gamma, "Give horizon=….")
+    return max(steps, 1)
+
 
 _LARGEST_PLAN = 10**9
 
 
-class Task(Described):
+Kind = Literal["finite", "functional", "continuous"]
+"""States are numbered, or given as functions of a few of them, or vectors of a Gymnasium environment."""
+
+
+class EpisodicTask:
+    """What tasks of all kinds have; the values here are those of tasks whose states are not numbered.
+
+    Attributes:
+        kind: Kind of the states.
+        stages: Classes of stages, or None if all stages share their laws.
+        allowed: (S, A) Allowed actions; None if every action is allowed in every state.
+        discount: Factor γ of each step.
+        start_is_declared: Whether the first state, or the distribution of first states, is declared.
+        state_shape: Shape of one state: () for a number, (p,) for a vector.
+        dimensions: Number of features d and d_psi that a task of functions has; zeros for other kinds.
+    """
+
+    kind: ClassVar[Kind]
+    horizon: int
+    n_actions: int
+    stages: Stages | None = None
+    allowed: BoolArray | None = None
+    discount: float = 1.0
+    start_is_declared: bool = False
+    state_shape: tuple[int, ...] = ()
+    dimensions: tuple[int, int] = (0, 0)
+
+    @property
+    def n_own_actions(self) -> int:
+        """Number of actions A that a user chooses from."""
+        return self.n_actions if self.stages is None else self.stages.n_own
+
+    @property
+    def total_weight(self) -> float:
+        """Sum Σ γ^h of the weights of the steps of an episode: H without a discount."""
+        return float(self.horizon)
+
+    @property
+    def tail(self) -> float:
+        """Weight of the steps of an endless episode that are cut off; 0 if it ends after H steps."""
+        return 0.0
+
+    def returns(self, rewards: FloatArray, first: int = 0) -> FloatArray:
+        """Return Σ γ^h r_h of rewards (…, k) of the stages from `first` on: (…)."""
+        if self.discount == 1.0:
+            return np.asarray(rewards.sum(axis=-1))
+        weights = self.discount ** np.arange(first, first + rewards.shape[-1])
+        return np.asarray(rewards @ weights)
+
+
+class Task(EpisodicTask, Described):
     """A finite episodic problem without its transition law P: the information that an agent has.
 
     Args:
@@ -72,6 +170,7 @@ class Task(Described):
 
     Attributes:
         reward: (S, A) Expected rewards; a placeholder that nothing depends on if `knows_reward` is False.
+        n_actions: Number of actions A; of inner actions if laws depend on the stage.
         knows_reward: Whether rewards were given.
         start_is_declared: Whether a start was given; if not, `start` is a placeholder.
         end_is_added: Whether the end state is one that the library added.
@@ -91,6 +190,8 @@ class Task(Described):
     >>> Task(n_states=10, n_actions=3, horizon=20).knows_reward
     False
     """
+
+    kind = "finite"
 
     def __init__(
         self,
@@ -129,7 +230,12 @@ class Task(Described):
             if end_state is not None:
                 table[end_state] = True
             self.allowed = None if table.all() else table
-        self.reward = self._checked_rewards(reward)
+        if self.stages is None:
+            self.reward = _rewards_within("reward", reward, low, high)
+        else:
+            table, named = np.asarray(reward), self.stages.named_blocks("reward")
+            self.reward = np.concatenate([_rewards_within(n, table[:, one], low, high) for n, one in named], axis=1)
+        self.n_actions = int(self.reward.shape[1])
         _check_counts(self.reward.shape, n_states, n_actions)
         self.start_is_declared = start is not None
         self.start = _checked_start(0 if start is None else start, self.n_states)
@@ -146,26 +252,14 @@ class Task(Described):
         if end_state is not None:
             self.end_state = index("end_state", end_state, size=self.n_states, remedy="Give a state.")
             if not low <= 0.0 <= high:
-                fail(
-                    "reward_range",
-                    "must contain 0 if episodes can end early (the reward of the end state is 0)",
-                    self.reward_range,
-                    "Declare a range that contains 0.",
-                )
-            if (self.reward[self.end_state] != 0.0).any():
-                fail(
-                    "end_state",
-                    "must earn 0 for every action",
-                    f"{self.reward[self.end_state].tolist()}",
-                    "Set the rewards of the end state to 0.",
-                )
+                rule = "must contain 0 if episodes can end early (the reward of the end state is 0)"
+                fail("reward_range", rule, self.reward_range, "Declare a range that contains 0.")
+            paid = self.reward[self.end_state]
+            if paid.any():
+                fail("end_state", "must earn 0 for every action", paid.tolist(), "Set its rewards to 0.")
         if self.horizon * self.n_states > _LARGEST_PLAN:
-            fail(
-                "horizon",
-                f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan stores a value for each)",
-                f"{self.horizon} × {self.n_states}",
-                "Shorten the episode.",
-            )
+            rule = f"times the number of states must not exceed {_LARGEST_PLAN:g} (a plan stores a value for each)"
+            fail("horizon", rule, f"{self.horizon} × {self.n_states}", "Shorten the episode.")
         if not isinstance(features, (Features, type(None))):
             fail("features", "must be matrixrl.Features", type(features).__name__, "Wrap phi and psi in Features.")
         given = one_hot(self.n_states, self.n_actions) if features is None else self.spread_features(features)
@@ -175,16 +269,6 @@ class Task(Described):
     def n_states(self) -> int:
         """Number of states S, including the end state."""
         return int(self.reward.shape[0])
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions A; of inner actions if laws depend on the stage."""
-        return int(self.reward.shape[1])
-
-    @property
-    def n_own_actions(self) -> int:
-        """Number of actions A that a user chooses from."""
-        return self.n_actions if self.stages is None else self.stages.n_own
 
     @property
     def total_weight(self) -> float:
@@ -203,16 +287,6 @@ class Task(Described):
             received = f"{self.stages.n_classes} classes of {self.horizon} stages"
             fail("stage_dependent", rule, received, "Give horizon=…, the number of stages.")
 
-    def _checked_rewards(self, reward: Any) -> FloatArray:
-        """Return rewards (S, A) as an array; a message names the stage if laws depend on it."""
-        try:
-            return _rewards_within(reward, self.reward_range)
-        except InvalidInput:
-            table = real_numbers(reward)
-            if self.stages is not None and table.ndim == 2:
-                self.stages.refuse_by_stage("reward", lambda block: _rewards_within(table[:, block], self.reward_range))
-            raise
-
     def spread_features(self, features: Features) -> Features:
         """Return features of inner actions, if laws depend on the stage and features are of own actions."""
         if self.stages is None or features.phi.n_actions == self.n_actions:
@@ -220,7 +294,7 @@ class Task(Described):
         if features.phi.n_actions != self.stages.n_own:
             rule = f"must cover the {self.stages.n_own} actions, or the {self.n_actions} inner actions of all classes"
             fail("phi", rule, f"{features.phi.n_actions} actions", f"Give phi of shape (S, {self.stages.n_own}, d).")
-        return Features(spread_phi(features.phi, self.stages), features.psi, same_states=features.same_states)
+        return Features(spread_phi(features.phi, self.stages), features.psi)
 
     @property
     def n_observed(self) -> int:
@@ -230,13 +304,34 @@ class Task(Described):
     @property
     def sizes_in_words(self) -> str:
         """Sizes, how laws depend on the stage, and how rewards are discounted."""
-        return sizes_in_words(self)
+        end = " and the end state" * self.end_is_added
+        words = f"{self.n_observed:,} states{end}, {self.n_own_actions:,} actions, {self.horizon:,} steps"
+        if self.stages is not None:
+            count = self.stages.n_classes
+            each = "at every stage" if count == self.horizon else f"in {count} classes of stages"
+            words += f", laws of their own {each}"
+        if self.discount < 1.0:
+            words += f", discount {self.discount:g}"
+        if self.is_endless:
+            words += f" forever: the steps that are cut off weigh {self.discount**self.horizon:.2g} of all"
+        return words
 
     def _words(self) -> str:
         return f"{type(self).__name__}: {self.sizes_in_words}"
 
     def _facts(self) -> dict[str, object]:
-        return task_facts(self)
+        low, high = self.reward_range
+        starts = np.flatnonzero(self.start)
+        first: object = int(starts[0]) if len(starts) == 1 else f"one of {len(starts):,}, at random"
+        facts: dict[str, object] = {
+            "rewards": f"{low:g} to {high:g}" + ("" if self.knows_reward else ", to be learned"),
+            "first state": first if self.start_is_declared else "not declared",
+        }
+        if self.end_state is not None:
+            facts["end state"] = self.end_state
+        if self.allowed is not None:
+            facts["allowed pairs"] = f"{self.n_pairs:,} of {self.allowed.size:,}"
+        return facts | {"features": self.features}
 
     @property
     def end_words(self) -> str | None:
@@ -251,49 +346,66 @@ class Task(Described):
         """Number of allowed pairs of a state and an action, those of the end state included."""
         return self.n_states * self.n_actions if self.allowed is None else int(np.count_nonzero(self.allowed))
 
-    def restricted(self, allowed: BoolArray) -> Task:
-        """Return the same task with some allowed actions, a table (S, A), for a task that allows all actions."""
-        task = Task(
-            self.reward if self.knows_reward else None,
-            self.horizon,
-            n_states=self.n_states,
-            n_actions=self.n_actions,
-            reward_range=self.reward_range,
-            start=self.start if self.start_is_declared else None,
-            end_state=self.end_state,
-            features=self.features,
-            allowed=allowed,
-            stage_dependent=self.stages,
-            discount=self.discount,
-        )
-        task.is_endless = self.is_endless
-        task.end_is_added = self.end_is_added
-        return task
-
-    def staged(self, stage_dependent: Any) -> Task:
-        """Return the same task for agents that do not share data between stages, or between classes of stages.
+    def restricted(self, allowed: Any) -> Task:
+        """Return the task with the allowed actions that are given; it may not have others of its own.
 
         Args:
-            stage_dependent: True, the class of each stage, or `Stages`, for a task whose stages share their laws.
+            allowed: Table (S, A), function of the state, "all", or None to change nothing; also tables for each stage
+                if laws depend on it, as `spread_allowed` reads them.
         """
-        given = isinstance(stage_dependent, Stages)
-        stages = stage_dependent if given else read_stages(stage_dependent, self.horizon, self.n_actions)
-        if stages is None or self.stages is not None:
+        if allowed is None:
+            return self
+        if isinstance(allowed, str):
+            choice("allowed", allowed, ["all"])
+            table = np.ones(self.reward.shape, dtype=np.bool_)
+        elif self.stages is not None:
+            table = spread_allowed(allowed, (self.n_states, self.stages.n_own), self.stages, self.end_state)
+        else:
+            table = read_allowed(allowed, self.n_states, self.n_actions, end_state=self.end_state)
+        if self.end_state is not None:
+            table[self.end_state] = True
+        if self.allowed is None:
+            return self if table.all() else self._rebuilt(self.reward, allowed=table)
+        if not np.array_equal(table, self.allowed):
+            rule = "cannot be changed on a problem that has its own"
+            fail("allowed", rule, f"{int(table.sum())} pairs in place of {self.n_pairs}", "Build it with that value.")
+        return self
+
+    def staged(self, stage_dependent: Any) -> Task:
+        """Return the task for agents that do not share data between stages, or between classes of stages.
+
+        Args:
+            stage_dependent: True, False, the class of each stage, or `Stages`; None to change nothing. A task with
+                classes of its own may not get others.
+        """
+        if stage_dependent is None:
+            return self
+        is_read = isinstance(stage_dependent, Stages)
+        stages = stage_dependent if is_read else read_stages(stage_dependent, self.horizon, self.n_own_actions)
+        if self.stages is not None and not self.stages.same(stages):
+            rule = "cannot be changed on a problem that has its own"
+            fail("stage_dependent", rule, shown(stage_dependent), "Build it with that value.")
+        if self.stages is not None or stages is None:
             return self
         reward, allowed = spread_rewards(self.reward, self.allowed, stages, self.horizon, self.end_state)
-        task = Task(
-            reward if self.knows_reward else None,
-            self.horizon,
-            n_states=self.n_states,
-            n_actions=stages.n_inner,
-            reward_range=self.reward_range,
-            start=self.start if self.start_is_declared else None,
-            end_state=self.end_state,
-            features=Features(spread_phi(self.features.phi, stages), self.features.psi),
-            allowed=allowed,
-            stage_dependent=stages,
-            discount=self.discount,
+        features = Features(spread_phi(self.features.phi, stages), self.features.psi)
+        return self._rebuilt(
+            reward, allowed=allowed, n_actions=stages.n_inner, features=features, stage_dependent=stages
         )
+
+    def _rebuilt(self, reward: FloatArray, **changes: Any) -> Task:
+        """Return the task with other rewards, and other options of the constructor."""
+        options: dict[str, Any] = {
+            "n_states": self.n_states,
+            "n_actions": self.n_actions,
+            "reward_range": self.reward_range,
+            "start": self.start if self.start_is_declared else None,
+            "end_state": self.end_state,
+            "features": self.features,
+            "stage_dependent": self.stages,
+            "discount": self.discount,
+        }
+        task = Task(reward if self.knows_reward else None, self.horizon, **(options | changes))
         task.is_endless, task.end_is_added = self.is_endless, self.end_is_added
         task._check_end_of_stages()
         return task
@@ -342,13 +454,6 @@ class Task(Described):
             options["accuracy"] = self.discount ** (self.horizon - 0.5)  # the middle of those with this horizon
         return options
 
-    def returns(self, rewards: FloatArray, first: int = 0) -> FloatArray:
-        """Return Σ γ^h r_h of rewards (…, k) of the stages from `first` on: (…)."""
-        if self.discount == 1.0:
-            return np.asarray(rewards.sum(axis=-1))
-        weights = self.discount ** np.arange(first, first + rewards.shape[-1])
-        return np.asarray(rewards @ weights)
-
     def to_own_unit(self, values: FloatArray) -> FloatArray:
         """Convert values of whole episodes from unit reward to the environment's unit; any shape."""
         own: FloatArray = values * self.unit + self.total_weight * self.reward_range[0]
@@ -363,40 +468,11 @@ def chosen_horizon(horizon: Any, discount: float, accuracy: Any) -> int:
     return integer("horizon", horizon, low=1, remedy="Give the number of steps in an episode, or a discount below 1.")
 
 
-def stages_of(stage_dependent: Any, reward: Any, horizon: int) -> Stages | None:
-    """Return the classes of stages that are asked for, or that rewards with an axis of stages need.
-
-    Args:
-        stage_dependent: True, False, None or one class for each stage.
-        reward: (S, A) or (H, S, A) Rewards.
-        horizon: Number of stages H.
-    """
-    table = real_numbers(reward)
-    if table.ndim == 3 and stage_dependent is None:
-        stage_dependent = True
-    if stage_dependent is None or stage_dependent is False:
-        return None
-    n_actions = table.shape[-1] if table.ndim in (2, 3) else 0
-    return read_stages(stage_dependent, horizon, n_actions)
-
-
-def spread_rewards(reward: Any, allowed: Any, stages: Stages | None, horizon: int, end_state: Any) -> tuple[Any, Any]:
-    """Return rewards and allowed actions as tables of inner actions, each (S, C·A) or None; (S, A) without stages."""
-    if stages is None:
-        table = real_numbers(reward)
-        return (shared_by_stages("reward", list(table), horizon, "(S, A)") if table.ndim == 3 else reward), allowed
-    table = spread_table("reward", reward, stages, "(S, A)")
-    if allowed is not None:
-        end = None if end_state is None else index("end_state", end_state, size=len(table), remedy="Give a state.")
-        allowed = spread_allowed(allowed, (len(table), stages.n_own), stages, end)
-    return table, allowed
-
-
-def _rewards_within(reward: Any, reward_range: tuple[float, float]) -> FloatArray:
+def _rewards_within(name: str, reward: Any, low: float, high: float) -> FloatArray:
     """Return rewards (S, A) as an array of finite numbers of their range."""
     replace = "Remove or replace those entries, or pass allowed=… if those actions are not allowed."
-    table = shaped("reward", reward, (None, None), remedy="Give reward[s, a], shape (S, A).", if_not_finite=replace)
-    return within("reward", table, *reward_range, remedy="Declare reward_range=(low, high) to cover them.")
+    table = shaped(name, reward, (None, None), remedy="Give reward[s, a], shape (S, A).", if_not_finite=replace)
+    return within(name, table, low, high, remedy="Declare reward_range=(low, high) to cover them.")
 
 
 def checked_range(value: object) -> tuple[float, float]:

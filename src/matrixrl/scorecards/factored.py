@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matrixrl.scorecards.coordinates import narrowed, predictive_coordinates
-from matrixrl.scorecards.growing import GrowingLearner
+from matrixrl.scorecards.numbered_states import GrowingLearner
 from matrixrl.scorecards.probe import Seen
 from matrixrl.scorecards.timesteps import SteppedEnv, TimeStep, reward_of
 

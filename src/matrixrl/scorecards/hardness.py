@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from matrixrl.problems import FiniteMDP, solve
-from matrixrl.problems.solving import q_values
+from matrixrl.problems.solution import q_values
 from matrixrl.records import FloatArray
 
 __all__ = ["Hardness", "diameter", "hardness", "reaching_times"]

@@ -10,20 +10,20 @@ import numpy as np
 from matrixrl.algorithms.control.algorithm import MOST_COORDINATES
 from matrixrl.scorecards.coordinates import coordinates_repeat
 from matrixrl.scorecards.factored import FactoredLearner
-from matrixrl.scorecards.growing import GrowingLearner
+from matrixrl.scorecards.numbered_states import GrowingLearner
 from matrixrl.scorecards.probe import PROBE_EPISODES, observations_repeat, play_at_random
 from matrixrl.scorecards.timesteps import SteppedEnv
 from matrixrl.scorecards.vectors import VectorLearner
 
-__all__ = ["AGENTS", "FINITE", "Learner", "RandomLearner", "choose_learner"]
+__all__ = ["AGENTS", "FINITE", "EnvLearner", "RandomLearner", "choose_learner"]
 
 AGENTS = ("matrixrl", "random")
 """Columns of the scorecard that are played."""
-FINITE: tuple[str, dict[str, Any]] = ("matrix-rl", {"preset": "practical", "known_reward": False})
+FINITE: tuple[str, dict[str, Any]] = ("matrix-rl", {"preset": "tuned", "known_reward": False})
 """Algorithm and settings on numbered observations."""
 
 
-class Learner(Protocol):
+class EnvLearner(Protocol):
     """What plays: one episode at a time."""
 
     def play(self) -> float:
@@ -46,7 +46,7 @@ class RandomLearner:
         return sum(play_at_random(self._env, self._rng).rewards)
 
 
-def choose_learner(env: SteppedEnv, seed: int) -> tuple[Learner, str]:
+def choose_learner(env: SteppedEnv, seed: int) -> tuple[EnvLearner, str]:
     """Play the first ten episodes at random, and return what plays the others, and its name.
 
     Observations that repeat are numbered, for a finite algorithm; so are those whose single coordinates repeat, by the

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from matrixrl.archive.whole import write_whole
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.plots.looks import look
+from matrixrl.archive import atomic_write
+from matrixrl.plots.style import look, require_matplotlib
 
 __all__ = ["draw_radar"]
 
@@ -45,4 +44,4 @@ def draw_radar(scores: Mapping[str, Mapping[str, float]], tags: Sequence[str], p
     axes.grid(linestyle=":", alpha=0.7)
     axes.set_title(title, fontsize=10)
     figure.legend(loc="outside right upper", fontsize=9, frameon=False)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=110))

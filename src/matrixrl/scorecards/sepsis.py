@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.envs import make, policy_value
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.plots.looks import REFERENCE, look
+from matrixrl.play import run_seeds
+from matrixrl.plots.style import REFERENCE, look, require_matplotlib
 from matrixrl.problems import FiniteMDP, solve
-from matrixrl.scorecards.kept import once
-from matrixrl.simulate import run_seeds
+from matrixrl.scorecards.results import once
 
 __all__ = ["LEARNERS", "SepsisRow", "draw_sepsis", "play_sepsis", "reference_values"]
 
@@ -24,9 +23,9 @@ FIRST_SEED = 1000
 MEASURED = 100
 """Number of episodes, evenly spaced, whose policies are evaluated exactly."""
 LEARNERS: dict[str, dict[str, Any]] = {
-    "practical": {"preset": "practical", "switch_growth": 1.0},
-    "guaranteed": {"preset": "guaranteed", "switch_growth": 1.0},
-    "practical, rewards learned": {"preset": "practical", "switch_growth": 1.0, "known_reward": False},
+    "tuned": {"preset": "tuned", "switch_growth": 1.0},
+    "optimistic": {"preset": "optimistic", "switch_growth": 1.0},
+    "tuned, rewards learned": {"preset": "tuned", "switch_growth": 1.0, "known_reward": False},
     "q-learning": {"agent": "q-learning", "preset": "tuned"},
 }
 """Settings of `run_seeds` by the name of the row."""
@@ -142,4 +141,4 @@ def draw_sepsis(rows: Sequence[SepsisRow], path: Path) -> None:
         )
     axes.set(xlabel="probability of survival", xlim=(min(row.value for row in rows) - 0.02, None))
     axes.invert_yaxis()
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=110))

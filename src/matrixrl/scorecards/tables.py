@@ -12,7 +12,7 @@ from scipy import sparse
 from matrixrl.checks import fail
 from matrixrl.envs import policy_value
 from matrixrl.problems import FiniteMDP
-from matrixrl.problems.solving import evaluate_batch, q_values
+from matrixrl.problems.solution import evaluate_batch, q_values
 from matrixrl.records import FloatArray
 
 __all__ = ["find_tables", "greedy_value", "read_table", "uniform_value", "worst_value", "write_table"]

@@ -10,18 +10,18 @@ from matrixrl.errors import MissingExtra
 if TYPE_CHECKING:
     from matrixrl.service.client import AsyncClient, Client
     from matrixrl.service.http import make_app
+    from matrixrl.service.log_replay import replay
     from matrixrl.service.problem import ProblemFile, read_problem
-    from matrixrl.service.replaying import replay
-    from matrixrl.service.running import Service
+    from matrixrl.service.runner import Service
 
 _MODULES = {
     "AsyncClient": "client",
     "Client": "client",
     "ProblemFile": "problem",
-    "Service": "running",
+    "Service": "runner",
     "make_app": "http",
     "read_problem": "problem",
-    "replay": "replaying",
+    "replay": "log_replay",
 }
 
 __all__ = ["AsyncClient", "Client", "ProblemFile", "Service", "make_app", "read_problem", "replay"]

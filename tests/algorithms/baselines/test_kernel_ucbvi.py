@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from algorithms.playing import started
-from matrixrl.errors import InvalidInput
+from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.problems import Problem
 from matrixrl.records import Steps
 from small_worlds import WORLDS, random_batch
@@ -92,7 +92,7 @@ def test_neighbours_share_what_was_seen():
         start = np.zeros((1, 4), int)
         for _ in range(20):  # always the same pair
             agent.update(Steps.of(start, start, np.ones((1, 4)), start))
-        count = agent.visits[0, 0, 0] @ agent.similarity
+        count = agent.model.visits()[0, 0] @ agent.similarity
         return count[1]
 
     assert doubt(0.01) < 1e-12 < 1.0 < doubt(0.5)
@@ -110,3 +110,9 @@ def test_points_of_another_problem_are_refused():
     world = WORLDS["tabular"](3)
     with pytest.raises(InvalidInput, match=r"^points must have shape \(5, any\)"):
         kernel_agent(world, np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize("stages", ["pooled", "separate"])
+def test_smoothed_counts_are_no_estimated_model(stages):
+    with pytest.raises(ProtocolError, match="kernel-ucbvi has no estimated model"):
+        kernel_agent(WORLDS["tabular"](3), stages=stages).estimated_plan()

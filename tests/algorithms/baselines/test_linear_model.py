@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.linear_model import LinearModel, norm_bound, oful_radius
+from matrixrl.algorithms.baselines.linear import LinearModel, norm_bound, oful_radius
 from small_worlds import WORLDS, phi_rows, random_batch
 
 EPISODES = 7
@@ -23,7 +23,7 @@ def played(name, rng, stages, ridge=1.0):
         if episode % 2:
             weights[:, -1] = 0.0  # an episode that ended early
         rewards = rng.random(batch.states.shape) * weights
-        model.update(world.features.phi.pairs(batch.states, batch.actions), batch.following, weights, rewards)
+        model.update(batch.steps(rewards, weights > 0.0))
         seen.append((batch, weights, rewards))
     return world, model, seen
 
@@ -82,20 +82,20 @@ def test_scatter_has_covariance_of_the_inverse_design(name, stages):
 def test_learned_arrays_have_a_size_that_does_not_depend_on_episodes():
     rng = np.random.default_rng(2)
     world, model, _ = played("low rank", rng, "pooled")
-    before = {name: array.shape for name, array in model.arrays().items()}
+    before = {name: array.shape for name, array in model.state_dict().items()}
     batch = random_batch(world, rng, REPLICAS, world.mdp.horizon)
-    model.update(world.features.phi.pairs(batch.states, batch.actions), batch.following, batch.ones, batch.ones)
-    assert {name: array.shape for name, array in model.arrays().items()} == before
+    model.update(batch.steps(batch.ones))
+    assert {name: array.shape for name, array in model.state_dict().items()} == before
 
 
 def test_restored_arrays_are_copies():
     rng = np.random.default_rng(2)
     world, model, _ = played("tabular", rng, "pooled")
-    saved = model.arrays()
+    saved = model.state_dict()
     kept = {name: array.copy() for name, array in saved.items()}
-    model.restore(saved)
+    model.load_state_dict(saved)
     batch = random_batch(world, rng, REPLICAS, world.mdp.horizon)
-    model.update(world.features.phi.pairs(batch.states, batch.actions), batch.following, batch.ones, batch.ones)
+    model.update(batch.steps(batch.ones))
     for name, array in saved.items():
         np.testing.assert_array_equal(array, kept[name])
 

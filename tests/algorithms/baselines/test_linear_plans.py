@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import matrixrl
 from algorithms.playing import started
-from matrixrl.algorithms.baselines.ucrl_vtr import ValueRegression
+from matrixrl.algorithms.baselines.ucrl_vtr import ValueModel
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPsi, TablePhi
 from matrixrl.problems import Problem, low_rank
-from matrixrl.seeding import generator
+from matrixrl.random_streams import generator
 from small_worlds import WORLDS, phi_rows, random_batch
 
 NAMES = ["tabular", "low rank"]
@@ -165,7 +166,7 @@ def test_blocks_of_one_hot_features_are_the_dense_regression():
     phi = world.features.phi
     dense = Features(TablePhi(phi.table), OneHotPsi(phi.n_states))
     rng = np.random.default_rng(10)
-    pair = [ValueRegression(world.features, 2, ridge=0.3), ValueRegression(dense, 2, ridge=0.3)]
+    pair = [ValueModel(world.features, 2, ridge=0.3), ValueModel(dense, 2, ridge=0.3)]
     for _ in range(3):
         pairs = rng.integers(0, 3, (2, 8))  # three pairs only: many visits to one block in an episode
         values, targets = rng.random((2, 8, 5)) * 4, rng.random((2, 8))
@@ -180,7 +181,7 @@ def test_blocks_of_one_hot_features_are_the_dense_regression():
 def test_long_runs_stay_close_to_an_inversion_from_scratch():
     world = WORLDS["tabular"](9)
     rng = np.random.default_rng(11)
-    regression_ = ValueRegression(world.features, 1, ridge=0.01)
+    regression_ = ValueModel(world.features, 1, ridge=0.01)
     for _ in range(700):
         values = rng.random((1, 6, 5)) * 20
         regression_.update(rng.integers(0, 15, (1, 6)), values, values[:, :, 0], np.ones((1, 6)))
@@ -194,3 +195,51 @@ def test_ucrl_vtr_refuses_matrices_that_would_not_fit():
     wide = Features(world.features.phi, OneHotPsi(3000))
     with pytest.raises(InvalidInput, match=r"^features of ucrl-vtr must not need matrices .* Use fewer features"):
         started("ucrl-vtr", Problem.of(world.mdp, wide))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ucrl_vtr_withdraws_its_guarantee_once_rounding_of_long_features_may_matter(name):
+    world = WORLDS[name](7)
+    for length, is_proven in ((1.0, True), (1e6, False)):
+        features = Features(TablePhi(length * world.features.phi.table), world.features.psi)
+        agent = started("ucrl-vtr", Problem.of(world.mdp, features), known_reward=True)
+        with_history(agent, world, np.random.default_rng(8))
+        assert bool(agent.guarantee) == is_proven
+        assert is_proven or "phi is so long compared with the ridge" in agent.guarantee.reason
+        assert agent.plan().values.max() <= world.mdp.horizon
+
+
+def test_a_regression_that_rounding_left_singular_keeps_the_eigenvalues_of_its_ridge():
+    """Parallel features: exact eigenvalues of A are λ = 1 across them, which sums of size 10¹⁸ lose."""
+    features = Features(TablePhi(np.array([[[1e9, 1e9]], [[3e9, 3e9]]])), OneHotPsi(2))
+    model, rng = ValueModel(features, 1), np.random.default_rng(0)
+    for _ in range(256):
+        values = rng.random((1, 4, 2))
+        model.update(rng.integers(0, 2, (1, 4)), values, values[:, :, 0], np.ones((1, 4)))
+    assert np.linalg.slogdet(model.matrix)[0].min() <= 0
+    np.testing.assert_allclose(np.linalg.eigvalsh(model.inverse).max(), 1.0)
+    assert all(np.isfinite(found).all() for found in model.predict(values[:, 0]))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", ["lsvi-ucb", "rlsvi"])
+def test_predict_is_greedy_in_the_estimate_without_bonus_or_noise(name, known):
+    """With one-hot features the estimate divides sums over visits by λ + visits; the same route by hand."""
+    agent = matrixrl.Agent("river-swim", name, env_settings={"n_states": 3}, seed=0, preset="tuned", known_reward=known)
+    agent.learn(n_episodes=20)
+    task = agent.problem.finite_task
+    n, total, earned = np.zeros((3, 2)), np.zeros((3, 2, 3)), np.zeros((3, 2))
+    seen, _ = agent._seen.all()
+    for s, a, reward, following in zip(seen.states, seen.actions, seen.rewards, seen.next_states, strict=True):
+        n[s, a] += 1
+        total[s, a, following] += 1
+        earned[s, a] += reward
+    values = np.zeros(3)
+    for h in reversed(range(task.horizon)):
+        q = (total @ values + (0.0 if known else earned)) / (agent.settings.ridge + n)
+        q += task.reward if known else 0.0
+        assert [agent.predict(s, stage=h) for s in range(3)] == list(agent.greedy().table[h])
+        best = q.max(axis=1)
+        chosen = q[np.arange(3), agent.greedy().table[h]]
+        np.testing.assert_allclose(chosen, best, rtol=1e-9)
+        values = np.clip(best, 0.0, task.horizon - h)

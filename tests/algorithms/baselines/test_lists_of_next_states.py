@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 import matrixrl
-from matrixrl.algorithms.baselines import PSRL, UCRL2
-from matrixrl.algorithms.baselines.posterior import draw_distributions, draw_expectation
-from matrixrl.algorithms.baselines.tabular_model import ListModel, TabularBaseline, TabularModel
+from matrixrl.algorithms.baselines import PSRL, UCRL2, tabular_model
+from matrixrl.algorithms.baselines.psrl import draw_distributions, draw_expectation
+from matrixrl.algorithms.baselines.tabular_model import ListModel, TabularModel
 from matrixrl.linalg import OutcomeCounts
+from matrixrl.play import Simulation
 from matrixrl.problems import FiniteMDP, Problem, tabular
-from matrixrl.simulate import Simulation
 from small_worlds import WORLDS, random_batch
 from tolerances import EXACT
 
@@ -22,7 +22,7 @@ S, A, H, B = 5, 3, 4, 2
 @pytest.fixture
 def lists_everywhere(monkeypatch):
     """Let every baseline keep lists, however small its problem."""
-    monkeypatch.setattr(TabularBaseline, "largest_table", 0)
+    monkeypatch.setattr(tabular_model, "LARGEST_TABLE", 0)
 
 
 @pytest.fixture
@@ -46,25 +46,17 @@ def test_lists_hold_what_a_table_holds(both, rng):
         np.testing.assert_array_equal(getattr(lists, name), getattr(table, name))
     values = rng.random((B, S, 3))
     np.testing.assert_allclose(lists.next_values(values), table.next_values(values), atol=EXACT)
-    np.testing.assert_allclose(lists.next_value(values[:, :, 0]), table.expectation()(values[:, :, 0]), atol=EXACT)
+    np.testing.assert_allclose(lists.next_value(values[:, :, 0]), table.next_value(values[:, :, 0]), atol=EXACT)
 
 
 def test_restored_lists_are_the_same_to_the_bit_and_on_their_own(both, rng):
     _, lists = both
     other, values = ListModel(B, A, S, horizon=H), rng.random((B, S))
-    other.restore(lists.arrays())
+    other.load_state_dict(lists.state_dict())
     np.testing.assert_array_equal(other.next_value(values), lists.next_value(values))
     other.update(random_batch(WORLDS["tabular"](3), rng, B, H).steps(np.zeros((B, H))))
     assert other.counts.sum() == lists.counts.sum() + B * H
     assert other.transitions.totals().sum() == lists.transitions.totals().sum() + B * H
-
-
-@pytest.mark.parametrize("name", ["transition_times", "counts"])
-def test_lists_that_do_not_fit_together_are_refused(both, name):
-    arrays = {key: array.copy() for key, array in both[1].arrays().items()}
-    arrays[name].flat[0] += 1.0
-    with pytest.raises(ValueError, match="belong"):
-        ListModel(B, A, S, horizon=H).restore(arrays)
 
 
 def masked_mdp() -> FiniteMDP:
@@ -79,8 +71,8 @@ def masked_mdp() -> FiniteMDP:
 def test_agents_play_the_same_on_lists(bonus, monkeypatch):
     agent = "epsilon-greedy" if bonus is None else "ucbvi"
     runs = []
-    for largest in (None, 0):
-        monkeypatch.setattr(TabularBaseline, "largest_table", largest)
+    for largest in (1 << 20, 0):
+        monkeypatch.setattr(tabular_model, "LARGEST_TABLE", largest)
         settings = {"preset": "tuned", "known_reward": False, **(bonus or {})}
         runs.append(Simulation(masked_mdp(), n_episodes=60, seeds=[0, 1], agent=agent, settings=settings))
         runs[-1].run()
@@ -96,7 +88,7 @@ def test_large_problems_have_lists_and_small_ones_tables(monkeypatch):
     small, large = (tabular(n_states=n, n_actions=2, horizon=3).mdp for n in (30, 800))
     assert isinstance(PSRL().start(Problem.of(small), seeds=[0]).model, TabularModel)
     assert isinstance(PSRL().start(Problem.of(large), seeds=[0]).model, ListModel)
-    monkeypatch.setattr(TabularBaseline, "largest_table", 0)  # UCRL2 needs the whole ball around P̂ all the same
+    monkeypatch.setattr(tabular_model, "LARGEST_TABLE", 0)  # UCRL2 needs the whole ball around P̂ all the same
     middle = tabular(n_states=20, n_actions=2, horizon=3).mdp
     assert isinstance(UCRL2().start(Problem.of(middle), seeds=[0]).model, TabularModel)
 

@@ -8,8 +8,8 @@ import pytest
 from algorithms.playing import started
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import ContinuousTask, Problem
+from matrixrl.random_streams import generator
 from matrixrl.records import Steps
-from matrixrl.seeding import generator
 
 SEEDS = [3, 4]
 TASK = ContinuousTask(2, -np.ones(2), np.ones(2), n_actions=3, horizon=5, reward_range=(0.0, 1.0), max_return=None)
@@ -31,7 +31,7 @@ def test_each_step_draws_one_action_from_the_stream_of_each_replica(agent):
             assert actions.tolist() == [int(rng.integers(3)) for rng in expected]
         agent.update(Steps.of(np.zeros((2, 4, 2)), np.zeros((2, 4), int), np.zeros((2, 4)), np.zeros((2, 4, 2))))
     assert (agent.episode, agent.n_plans.tolist()) == (3, [3, 3])
-    assert agent.guarantee == "random play learns nothing"
+    assert agent.guarantee.reason == "random play learns nothing"
 
 
 def test_without_exploration_nothing_is_drawn(agent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.baselines.optimistic_q import log_term
+from algorithms.playing import started
 from matrixrl.algorithms.baselines.tabular_model import TabularModel
 from matrixrl.records import Steps
 from small_worlds import WORLDS, random_batch
@@ -71,20 +71,16 @@ def test_mean_rewards_are_means_and_zero_before_the_first_visit(counted):
 def test_a_restored_model_is_the_same_to_the_bit_and_on_its_own(counted):
     model, _ = counted
     other = TabularModel(B, A, S, horizon=H)
-    other.restore(model.arrays())
+    other.load_state_dict(model.state_dict())
     assert np.array_equal(other.transition_mean, model.transition_mean)
     start = np.zeros((B, 1), int)
     other.update(Steps.of(start, start, np.ones((B, 1)), start))
     assert other.counts.sum() == model.counts.sum() + B
 
 
-@pytest.mark.parametrize("name", ["transitions", "counts", "reward_sums"])
-def test_counts_that_do_not_fit_together_are_refused(counted, name):
-    arrays = {key: array.copy() for key, array in counted[0].arrays().items()}
-    arrays[name].flat[np.flatnonzero(arrays[name] == 0.0)[0]] += 1.0
-    with pytest.raises(ValueError, match="belong"):
-        TabularModel(B, A, S, horizon=H).restore(arrays)
-
-
 def test_without_n_the_log_grows_with_the_episodes_to_what_n_would_give():
-    assert log_term(60.0, None, 99, 24, 0.1) == log_term(60.0, 100, 0, 24, 0.1) > log_term(60.0, None, 0, 24, 0.1)
+    without, planned = (started("ucbvi", WORLDS["tabular"](3).mdp, n_episodes=n) for n in (None, 100))
+    assert planned.log_term(60.0) == pytest.approx(np.log(60.0 * 100 * H / 0.1), abs=EXACT)
+    assert without.log_term(60.0) < planned.log_term(60.0)
+    without.episode = 99
+    assert without.log_term(60.0) == planned.log_term(60.0)

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from algorithms.playing import started
-from matrixrl.algorithms.baselines.posterior import draw_distributions
-from matrixrl.algorithms.baselines.ucrl2 import Favourable
+from matrixrl.algorithms.baselines.optimistic import Favourable
+from matrixrl.algorithms.baselines.psrl import draw_distributions
 from matrixrl.problems import FiniteMDP, solve
 from small_worlds import WORLDS, random_batch
 from tolerances import ALGEBRA, EXACT
@@ -260,9 +260,9 @@ def much_data(agent, rng, visits):
     table = WORLD.mdp.transitions.rows(np.tile(np.arange(S), A), np.repeat(np.arange(A), S))
     transitions = np.stack([rng.multinomial(visits, row) for row in table])[None].astype(float)
     model = agent.model
-    model.transitions, model.counts = transitions, transitions.sum(axis=2)
-    model.reward_sums = model.counts * TASK.reward.T.reshape(1, -1)
-    model.transition_mean = transitions / visits
+    counts = transitions.sum(axis=2)
+    rewards = counts * TASK.reward.T.reshape(1, -1)
+    model.load_state_dict({**model.state_dict(), "transitions": transitions, "counts": counts, "reward_sums": rewards})
 
 
 def test_the_last_term_of_algorithm_4_falls_once_the_next_stage_was_visited_often(rng):

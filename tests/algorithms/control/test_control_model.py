@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from matrixrl.algorithms.control.actions import ActionGrid
-from matrixrl.algorithms.control.arrivals import END_GRID, Ends, end_kernel, fit_arrivals
-from matrixrl.algorithms.control.dynamics import Dynamics, Observed, fit_dynamics
-from matrixrl.algorithms.control.plan import World
-from matrixrl.algorithms.control.simulation import simulate
+from matrixrl.algorithms.control.model import Dynamics, Observed, fit_dynamics
+from matrixrl.algorithms.control.plan import ActionGrid
 from matrixrl.algorithms.control.values import ValueFunction
-from matrixrl.coding import DiscreteCodec
-from matrixrl.features.kernels.stationary import rbf
+from matrixrl.algorithms.control.world import END_GRID, EndSteps, WorldModel, end_kernel, fit_arrivals, simulate
+from matrixrl.features.kernels import rbf
+from matrixrl.spaces import DiscreteCodec
 
 
 def ends_at_a_threshold(rng, n):
     """Return ends of episodes whose first coordinate exceeds 0.5."""
     before = np.column_stack([rng.uniform(0.45, 0.5, n), rng.uniform(-1, 1, (n, 3))])
-    return Ends(before, before + np.array([0.06, 0.0, 0.0, 0.0]), rng.normal(size=n))
+    return EndSteps(before, before + np.array([0.06, 0.0, 0.0, 0.0]), rng.normal(size=n))
 
 
 def world_of(seed=0, bonus=0.1):
@@ -26,7 +24,7 @@ def world_of(seed=0, bonus=0.1):
     change = 0.2 * np.sin(2.0 * x[:, :4]) * x[:, 4:5] + 0.1 * x[:, 5:6]
     observed = Observed(x, change, np.cos(x[:, 0]) + x[:, 6], np.zeros(200, dtype=np.bool_))
     dynamics = fit_dynamics(observed, np.linspace(0.5, 2.0, 7), 1e-4, np.array([True, False, False, True]), 150)
-    return World(dynamics, fit_arrivals(x[:, :4], ends_at_a_threshold(rng, 6), rng), bonus)
+    return WorldModel(dynamics, fit_arrivals(x[:, :4], ends_at_a_threshold(rng, 6), rng), bonus)
 
 
 def test_outcomes_of_all_actions_at_once_are_those_of_pairs():
@@ -94,11 +92,11 @@ def test_simulated_episodes_without_mistakes_show_a_plan_that_gets_stuck():
     trend[3, 0], trend[1, 1] = 0.05, 1.0  # the second action moves; the reward is the position
     limits = np.array([[-9.0, -9.0], [9.0, 9.0]])
     dynamics = Dynamics(np.ones(3), np.zeros((1, 3)), trend, np.zeros((1, 2)), limits, np.zeros(2))
-    none = Ends(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
-    world = World(dynamics, fit_arrivals(np.zeros((1, 1)), none, np.random.default_rng(0)), 0.0)
+    none = EndSteps(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
+    world = WorldModel(dynamics, fit_arrivals(np.zeros((1, 1)), none, np.random.default_rng(0)), 0.0)
     flat = ValueFunction(np.zeros((1, 1)), *(np.zeros(shape) for shape in ((horizon, 1), horizon, horizon, horizon)))
     grid = ActionGrid.of(DiscreteCodec(2), 5)
-    earned, visited = simulate(world, flat, grid, np.zeros((1, 1)), np.zeros(1))
+    earned, visited = simulate(world, flat, grid.planned, np.zeros((1, 1)), np.zeros(1))
     rng = np.random.default_rng(0)
     mistaken = rng.random((horizon, 1))[:, 0] < 0.1
     moves = mistaken & (rng.integers(2, size=(horizon, 2))[:, 0] == 1)
@@ -106,5 +104,5 @@ def test_simulated_episodes_without_mistakes_show_a_plan_that_gets_stuck():
     assert moves.any()
     np.testing.assert_allclose(earned, 0.5 * positions[:-1].sum())  # the other half never moves
     np.testing.assert_allclose(visited[::2, 0], positions)
-    shaken = simulate(world, flat, grid, np.zeros((1, 1)), np.full(1, 0.1))[1]
+    shaken = simulate(world, flat, grid.planned, np.zeros((1, 1)), np.full(1, 0.1))[1]
     assert 0.05 < np.diff(shaken[1::2, 0]).std() < 0.2

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from matrixrl.algorithms.control.dynamics import Observed, fit_kernel, kernel_prior
-from matrixrl.algorithms.control.regression import regress
+from matrixrl.algorithms.control.model import Observed, fit_kernel, kernel_prior, regress
 from tolerances import ALGEBRA
 
 

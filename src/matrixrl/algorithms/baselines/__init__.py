@@ -2,16 +2,12 @@
 
 from matrixrl.algorithms.baselines.bandits import KernelUCB, LinUCB
 from matrixrl.algorithms.baselines.base import Baseline, BaselineSettings
-from matrixrl.algorithms.baselines.epsilon_greedy import EpsilonGreedy
 from matrixrl.algorithms.baselines.kernel_ucbvi import KernelUCBVI
-from matrixrl.algorithms.baselines.lsvi_ucb import LSVIUCB
+from matrixrl.algorithms.baselines.linear import LSVIUCB, RLSVI
+from matrixrl.algorithms.baselines.optimistic import UCBVI, UCRL2, QLearning
 from matrixrl.algorithms.baselines.psrl import PSRL
-from matrixrl.algorithms.baselines.q_learning import QLearning
-from matrixrl.algorithms.baselines.random_play import RandomPlay
-from matrixrl.algorithms.baselines.rlsvi import RLSVI
-from matrixrl.algorithms.baselines.ucbvi import UCBVI
-from matrixrl.algorithms.baselines.ucrl2 import UCRL2
 from matrixrl.algorithms.baselines.ucrl_vtr import UCRLVTR
+from matrixrl.algorithms.baselines.undirected import EpsilonGreedy, RandomPlay
 
 __all__ = [
     "BASELINES",

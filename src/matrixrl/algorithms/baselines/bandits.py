@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets
-from matrixrl.algorithms.baselines.gaussian import rbf
-from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
-from matrixrl.algorithms.possible import Shapes, check_regression, design_shapes
+from matrixrl.algorithms.baselines.kernel_ucbvi import rbf
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.features import kernel_features
 from matrixrl.linalg import lost_digits
 from matrixrl.problems import Problem
-from matrixrl.records import FloatArray, Plan, Steps
+from matrixrl.records import FloatArray, Plan
 from matrixrl.settings import one_of, optional, real, setting
 
-__all__ = ["KernelUCB", "KernelUCBSettings", "LinUCB", "LinUCBSettings", "LinearBandit"]
+__all__ = ["KernelUCB", "LinUCB"]
 
 
 @dataclass(frozen=True)
 class BanditSettings(EllipsoidSettings):
     """Settings of a linear bandit; `known_reward` is always False, since only rewards are learned."""
+
+    # One α for a linear and a smooth bandit with noisy rewards, the best of 0.1, 0.3, 0.6 and 1 over both.
+    PRESETS: ClassVar[Presets] = {"paper": {}, "tuned": {"radius": "constant", "scale": 1.0}}
 
     def check_together(self) -> None:
         """Learn rewards whatever was requested."""
@@ -35,10 +36,9 @@ class BanditSettings(EllipsoidSettings):
 
 
 class LinearBandit(Baseline):
-    """A bandit that plays the action with the largest φᵀθ̂ + radius · √(φᵀA⁻¹φ) at every state."""
+    """Greedy in φᵀθ̂ + radius · √(φᵀA⁻¹φ), where episodes have one step."""
 
-    learned_parts = ("regression",)
-    settings: BanditSettings
+    model: RewardModel
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a problem whose episodes have more than one step."""
@@ -47,41 +47,32 @@ class LinearBandit(Baseline):
         if horizon != 1:
             fail("horizon", f"must be 1 for {self.name}, a bandit algorithm", horizon, "Use lsvi-ucb instead.")
 
-    def begin(self) -> None:
-        """Allocate the regression of rewards."""
-        super().begin()
-        self.regression = RewardRegression(self.features.phi, self.n_replicas, self.settings.ridge)
+    def make_model(self) -> RewardModel:
+        """Return the regression of rewards."""
+        return RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
 
-    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
-        """Return the shapes of the regression."""
-        assert problem.features is not None
-        phi = problem.features.phi
-        return {"reward_moment": (n_replicas, phi.d), **design_shapes(phi, n_replicas)}
-
-    def check_learned(self, arrays: Arrays, episode: int) -> None:
-        """Refuse moments that so many episodes cannot have."""
-        super().check_learned(arrays, episode)
-        check_regression(self.features.phi, self.settings.ridge, arrays, {"reward_moment": 1.0}, episode)
-
-    @abstractmethod
-    def radius(self) -> FloatArray:
-        """Return the radius of the ellipsoid around θ̂: (B,)."""
+    def start_size(self, problem: Problem) -> float:
+        """Return the size of the design, if it is a matrix."""
+        d, _ = problem.dimensions
+        return 0.0 if d == problem.finite_task.n_pairs else float(d * d)
 
     def make_plan(self) -> Plan:
-        """Return the plan that is greedy in mean plus radius times width."""
-        mean, width = self.regression.estimate()
+        """Return the plan that is greedy in mean plus radius times width.
+
+        Its values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
+        """
+        mean, width = self.model.estimate()
         upper = mean + self.radius()[:, None, None] * width
-        # Values are clipped to [0, 1], choices are not: bounds above 1 still rank actions by how little is known.
         return self.induct(lambda _, __: upper)
 
-    @property
-    def steps_at_once(self) -> int:
-        """Number of steps that are added together."""
-        return max(1, (1 << 22) // self.features.phi.d)
+    def radius(self) -> FloatArray:
+        """Return the radius of the ellipsoid around θ̂: (B,)."""
+        constant = self.settings.radius == "constant"
+        return np.full(self.n_replicas, self.settings.scale) if constant else self.paper_radius()
 
-    def learn_episode(self, steps: Steps) -> None:
-        """Add the one step of the episode, or those of several."""
-        self.regression.update(steps)
+    def paper_radius(self) -> FloatArray:
+        """Return the radius of the paper, times the factor `scale`: (B,)."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -97,53 +88,42 @@ class LinUCBSettings(BanditSettings):
         one_of(("oful", "constant")),
     )
 
-    PRESETS: ClassVar[Presets] = {
-        # Abbasi-Yadkori et al. 2011, Theorem 2, with R = ½ for rewards in [0, 1] (Hoeffding's lemma).
-        "paper": {"ridge": 1.0, "delta": 0.1, "radius": "oful", "scale": 1.0},
-        # One α for a linear and a smooth bandit with noisy rewards, the best of 0.1, 0.3, 0.6 and 1 over both.
-        "tuned": {"ridge": 1.0, "radius": "constant", "scale": 1.0},
-    }
-
 
 class LinUCB(LinearBandit):
     """LinUCB: a linear bandit with the radius of OFUL, or with a constant one.
 
     >>> from matrixrl.problems import Problem, low_rank
     >>> bandit = LinUCB().start(Problem.of(low_rank(n_states=6, horizon=1).mdp), seeds=[0])
-    >>> bandit.plan().policy.shape, bandit.guarantee
+    >>> bandit.plan().policy.shape, bool(bandit.guarantee)
     ((1, 1, 6), True)
     """
 
     name = "lin-ucb"
     settings_class = LinUCBSettings
     settings: LinUCBSettings
+    no_proof = None
 
     def begin(self) -> None:
-        """Allocate the regression and bound the norm of θ*."""
+        """Bound the norm of θ*."""
         super().begin()
-        self._implied_norm = norm_bound(self.part.phi)
+        self._implied_norm = norm_bound(self._part.phi)
         self.norm = self._implied_norm if self.settings.norm is None else self.settings.norm
 
-    @property
-    def guarantee(self) -> Literal[True] | str:
-        """True with the OFUL radius, if expected rewards are linear in φ and ‖θ*‖ ≤ S; else the reason."""
-        if self.settings.radius == "constant":
-            return f"tuned: the radius is {self.settings.scale:g} at all times"
-        if self.settings.scale < 1.0:
-            return f"tuned: the radius was scaled by {self.settings.scale:g}"
-        if self.norm < self._implied_norm:
-            return f"proven only if ‖θ*‖ <= norm, as given ({self.norm:g})"
-        return self.departs() or lost_digits(self.regression.design.rounding) or True
-
-    def radius(self) -> FloatArray:
-        """Return the radius of the ellipsoid around θ̂: (B,)."""
-        chosen = self.settings
-        if chosen.radius == "constant":
-            return np.full(self.n_replicas, chosen.scale)
-        full = oful_radius(
-            self.regression.design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm
+    def objections(self) -> tuple[str | None, ...]:
+        """Theorem 2 is about the OFUL radius, expected rewards that are linear in φ, and ‖θ*‖ ≤ S."""
+        constant, given = self.settings.radius == "constant", self.norm < self._implied_norm
+        return (
+            f"tuned: the radius is {self.settings.scale:g} at all times" if constant else None,
+            f"proven only if ‖θ*‖ <= norm, as given ({self.norm:g})" if given else None,
+            self.features_refuted(rewards=True),
+            lost_digits(self.model.design.rounding),
         )
-        more = self.regression.design.moment_error  # docs/proofs.md, section 18
+
+    def paper_radius(self) -> FloatArray:
+        """Return the radius of Theorem 2 with R = ½, as rewards are in [0, 1] (Hoeffding's lemma): (B,)."""
+        chosen, design = self.settings, self.model.design
+        full = oful_radius(design.logdet, delta=chosen.delta, noise=0.5, ridge=chosen.ridge, norm=self.norm)
+        more = design.moment_error  # docs/proofs.md, section 18
         scaled: FloatArray = chosen.scale * full if more is None else chosen.scale * full + more
         return scaled
 
@@ -163,13 +143,6 @@ class KernelUCBSettings(BanditSettings):
         0.0, "Correlation of the rewards of different actions, from 0 to below 1.", real(high=0.999, remedy="Try 0.")
     )
 
-    PRESETS: ClassVar[Presets] = {
-        # Valko et al. 2013, Theorem 1: η = √(2 ln(2TN/δ)) with N actions; width σ/√γ as in their Algorithm 1.
-        "paper": {"ridge": 1.0, "delta": 0.1, "radius": "valko", "scale": 1.0},
-        # One α for a linear and a smooth bandit with noisy rewards, the best of 0.1, 0.3, 0.6 and 1 over both.
-        "tuned": {"ridge": 1.0, "radius": "constant", "scale": 1.0},
-    }
-
 
 class KernelUCB(LinearBandit):
     """KernelUCB: a linear bandit on coordinates whose inner products are the kernel of pairs.
@@ -183,6 +156,7 @@ class KernelUCB(LinearBandit):
     name = "kernel-ucb"
     settings_class = KernelUCBSettings
     settings: KernelUCBSettings
+    no_proof = "the theorem is about SupKernelUCB, which splits its data so that rewards are independent"
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that plays in coordinates of the kernel, in place of the features of the problem."""
@@ -200,19 +174,7 @@ class KernelUCB(LinearBandit):
         """Start on a problem whose features are those of the kernel."""
         return super().start(problem, seeds)
 
-    @property
-    def guarantee(self) -> str:
-        """The reason why there is none: the theorem is about a variant that splits its data."""
-        if self.settings.radius == "constant" or self.settings.scale < 1.0:
-            return f"tuned: the radius is {self.settings.radius}, times {self.settings.scale:g}"
-        return "the theorem is about SupKernelUCB, which splits its data so that rewards are independent"
-
-    def radius(self) -> FloatArray:
-        """Return η: (B,)."""
-        chosen = self.settings
-        if chosen.radius == "constant":
-            return np.full(self.n_replicas, chosen.scale)
-        rounds = chosen.n_episodes or self.episode + 1
-        most = self.task.n_actions if self.allowed is None else int(self.allowed.sum(axis=0).max())
-        eta = math.sqrt(2.0 * math.log(2.0 * rounds * most / chosen.delta))
-        return np.full(self.n_replicas, chosen.scale * eta)
+    def paper_radius(self) -> FloatArray:
+        """Return η = √(2 ln(2TA/δ)) of Theorem 1 (Valko et al. 2013); widths are σ/√γ as in their Algorithm 1: (B,)."""
+        most = self.task.n_actions if self.frame.allowed is None else int(self.frame.allowed.sum(axis=0).max())
+        return np.full(self.n_replicas, self.settings.scale * math.sqrt(2.0 * self.log_term(2.0 * most)))

@@ -6,28 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
-from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.baselines.base import (
-    NON_NEGATIVE,
-    POSITIVE,
-    STEPS_AT_ONCE,
-    Baseline,
-    BaselineSettings,
-    Presets,
-)
-from matrixrl.algorithms.baselines.gaussian import rbf
-from matrixrl.algorithms.baselines.linear_model import STAGES
-from matrixrl.algorithms.possible import Shapes, check_range, check_stages, check_steps, check_whole, impossible
+from matrixrl.algorithms.baselines.base import POSITIVE, Baseline, Presets, ScaledSettings
+from matrixrl.algorithms.baselines.linear import STAGES
+from matrixrl.algorithms.baselines.tabular_model import TabularModel
+from matrixrl.algorithms.finite import FiniteAlgorithm
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, Plan, Steps
-from matrixrl.settings import one_of, optional, setting
+from matrixrl.settings import one_of, optional, real, setting
 
-__all__ = ["KernelUCBVI", "KernelUCBVISettings"]
+__all__ = ["KernelUCBVI", "rbf"]
 
 
 @dataclass(frozen=True)
-class KernelUCBVISettings(BaselineSettings):
+class KernelUCBVISettings(ScaledSettings):
     """Settings of Kernel-UCBVI."""
 
     stages: str = setting(
@@ -40,15 +33,12 @@ class KernelUCBVISettings(BaselineSettings):
         optional(POSITIVE),
     )
     beta: float = setting(0.01, "Regularisation β of the generalised counts.", POSITIVE)
-    lipschitz: float = setting(1.0, "Lipschitz constant L of the bias term Lσ.", NON_NEGATIVE)
-    scale: float = setting(1.0, "Factor of the bonus.", NON_NEGATIVE)
+    lipschitz: float = setting(1.0, "Lipschitz constant L of the bias term Lσ.", real())
 
     PRESETS: ClassVar[Presets] = {
         # Domingues et al. 2021: the bonus H/√C + βH/C + Lσ as their section on the algorithm displays it (up to
         # logarithms and constants), the bandwidth of their corollary, β = 0.01 as in their experiments.
-        "paper": {"stages": "separate", "beta": 0.01, "lipschitz": 1.0, "scale": 1.0},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
-        # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
+        "paper": {},
         "tuned": {"stages": "pooled", "bandwidth": 0.02, "beta": 0.1, "lipschitz": 0.0, "scale": 0.02},
     }
 
@@ -71,86 +61,75 @@ class KernelUCBVI(Baseline):
     name = "kernel-ucbvi"
     settings_class = KernelUCBVISettings
     settings: KernelUCBVISettings
-    learned_names = ("visits", "earned", "transitions")
+    no_proof = "the bonus leaves out logarithms and constants of the proof, and L is a guess"
+    model: TabularModel
+
+    def make_model(self) -> TabularModel:
+        """Return counts, to which a stage with its own data is one more replica."""
+        task = self.task
+        self._groups = 1 if self.settings.stages == "pooled" else task.horizon
+        model = TabularModel(self.n_replicas * self._groups, task.n_actions, task.n_states)
+        if self._groups > 1:
+            model.steps_at_once = 1
+        return model
 
     def begin(self) -> None:
-        """Compute the kernel between all states and allocate the counts."""
+        """Compute the kernel between all states."""
         super().begin()
         task, settings = self.task, self.settings
         points = self.problem.state_points()
         self.bandwidth = settings.bandwidth or (settings.n_episodes or 1000) ** (-1.0 / (2 * points.shape[1] + 1))
         self.similarity = np.eye(task.n_states)  # an end state that the points leave out is like no other state
         self.similarity[: len(points), : len(points)] = rbf(points, points, self.bandwidth)
-        self.n_groups = 1 if settings.stages == "pooled" else task.horizon
-        shape = (self.n_replicas, self.n_groups, task.n_actions, task.n_states)
-        self.visits = np.zeros(shape)
-        self.earned = np.zeros(shape)
-        self.transitions = np.zeros((*shape, task.n_states))
+
+    def start_size(self, problem: Problem) -> float:
+        """Return the size of the tables of next states."""
+        task = problem.finite_task
+        groups = 1 if self.settings.stages == "pooled" else task.horizon
+        return float(groups * task.n_actions * task.n_states**2)
 
     @property
-    def smaller_remedy(self) -> str:
+    def _smaller_remedy(self) -> str:
         """Advice if the tables do not fit in memory."""
         return 'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
 
-    @property
-    def guarantee(self) -> str:
-        """The reason why there is none."""
-        if self.settings.scale < 1.0:
-            return f"tuned: the bonus was scaled by {self.settings.scale:g}"
-        return "the bonus leaves out logarithms and constants of the proof, and L is a guess"
+    def estimated_plan(self) -> Plan:
+        """Refuse: smoothed counts are no estimated model."""
+        return FiniteAlgorithm.estimated_plan(self)  # type: ignore[no-any-return]
 
     def make_plan(self) -> Plan:
         """Return the plan of Q = r̂ + P̂V + bonus with V ≤ H − h."""
-        chosen, known = self.settings, self.settings.known_reward
-        horizon = float(self.task.horizon)
+        chosen, known, task = self.settings, self.settings.known_reward, self.task
+        horizon, shape = float(task.horizon), (self.n_replicas, self._groups, task.n_actions, task.n_states)
         # The Gaussian kernel is symmetric, so Γ may stand on the right, where states are the last axis.
-        count = self.visits @ self.similarity + chosen.beta
+        count = self.model.counts.reshape(shape) @ self.similarity + chosen.beta
         bias = chosen.lipschitz * self.bandwidth
         optimism = chosen.scale * (horizon / np.sqrt(count) + chosen.beta * horizon / count + bias)
-        optimism += self.unit_reward if known else self.earned @ self.similarity / count
+        optimism += self.unit_reward if known else self.model.reward_sums.reshape(shape) @ self.similarity / count
+        transitions = self.model.transitions.reshape(*shape, task.n_states)
 
         def q_of(h: int, values: FloatArray) -> FloatArray:
-            group = h if self.n_groups > 1 else 0
-            q: FloatArray = (self.transitions[:, group] @ values[:, None, :, None])[..., 0] @ self.similarity
+            group = h if self._groups > 1 else 0
+            q: FloatArray = (transitions[:, group] @ values[:, None, :, None])[..., 0] @ self.similarity
             q /= count[:, group]
             q += optimism[:, group]
             return q
 
         return self.induct(q_of)
 
-    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
-        """Return the shapes of the counts."""
-        task = problem.finite_task
-        groups = 1 if self.settings.stages == "pooled" else task.horizon
-        shape = (n_replicas, groups, task.n_actions, task.n_states)
-        return {"visits": shape, "earned": shape, "transitions": (*shape, task.n_states)}
-
-    def n_steps(self) -> FloatArray:
-        """Return the number of visits: (B,)."""
-        total: FloatArray = self.visits.sum(axis=(1, 2, 3))
-        return total
-
-    def check_learned(self, arrays: Arrays, episode: int) -> None:
-        """Refuse counts that so many episodes cannot have."""
-        super().check_learned(arrays, episode)
-        visits = arrays["visits"]
-        check_whole("transitions", arrays["transitions"])
-        if not np.array_equal(arrays["transitions"].sum(axis=4), visits):
-            impossible("visits", "must be the sums of the transitions")
-        check_range("earned", arrays["earned"], 0.0, visits)
-        check_steps("visits", visits.sum(axis=(1, 2, 3)), episode, self.task.horizon)
-        if self.n_groups > 1:
-            check_stages("visits", visits.sum(axis=(2, 3)), episode, self.logged_episodes)
-
-    @property
-    def steps_at_once(self) -> int:
-        """Number of steps that are counted together; an episode at a time if every stage has its own counts."""
-        return STEPS_AT_ONCE if self.n_groups == 1 else 1
-
     def learn_episode(self, steps: Steps) -> None:
-        """Count the steps that were taken."""
-        group = np.arange(steps.actions.shape[1]) % self.n_groups
-        where = (self._replica[:, None], group, steps.actions, steps.states)
-        np.add.at(self.visits, where, steps.weights)
-        np.add.at(self.earned, where, steps.rewards)
-        np.add.at(self.transitions, (*where, steps.next_states), steps.weights)
+        """Count the steps that were taken, those of each stage by themselves if stages are separate."""
+        shape = (self.n_replicas * self._groups, -1)
+        states, actions, following = (x.reshape(shape) for x in (steps.states, steps.actions, steps.next_states))
+        rewards, taken = steps.rewards.reshape(shape), steps.taken.reshape(shape)
+        self.model.update(Steps.of(states, actions, rewards, following, taken=taken))
+
+
+def rbf(x: FloatArray, y: FloatArray, length_scale: float) -> FloatArray:
+    """Return exp(−‖x − y‖²/2ℓ²) of all pairs of rows: (n, p), (m, p) → (n, m).
+
+    >>> rbf(np.zeros((1, 2)), np.ones((1, 2)), length_scale=1.0).round(6)
+    array([[0.367879]])
+    """
+    similar: FloatArray = np.exp(-0.5 * cdist(x, y, "sqeuclidean") / length_scale**2)
+    return similar

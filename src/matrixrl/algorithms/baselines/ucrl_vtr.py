@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, Presets
-from matrixrl.algorithms.baselines.linear_model import EllipsoidSettings, RewardRegression, norm_bound, oful_radius
-from matrixrl.algorithms.possible import Shapes, check_range, check_regression, design_shapes, impossible
+from matrixrl.algorithms.baselines.linear import EllipsoidSettings, RewardModel, norm_bound, oful_radius
 from matrixrl.checks import fail
 from matrixrl.core import regularity
 from matrixrl.features import Features, OneHotPhi
+from matrixrl.linalg import lost_digits, summation_error
 from matrixrl.problems import Problem
 from matrixrl.records import FloatArray, IntArray, Plan, Steps
 
-__all__ = ["UCRLVTR", "UCRLVTRSettings", "ValueRegression"]
+__all__ = ["UCRLVTR", "ValueModel"]
 
 _LARGEST = 5 * 10**7  # entries of the inverses of all replicas: with the matrices themselves, 0.8 GB
 _REFRESH = 256  # episodes between two inversions from scratch, so that rounding does not build up
@@ -31,14 +31,12 @@ class UCRLVTRSettings(EllipsoidSettings):
         # √β = (H/2)√(2 ln(1/δ) + ln det(A/λ)) + √λ‖θ*‖ with λ = 1: the ellipsoid of the linear mixture case, from
         # Abbasi-Yadkori et al. 2011, Theorem 2, as values lie in [0, H]. ‖θ*‖ is bounded by the features alone; for
         # one-hot ones by √(SA), as in the paper.
-        "paper": {"ridge": 1.0, "scale": 1.0},
-        # One choice for all problems, after RiverSwim (4, 6, 12), DeepSea, FourRooms, a random table, a linear MDP: the
-        # smallest scale tried with which no seed stayed on a bad policy of two further problems, those of the tests.
+        "paper": {},
         "tuned": {"ridge": 0.01, "scale": 0.01},
     }
 
 
-class ValueRegression:
+class ValueModel:
     """Ridge regression of V(s') on x = φ(s, a) ⊗ ΨᵀV, whose weights are the entries of M.
 
     One-hot φ makes A block-diagonal, one block of d_psi × d_psi for each pair: only visited blocks change, and nothing
@@ -50,7 +48,7 @@ class ValueRegression:
         ridge: Regularisation λ.
 
     >>> from matrixrl.features import one_hot
-    >>> regression = ValueRegression(one_hot(n_states=2, n_actions=1), n_replicas=1)
+    >>> regression = ValueModel(one_hot(n_states=2, n_actions=1), n_replicas=1)
     >>> values = np.array([[[3.0, 0.0]]])
     >>> regression.update(np.array([[0]]), values, np.array([[3.0]]), np.ones((1, 1)))
     >>> mean, width = regression.predict(values[:, 0])
@@ -74,7 +72,9 @@ class ValueRegression:
         self.inverse = np.tile(np.eye(size) / ridge, (n_replicas, n_blocks, 1, 1))
         self.moment = np.zeros((n_replicas, n_blocks, size))
         self.logdet = np.zeros(n_replicas)
+        self.visits = np.zeros((n_replicas, n_blocks))
         self.updates = 0
+        self.steps_at_once = 1
         self._rows = (
             None if self.is_blocked else features.phi.rows(np.arange(features.phi.n_states * features.phi.n_actions))
         )
@@ -104,15 +104,43 @@ class ValueRegression:
             inverse = self.inverse[where]
             u = (inverse @ row[:, :, None])[:, :, 0]
             gain = 1.0 + np.vecdot(row, u)
-            u /= np.sqrt(gain)[:, None]
-            self.inverse[where] = inverse - u[:, :, None] * u[:, None, :]
             self.matrix[where] += row[:, :, None] * row[:, None, :]
             self.moment[where] += row * targets[:, i, None]
+            self.visits[where] += weights[:, i]
+            if (gain < 1.0).any():  # xᵀA⁻¹x < 0: rounding has spoilt the inverse
+                self._refresh()
+                continue
+            u /= np.sqrt(gain)[:, None]
+            self.inverse[where] = inverse - u[:, :, None] * u[:, None, :]
             self.logdet += np.log(gain)
         self.updates += 1
         if self.updates % _REFRESH == 0:
-            self.inverse[:] = np.linalg.inv(self.matrix)
-            self.logdet[:] = np.linalg.slogdet(self.matrix / self.ridge)[1].sum(axis=1)
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Compute the inverse and ln det again from A.
+
+        If rounding has left A without a positive determinant, its eigenvalues are raised to λ, below which exact ones
+        never are; the guarantee is withdrawn long before (`rounding`).
+        """
+        sign, logs = np.linalg.slogdet(self.matrix / self.ridge)
+        if (sign > 0).all():
+            self.inverse[:], self.logdet[:] = np.linalg.inv(self.matrix), logs.sum(axis=1)
+            return
+        eigenvalues, vectors = np.linalg.eigh(self.matrix)
+        raised = np.maximum(eigenvalues, self.ridge)
+        self.inverse[:] = (vectors / raised[..., None, :]) @ vectors.swapaxes(-1, -2)
+        self.logdet[:] = np.log(raised / self.ridge).sum(axis=(1, 2))
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the relative error of half-widths by rounding, of all replicas (docs/proofs.md, section 18)."""
+        size = self.moment.shape[2]
+        sum_sq = np.maximum(np.trace(self.matrix, axis1=2, axis2=3) - self.ridge * size, 0.0)  # Σ ‖x‖² of each block
+        sums = np.sqrt(self.visits * sum_sq)  # at least Σ ‖x‖
+        # The inverse is downdated by each visit of a block until it is computed again.
+        n_errors = size + _REFRESH * int(np.ceil(self.visits.max() / max(self.updates, 1)))
+        return float(summation_error(self.visits, sum_sq, sums, self.ridge, n_errors).max())
 
     def weights(self) -> FloatArray:
         """Return the estimate of M, as blocks: (B, blocks, size)."""
@@ -136,50 +164,22 @@ class ValueRegression:
             mean = (theta.reshape(-1, d, d_psi) @ v[:, :, None])[..., 0] @ self._rows.T
         return mean.reshape(shape), np.sqrt(np.maximum(width_sq, 0.0)).reshape(shape)
 
-    def arrays(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """Return everything that was learned."""
         return {
             "value_matrix": self.matrix,
             "value_inverse": self.inverse,
             "value_moment": self.moment,
             "value_logdet": self.logdet,
+            "value_visits": self.visits,
             "value_updates": np.array(self.updates, dtype=np.int64),
         }
 
-    @staticmethod
-    def shapes(features: Features, n_replicas: int) -> Shapes:
-        """Return the shapes of what `arrays` returns."""
-        d, d_psi = features.phi.d, features.psi.d_psi
-        n_blocks, size = (d, d_psi) if isinstance(features.phi, OneHotPhi) else (1, d * d_psi)
-        square = (n_replicas, n_blocks, size, size)
-        return {
-            "value_matrix": square,
-            "value_inverse": square,
-            "value_moment": square[:3],
-            "value_logdet": (n_replicas,),
-            "value_updates": (),
-        }
-
-    def check(self, arrays: Arrays, episode: int, horizon: int) -> None:
-        """Refuse matrices and moments that so many episodes with values in [0, H] cannot have."""
-        matrix, size = arrays["value_matrix"], arrays["value_matrix"].shape[-1]
-        flat = matrix.reshape(-1, size, size)
-        moment = arrays["value_moment"].reshape(-1, size, 1)
-        largest, most = float(horizon) ** 2, float(episode * horizon)
-        check_regression(None, self.ridge, {"design": flat, "moment": moment}, {"moment": largest}, most)
-        inverse, (sign, logdet) = np.linalg.inv(matrix), np.linalg.slogdet(matrix / self.ridge)
-        if not np.allclose(arrays["value_inverse"], inverse, rtol=1e-4, atol=1e-8 / self.ridge):
-            impossible("value_inverse", "must be the inverse of value_matrix")
-        if (sign <= 0).any() or not np.allclose(arrays["value_logdet"], logdet.sum(axis=1), rtol=1e-6, atol=1e-6):
-            impossible("value_logdet", "must be that of value_matrix")
-        if arrays["value_updates"] != episode:
-            impossible("value_updates", f"must be the {episode} episodes")
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take back what `arrays` returned."""
+    def load_state_dict(self, arrays: Arrays) -> None:
+        """Copy what `state_dict` returned."""
         self.matrix, self.inverse = arrays["value_matrix"].copy(), arrays["value_inverse"].copy()
         self.moment, self.logdet = arrays["value_moment"].copy(), arrays["value_logdet"].copy()
-        self.updates = int(arrays["value_updates"])
+        self.visits, self.updates = arrays["value_visits"].copy(), int(arrays["value_updates"])
 
 
 class UCRLVTR(Baseline):
@@ -189,52 +189,43 @@ class UCRLVTR(Baseline):
 
     >>> from matrixrl.problems import Problem, tabular
     >>> vtr = UCRLVTR(n_episodes=10).start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0])
-    >>> vtr.plan().policy.shape, vtr.guarantee
+    >>> vtr.plan().policy.shape, bool(vtr.guarantee)
     ((1, 4, 3), True)
     """
 
     name = "ucrl-vtr"
     settings_class = UCRLVTRSettings
     settings: UCRLVTRSettings
-    learned_names = ("played",)
-    learned_parts = ("regression", "reward_regression")
+    learned_names = _memory_names = ("played",)
+    learned_parts = ("model", "reward_model")
+    no_proof = None
+    model: ValueModel
+
+    def make_model(self) -> ValueModel:
+        """Return the regression of values."""
+        return ValueModel(self.features, self.n_replicas, ridge=self.settings.ridge)
 
     def begin(self) -> None:
         """Allocate the regressions of values and rewards."""
         super().begin()
-        task, features, ridge = self.task, self.features, self.settings.ridge
-        self.regression = ValueRegression(features, self.n_replicas, ridge=ridge)
-        self.core_norm = regularity(self.part.features(features)).core_norm
-        self.played = np.zeros((self.n_replicas, task.horizon + 1, task.n_states))
-        self.reward_norm = norm_bound(self.part.phi)
-        self.reward_regression = RewardRegression(features.phi, self.n_replicas, ridge)
+        self.reward_model = RewardModel(self.features.phi, self.n_replicas, self.settings.ridge)
+        self.core_norm = regularity(self._part.features(self.features)).core_norm
+        self.reward_norm = norm_bound(self._part.phi)
+        self.played = np.zeros((self.n_replicas, self.task.horizon + 1, self.task.n_states))
 
-    def learned_shapes(self, problem: Problem, n_replicas: int) -> Shapes:
-        """Return the shapes of both regressions and of the values that are played."""
+    def start_size(self, problem: Problem) -> float:
+        """Return the size of the regression of values: a matrix, or one for each pair if φ is one-hot."""
+        d, d_psi = problem.dimensions
         assert problem.features is not None
-        task, phi = problem.finite_task, problem.features.phi
-        return {
-            "played": (n_replicas, task.horizon + 1, task.n_states),
-            "reward_moment": (n_replicas, phi.d),
-            **ValueRegression.shapes(problem.features, n_replicas),
-            **design_shapes(phi, n_replicas),
-        }
+        return float(d * d_psi**2 if isinstance(problem.features.phi, OneHotPhi) else (d * d_psi) ** 2)
 
-    def check_learned(self, arrays: Arrays, episode: int) -> None:
-        """Refuse regressions that so many episodes cannot have."""
-        super().check_learned(arrays, episode)
-        horizon = self.task.horizon
-        self.regression.check(arrays, episode, horizon)
-        most = 0 if self.settings.known_reward else episode * horizon
-        check_regression(self.features.phi, self.settings.ridge, arrays, {"reward_moment": 1.0}, most)
-        check_range("played", arrays["played"], 0.0, float(horizon))
-
-    @property
-    def guarantee(self) -> Literal[True] | str:
-        """True with the paper's radius and known rewards, if P = φᵀMψ (Assumption 1; one-hot features always do)."""
-        if self.settings.scale < 1.0:
-            return f"tuned: the radius was scaled by {self.settings.scale:g}"
-        return self.departs() or True if self.settings.known_reward else "the theorem is for known rewards"
+    def objections(self) -> tuple[str | None, ...]:
+        """The theorem is about known rewards and P = φᵀMψ (Assumption 1; one-hot features always fulfil it)."""
+        return (
+            None if self.settings.known_reward else "the theorem is for known rewards",
+            self.features_refuted(transitions=True),
+            lost_digits(self.model.rounding),
+        )
 
     def _radius(self, logdet: FloatArray, noise: float, norm: float) -> FloatArray:
         """Return the radius of an ellipsoid, ready to multiply widths: (B, 1, 1)."""
@@ -242,23 +233,23 @@ class UCRLVTR(Baseline):
         radius = oful_radius(logdet, delta=chosen.delta, noise=noise, ridge=chosen.ridge, norm=norm)
         return (chosen.scale * radius)[:, None, None]
 
-    def rewards(self) -> FloatArray:
+    def _rewards(self) -> FloatArray:
         """Return the known rewards (A, S), or upper bounds on them (B, A, S) with the radius of noise in [0, 1]."""
         if self.settings.known_reward:
             return self.unit_reward
-        mean, width = self.reward_regression.estimate()
-        radius = self._radius(self.reward_regression.design.logdet, 0.5, self.reward_norm)
+        mean, width = self.reward_model.estimate()
+        radius = self._radius(self.reward_model.design.logdet, 0.5, self.reward_norm)
         return np.clip(mean + radius * width, 0.0, 1.0)
 
     def make_plan(self) -> Plan:
         """Return the plan with the largest value in the ellipsoid at every pair and stage."""
-        radius = self._radius(self.regression.logdet, 0.5 * self.task.horizon, self.core_norm)
-        reward, theta = self.rewards(), self.regression.weights()
+        radius = self._radius(self.model.logdet, 0.5 * self.task.horizon, self.core_norm)
+        reward, theta = self._rewards(), self.model.weights()
 
         def q_of(h: int, values: FloatArray) -> FloatArray:
             if h == self.task.horizon - 1:  # x = 0
                 return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
-            mean, width = self.regression.predict(values, theta)
+            mean, width = self.model.predict(values, theta)
             width *= radius
             width += mean
             width += reward
@@ -269,10 +260,10 @@ class UCRLVTR(Baseline):
     def plan(self) -> Plan:
         """Return the plan to play now and remember its values, the targets of its episode."""
         plan: Plan = super().plan()
-        self.recall(plan)
+        self._recall(plan)
         return plan
 
-    def recall(self, plan: Plan) -> None:
+    def _recall(self, plan: Plan) -> None:
         """Take the values of the plan that was played."""
         self.played = plan.values
 
@@ -281,19 +272,11 @@ class UCRLVTR(Baseline):
         pairs = self.features.phi.pairs(steps.states, steps.actions)
         after = self.played[:, 1:-1]
         targets = np.take_along_axis(after, steps.next_states[:, :-1, None], axis=2)[:, :, 0]
-        self.regression.update(pairs[:, :-1], after, targets, steps.weights[:, :-1])
+        self.model.update(pairs[:, :-1], after, targets, steps.weights[:, :-1])
         if not self.settings.known_reward:
-            self.reward_regression.update(steps)
+            self.reward_model.update(steps)
 
-    def plan_for_log(self) -> Plan:
+    def _plan_for_log(self) -> Plan:
         """Return a plan of the data at hand: its values are the targets of the next logged episode."""
         plan: Plan = self.advice()
         return plan
-
-    def planning_memory(self) -> FloatArray:
-        """Return the values of the plan that is played."""
-        return self.played
-
-    def restore_planning_memory(self, memory: FloatArray) -> None:
-        """Take back what `planning_memory` returned."""
-        self.played = memory

@@ -1,6 +1,6 @@
 """ContinuousControl: planning in a kernel model of the dynamics."""
 
-from matrixrl.algorithms.control.algorithm import ContinuousControl, ControlPlans
-from matrixrl.algorithms.control.settings import ControlSettings
+from matrixrl.algorithms.control.algorithm import ContinuousControl
+from matrixrl.algorithms.control.planner import ControlSettings
 
-__all__ = ["ContinuousControl", "ControlPlans", "ControlSettings"]
+__all__ = ["ContinuousControl", "ControlSettings"]

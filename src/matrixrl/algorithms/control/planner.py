@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from matrixrl.algorithms.continuous.model import Experience
-from matrixrl.algorithms.control.actions import ActionGrid
-from matrixrl.algorithms.control.arrivals import Ends, fit_arrivals
-from matrixrl.algorithms.control.dynamics import Observed, fit_dynamics, fit_kernel, kernel_prior
-from matrixrl.algorithms.control.plan import PATIENCE, ControlPlan, World
-from matrixrl.algorithms.control.regression import MEDIAN
-from matrixrl.algorithms.control.returns import Outlook, outlook
-from matrixrl.algorithms.control.settings import ControlSettings
-from matrixrl.algorithms.control.simulation import random_walks, simulate
-from matrixrl.algorithms.control.values import ValueFunction, backward, value_points
+from matrixrl.algorithms.continuous.base import Experience
+from matrixrl.algorithms.control.model import MEDIAN, Observed, fit_dynamics, fit_kernel, kernel_prior
+from matrixrl.algorithms.control.plan import PATIENCE, ActionGrid, ControlPlan, checked, value_from
+from matrixrl.algorithms.control.values import Outlook, ValueFunction, backward, outlook, value_points
+from matrixrl.algorithms.control.world import EndSteps, WorldModel, fit_arrivals, random_walks, simulate
+from matrixrl.checks import flag
 from matrixrl.features.kernels import ObservationScale
 from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.settings import Settings, one_of, optional, real, setting, whole
 
-__all__ = ["Memory", "Planner"]
+__all__ = ["ControlModel", "ControlSettings", "Memory", "Planner"]
 
 _MOST_STEPS = 4000  # steps that the model is fitted to; beyond, ends, the last episode and a random choice
 _REFIT = 1.3  # length scales are fitted again when there are this many times the steps of the last fit
@@ -34,6 +34,47 @@ _VARIANTS = ((1.0, 1e-4, 1.0), (1.0, 1e-4, 0.98), (0.3, 1e-6, 0.99), (1.0, 1e-4,
 _PATIENT = 0.05  # surprises that are awaited before a plan is made again, as a share of all steps
 _ENOUGH = 0.02  # share of the range of returns below the largest one at which no better plan is searched for
 _SURPRISE = 0.05  # share of the expected return that an episode may fall short before a new search
+
+
+@dataclass(frozen=True)
+class ControlSettings(Settings):
+    """Settings of ContinuousControl; the defaults are the same for every task."""
+
+    preset: str = setting("tuned", "Only tuned: nothing is proven.", one_of(["tuned"]))
+    length_scale: float | None = setting(
+        None,
+        "Length scale of the model of the dynamics in every coordinate, in units of half its range; fitted to the data "
+        "for each coordinate by default.",
+        optional(real(open_ends=True, remedy="Try 1.0, or leave it out.")),
+    )
+    exploration: float = setting(
+        0.001,
+        "Bonus of a state of which nothing is known, as a share of the range of rewards, once rewards say something "
+        "about states; until then the bonus decides alone.",
+        real(high=1e6, remedy="Try 0.001."),
+    )
+    model_points: int = setting(300, "Largest number of inducing points of the model.", whole(remedy="Try 300."))
+    value_points: int = setting(300, "Largest number of inducing points of the value.", whole(remedy="Try 300."))
+    support: int = setting(500, "Number of states at which values are backed up.", whole(remedy="Try 500."))
+    candidates: int = setting(
+        4, "Number of value functions that a plan is chosen from, by simulation in the model.", whole(remedy="Try 4.")
+    )
+    action_points: int = setting(
+        5,
+        "Points along each coordinate of continuous actions in backups; fewer where there would be more than 64 "
+        "actions. The action to play is refined between them.",
+        whole(low=2, remedy="Try 5."),
+    )
+    softness: float = setting(
+        0.3,
+        "Probability of a random action in backups, which keeps plans away from states where one mistake is fatal.",
+        real(high=1.0, remedy="Try 0.3."),
+    )
+    revise: bool = setting(
+        True, "Whether plans are made again during an episode whose steps the model does not predict.", flag
+    )
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tuned": {}}
 
 
 @dataclass(frozen=True)
@@ -57,6 +98,79 @@ class Memory:
     def empty(cls) -> Memory:
         """Return the memory before the first plan."""
         return cls(np.empty(0), np.empty(0), None, np.zeros(3))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return named arrays; those of the value function are empty if there is none."""
+        none, nothing = np.empty(0), np.empty((0, 0))
+        value = self.value or ValueFunction(nothing, nothing, none, none, none)
+        found: dict[str, NDArray[Any]] = {"kernel": self.kernel, "fitted": self.fitted, "search": self.search}
+        return found | {f"value_{one.name}": getattr(value, one.name) for one in fields(value)}
+
+    @classmethod
+    def of_state(cls, arrays: Mapping[str, NDArray[Any]], n_groups: int, horizon: int, n_coordinates: int) -> Memory:
+        """Return the memory that `state_dict` wrote.
+
+        Args:
+            arrays: The arrays.
+            n_groups: Number of length scales of states and actions.
+            horizon: H.
+            n_coordinates: Length p of an observation.
+        """
+        is_fitted = arrays["kernel"].size > 0
+        shapes = {"kernel": (is_fitted * (n_groups + 1),), "fitted": (is_fitted * (1 + n_coordinates),), "search": (3,)}
+        own = checked(arrays, shapes)
+        has_value = arrays["value_centre"].size > 0
+        value = value_from(arrays, "value_", horizon, n_coordinates) if has_value else None
+        return cls(own["kernel"], own["fitted"], value, own["search"])
+
+
+class ControlModel:
+    """All steps of one replica, the scale of their observations, and what the last plan left to the next.
+
+    Args:
+        scale: Scale of observations.
+        n_actions: Number of actions.
+        n_groups: Number of length scales of states and actions.
+        horizon: H.
+
+    Attributes:
+        data: All steps.
+        starts: Numbers of the first steps of episodes.
+        memory: What the last plan left; a plan replaces it.
+    """
+
+    def __init__(self, scale: ObservationScale, n_actions: int, n_groups: int, horizon: int) -> None:
+        self.scale, self._sizes = scale, (n_actions, n_groups, horizon)
+        self.data = Experience.none(scale.size)
+        self.starts: IntArray = np.empty(0, dtype=np.int64)
+        self.memory = Memory.empty()
+
+    def size(self) -> int:
+        """Return the number of steps."""
+        return len(self.data.actions)
+
+    def update(self, steps: Experience) -> None:
+        """Add the steps of an episode."""
+        self.starts = np.append(self.starts, self.size())
+        self.data = self.data.followed_by(steps)
+        self.scale.see(np.concatenate([steps.obs, steps.next_obs]))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the steps and the memory as named arrays."""
+        own: dict[str, NDArray[Any]] = {"seen": self.scale.seen, "starts": self.starts}
+        return self.data.state_dict() | own | self.memory.state_dict()
+
+    def load_state_dict(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Copy what `state_dict` returned.
+
+        Raises:
+            InvalidInput: The arrays do not fit.
+        """
+        n_actions, n_groups, horizon = self._sizes
+        self.memory = Memory.of_state(arrays, n_groups, horizon, self.scale.size)
+        self.data = Experience.of_state(arrays, n_actions)
+        self.scale.restore(arrays["seen"].copy())
+        self.starts = arrays["starts"].copy()
 
 
 class Planner:
@@ -91,13 +205,8 @@ class Planner:
         observed = self.observed(data, scale)
         used = _some(len(data.actions), starts, data.terminated, rng)
         memory = self._fitted(observed, scale, memory, rng)
-        seen = outlook(
-            data.rewards,
-            observed.x[:, len(self._bounded) :],
-            data.terminated,
-            self.horizon,
-            self.settings.exploration,
-        )
+        actions = observed.x[:, len(self._bounded) :]
+        seen = outlook(data.rewards, actions, data.terminated, self.horizon, self.settings.exploration)
         world = self._world(observed if used is None else observed.rows(used), seen.bonus, memory, rng)
         memory = self._searched(world, seen, observed, starts, memory, rng)
         patience = max(PATIENCE, int(_PATIENT * len(data.actions)))
@@ -123,19 +232,19 @@ class Planner:
         start = memory.kernel if len(memory.kernel) else None
         return replace(memory, kernel=fit_kernel(observed, start, self._prior, rng), fitted=np.append(n, unit))
 
-    def _world(self, observed: Observed, bonus: float, memory: Memory, rng: np.random.Generator) -> World:
+    def _world(self, observed: Observed, bonus: float, memory: Memory, rng: np.random.Generator) -> WorldModel:
         scales = np.exp(memory.kernel[:-1])[self._prior.groups]
         noise = float(np.exp(memory.kernel[-1]))
         dynamics = fit_dynamics(observed, scales, noise, self._bounded, self.settings.model_points)
         ended, before = observed.ended, observed.x[:, : len(self._bounded)]
         after = before + observed.change
         extra = observed.rewards[ended] - dynamics.predict(observed.x[ended])[1]
-        ends = Ends(before[ended], after[ended], extra)
-        return World(dynamics, fit_arrivals(np.concatenate([before[:1], after[~ended]]), ends, rng), bonus)
+        ends = EndSteps(before[ended], after[ended], extra)
+        return WorldModel(dynamics, fit_arrivals(np.concatenate([before[:1], after[~ended]]), ends, rng), bonus)
 
     def _searched(
         self,
-        world: World,
+        world: WorldModel,
         seen: Outlook,
         observed: Observed,
         starts: IntArray,
@@ -151,7 +260,7 @@ class Planner:
         noise = _noise(world, observed)
         scored_by = world if seen.is_blind else replace(world, bonus=0.0)  # a bonus that breaks ties earns nothing
         if memory.value is not None:
-            best, visited = simulate(scored_by, memory.value, self.grid, first, noise)
+            best, visited = simulate(scored_by, memory.value, self.grid.planned, first, noise)
             last = float(observed.rewards[starts[-1] :].sum())
             count = self._n_candidates(n, best, last, seen, memory)
             if last >= best - _SURPRISE * abs(best):  # it has proved itself, which others have to better
@@ -159,11 +268,11 @@ class Planner:
             if not count:
                 return memory
         known = states if n <= _SEEN else states[rng.permutation(n)[:_SEEN]]
-        pool = [known, random_walks(world, self.grid, known, rng), visited]
+        pool = [known, random_walks(world, self.grid.planned, known, rng), visited]
         start = int(rng.integers(len(_VARIANTS))) if count == 1 else 0
         for k in range(start, start + count):
             value = self._candidate(world, seen, np.concatenate(pool), _VARIANTS[k % len(_VARIANTS)], rng)
-            earned, visited = simulate(scored_by, value, self.grid, first, noise)
+            earned, visited = simulate(scored_by, value, self.grid.planned, first, noise)
             pool.append(visited)
             if earned >= best + margin:
                 best, chosen, margin = earned, value, 0.0
@@ -189,7 +298,7 @@ class Planner:
 
     def _candidate(
         self,
-        world: World,
+        world: WorldModel,
         seen: Outlook,
         pool: FloatArray,
         variant: tuple[float, float, float],
@@ -201,13 +310,13 @@ class Planner:
         others = np.setdiff1d(np.arange(len(states)), chosen)
         more = rng.permutation(others)[: max(0, self.settings.support - len(chosen))]
         support = states[np.concatenate([chosen, more])]
-        backups = world.backups(support, self.grid.planned)
+        backups = world.lookahead(self.grid.planned)(support)
         backups = replace(backups, goes_on=discount * backups.goes_on)
         softness = min(1.0, factor * self.settings.softness)
         return backward(points, backups, seen.low, seen.high, softness=softness, tolerance=tolerance)
 
 
-def _noise(world: World, observed: Observed) -> FloatArray:
+def _noise(world: WorldModel, observed: Observed) -> FloatArray:
     """Return standard deviations of next states around their predictions in the last steps, from the medians: (p,)."""
     x, change = observed.x[-_NOISE_STEPS:], observed.change[-_NOISE_STEPS:]
     p = change.shape[1]

@@ -1,4 +1,4 @@
-"""A value function of stage and state: kernel regression of backed-up values around their mean."""
+"""Value functions of stage and state by kernel regression, and what returns are still possible from rewards seen."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matrixrl.features.kernels.stationary import matern_5_2
+from matrixrl.features.kernels import matern_5_2
 from matrixrl.linalg import choose_pivots
-from matrixrl.records import FloatArray, IntArray
+from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["Backups", "ValueFunction", "backward", "value_points"]
+__all__ = ["Backups", "Outlook", "ValueFunction", "backward", "outlook", "value_points"]
 
 _LENGTH_SCALE = 2.0  # of a rough kernel, whose resolution follows the points rather than the length scale
 _RIDGE = 10.0  # of the regression of values, in units of the tolerance of inducing points
 _JITTER = 1e-9
+_SAME = 1e-4  # rewards that differ by less than this share of their range are equal
 
 
 @dataclass(frozen=True)
@@ -117,3 +118,50 @@ def backward(
         v += centre[h]
         np.clip(v, low[h], high[h], out=v)
     return ValueFunction(points, theta, centre, low, high)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Ranges of returns, and how much new states attract.
+
+    Attributes:
+        low: (H,) smallest return from each stage on.
+        high: (H,) largest return from each stage on.
+        best: Largest return of an episode, without any bonus.
+        bonus: Reward that is added for a state of which nothing is known.
+        is_blind: Whether rewards and ends have said nothing about states yet.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    best: float
+    bonus: float
+    is_blind: bool
+
+
+def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon: int, exploration: float) -> Outlook:
+    """Return the ranges of returns that follow from all steps seen.
+
+    While rewards depend on nothing but the action and no end made a difference, nothing can be gained but knowledge:
+    the bonus then exceeds what any episode can cost. Afterwards it only breaks ties.
+
+    Args:
+        rewards: (n,) rewards.
+        actions: (n, q) coordinates of actions.
+        ended: (n,) whether the environment ended the episode.
+        horizon: H.
+        exploration: Bonus as a share of the range of rewards.
+    """
+    spread, size = float(rewards.max() - rewards.min()), float(np.abs(rewards).max())
+    rows = np.column_stack([np.ones(len(rewards)), actions, actions * actions])
+    fit = rows @ np.linalg.lstsq(rows, rewards, rcond=None)[0]
+    by_action = bool(np.abs(rewards - fit).max() <= _SAME * max(spread, 1e-6))
+    is_blind = by_action and not (ended.any() and size > 0.0)
+    bonus = max(1.0, horizon * spread) if is_blind else exploration * max(spread, size)
+    left = np.arange(horizon, 0, -1.0)
+    on = rewards[~ended] if (~ended).any() else rewards
+    best = float(on.max())
+    once = max(0.0, float(rewards[ended].max()) - best) if ended.any() else 0.0
+    high = np.maximum(left * best, best) + once
+    low = np.minimum(left * float(rewards.min()), min(0.0, float(rewards.min())))
+    return Outlook(low, np.maximum(high, low) + left * bonus, float(high[0]), bonus, is_blind)

@@ -1,67 +1,98 @@
-"""Doubling: epochs of growing length, for a number of episodes N that is not known."""
+"""UC-MatrixRL for a number of episodes N that is not known, by doubling (YW19, Section 3.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
+from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
+from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
+from matrixrl.checks import fail
 from matrixrl.core import Clock
+from matrixrl.interrupts import uninterrupted
+from matrixrl.logs import StepLog
+from matrixrl.problems.problem import Kind
+from matrixrl.records import Steps
+from matrixrl.settings import Settings, flag, setting
 
-__all__ = ["DOUBLING", "Epoch", "clock_of", "epoch_of", "restarts"]
-
-DOUBLING = ("off", "restart", "keep")
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """Consecutive episodes that are played with one N.
-
-    Attributes:
-        number: Number j of the epoch, counted from 1.
-        start: First episode of the epoch, counted from 0.
-        n_episodes: N that its radius uses.
-    """
-
-    number: int
-    start: int
-    n_episodes: int
+__all__ = ["DoublingMatrixRL", "DoublingSettings", "doubling_clock"]
 
 
-def epoch_of(episode: int, doubling: str) -> Epoch:
-    """Return the epoch of an episode: N = 2, 4, 8, … one after the other.
+@dataclass(frozen=True)
+class DoublingSettings(MatrixRLSettings):
+    """Settings of MatrixRL with doubling."""
 
-    `restart` forgets all data at the start of an epoch (the paper's); `keep` keeps them, and N is then the total
-    number of episodes at the end of the epoch.
+    keep_data: bool = setting(
+        False, "Keep the data at each doubling of N, so that only N changes; the paper forgets them.", flag
+    )
 
-    >>> [epoch_of(n, "restart").start for n in range(8)]
-    [0, 0, 2, 2, 2, 2, 6, 6]
-    >>> [epoch_of(n, "keep").n_episodes for n in range(8)]
+    def check_together(self) -> None:
+        """Refuse sampled columns."""
+        super().check_together()
+        if self.columns is not None:
+            fail("columns", "must be left out with doubling", self.columns, "Leave it out.")
+
+
+def doubling_clock(episode: int, *, keep_data: bool) -> Clock:
+    """Return n, counted from 1 since the data begin, the N of its epoch, and the run, for the episode to come.
+
+    Epochs have 2, 4, 8, … episodes. If data are forgotten, every epoch is a run with its own data and its own N, which
+    has the part δ/(j(j + 1)) of δ; the parts of all runs add up to δ. If they are kept, all epochs are one run, N is
+    the total number of episodes at the end of the epoch, and a radius that holds for all n at once has all of δ.
+
+    >>> [tuple(doubling_clock(5, keep_data=keep)) for keep in (False, True)]
+    [(4, 4, 2), (6, 6, 0)]
+    >>> [doubling_clock(n, keep_data=True).n_episodes for n in range(8)]
     [2, 2, 6, 6, 6, 6, 14, 14]
     """
-    number, start, length = 1, 0, 2
-    while episode >= start + length:
-        number += 1
-        start += length
-        length *= 2
-    return Epoch(number, start, length if doubling == "restart" else start + length)
+    run = (episode // 2 + 1).bit_length()  # epoch j begins with episode 2^j − 2
+    first = 2**run - 2
+    if keep_data:
+        return Clock(episode + 1, first + 2**run)
+    return Clock(episode + 1 - first, 2**run, run)
 
 
-def clock_of(episode: int, doubling: str, n_episodes: int | None) -> Clock:
-    """Return n, counted from 1 since the data begin, the N that a radius may use, and the run, for the episode to come.
+class DoublingClaims(MatrixRLClaims):
+    """What is proven about doubling: certificates, and optimism in every run."""
 
-    With `restart` every epoch is a run with its own data, which has the part δ/(j(j + 1)) of δ; the parts of all runs
-    add up to δ. With `keep` the data of all epochs are one run, and a radius that holds for all n at once has all of δ.
+    def bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
+        """Return R(N) if data are kept: no explicit bound is proven for runs that forget them."""
+        return super().bound(n_episodes, delay=delay) if self._algorithm.settings.keep_data else None
 
-    >>> [tuple(clock_of(5, doubling, n)) for doubling, n in (("off", 100), ("restart", None), ("keep", None))]
-    [(6, 100, 0), (4, 4, 2), (6, 6, 0)]
+
+class DoublingMatrixRL(UCMatrixRL):
+    """UC-MatrixRL with N = 2, 4, 8, … one after the other; the data are forgotten after each epoch (the paper's).
+
+    >>> from matrixrl import run_seeds
+    >>> run_seeds("river-swim", agent=DoublingMatrixRL(radius="theorem"), n_episodes=6, seeds=2).returns.shape
+    (2, 6)
     """
-    if doubling == "off":
-        return Clock(episode + 1, n_episodes)
-    epoch = epoch_of(episode, doubling)
-    if doubling == "keep":
-        return Clock(episode + 1, epoch.n_episodes)
-    return Clock(episode + 1 - epoch.start, epoch.n_episodes, epoch.number)
 
+    name = "doubling-matrix-rl"
+    kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
+    settings_class: ClassVar[type[Settings]] = DoublingSettings
+    settings: DoublingSettings
+    _claims_class = DoublingClaims
 
-def restarts(episode: int, doubling: str) -> bool:
-    """Say whether the data are forgotten before this episode."""
-    return doubling == "restart" and epoch_of(episode, doubling).start == episode > 0
+    @property
+    def clock(self) -> Clock:
+        """Number n of the episode to come in its run, and N of the epoch."""
+        return doubling_clock(self.episode, keep_data=self.settings.keep_data)
+
+    def update(self, steps: Steps, plan: Any = None, *, n_episodes: int = 1) -> None:
+        """Learn from one episode in each replica, and forget all data after the last one of an epoch."""
+        with uninterrupted():
+            super().update(steps, plan, n_episodes=n_episodes)
+            if not self.settings.keep_data and self.clock.episode == 1:
+                self.model.forget()
+                self.rewards.forget()
+                self.kept = KeptPlan()
+
+    def update_from_log(self, log: StepLog) -> None:
+        """Refuse to learn from logs if data are forgotten."""
+        if not self.settings.keep_data:
+            rule = "must be True to learn from a log: else its data would be forgotten"
+            fail("keep_data", rule, False, "Make the agent with keep_data=True.")
+        super().update_from_log(log)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.possible import Shapes, check_range, check_whole, impossible
 from matrixrl.checks import shown
-from matrixrl.core.given_rewards import N_BETS, bet_limits, log_bets, log_evidence
+from matrixrl.core.given_rewards import N_BETS, log_bets, log_evidence
+from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
@@ -111,22 +111,6 @@ class GivenRewards:
             f"{mean:.6g} on average in {visits:.0f} visit{'s' * (visits > 1)} (or a δ event)"
         )
 
-    def rescale(self, problem: Problem) -> None:
-        """Use another range of rewards from now on; bets are set to the least that they can have gained in it."""
-        old, self._problem = self._task, problem
-        if not self._given.size:
-            return
-        self._given = _unit_rewards(self._task)
-        visits, sums = self._data[..., 0], self._data[..., 1]
-        moved = sums * old.unit + (old.reward_range[0] - self._task.reward_range[0]) * visits
-        self._data[..., 1] = moved / self._task.unit
-        self._data[..., 2:] = bet_limits(visits, self._data[..., 1], np.broadcast_to(self._given, visits.shape))[0]
-
-    @staticmethod
-    def shapes(n_replicas: int) -> Shapes:
-        """Return the shapes of `arrays` where rewards are given: lists of any length."""
-        return dict(zip(_NAMES, ((None,), (None, _COLUMNS), (n_replicas,)), strict=True))
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the pairs with data (n,), their data (n, 2 + N_BETS) and what was refuted (B,), for saving."""
         if not self._has_rewards:
@@ -135,46 +119,16 @@ class GivenRewards:
         codes = np.flatnonzero(flat[:, 0])
         return dict(zip(_NAMES, (codes, flat[codes], self.refuted), strict=True))
 
-    def check(self, arrays: Mapping[str, NDArray[Any]], problem: Problem, most: int) -> None:
-        """Refuse arrays that rewards of at most so many steps of a problem cannot have led to."""
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `arrays` returned."""
         if not self._has_rewards:
             return
         codes, data, refuted = (arrays[name] for name in _NAMES)
-        n_replicas, n_pairs = len(self.refuted), self._n_pairs
-        fits = codes.shape == (len(data),) and data.shape[1:] == (_COLUMNS,) and refuted.shape == (n_replicas,)
-        types = (codes, np.int64), (data, np.float64), (refuted, np.int64)
-        if not fits or any(array.dtype != kind for array, kind in types):
-            impossible("given_data", f"must have {_COLUMNS} numbers for each of the pairs in given_codes")
-        if len(codes) and ((np.diff(codes) <= 0).any() or codes[0] < 0 or codes[-1] >= n_replicas * n_pairs):
-            impossible("given_codes", "must be different pairs of this problem, in order")
-        replica, pairs = np.divmod(codes, n_pairs)
-        visits, sums = data[:, 0], data[:, 1]
-        check_whole("given_data", visits)
-        if (visits < 1.0).any() or (np.bincount(replica, visits, minlength=n_replicas) > most).any():
-            impossible("given_data", f"must count from 1 to {most} visits")
-        check_range("given_data", sums, 0.0, visits)
-        given = _unit_rewards(problem.finite_task)[pairs]
-        least, largest = bet_limits(visits, sums, given)
-        slack = 1e-6 * (1.0 + np.abs(least) + np.abs(largest))
-        if ((data[:, 2:] < least - slack) | (data[:, 2:] > largest + slack)).any():
-            impossible("given_data", "must be gains of rewards with these sums")
-        self._check_refuted(refuted, replica, pairs, self._evidence(data, given, visits > 0.0))
-
-    def _check_refuted(self, refuted: IntArray, replica: IntArray, pairs: IntArray, evidence: FloatArray) -> None:
-        """Refuse a refuted pair without data, and none where the evidence of a pair is beyond the threshold."""
-        for b, pair in enumerate(refuted.tolist()):
-            mine = replica == b
-            if pair != -1 and pair not in pairs[mine]:
-                impossible("given_refuted", "must be a pair with data, or -1")
-            if pair == -1 and (evidence[mine] > self._threshold).any():
-                impossible("given_refuted", "must be a pair, as data refute a given reward")
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> None:
-        """Take back what `arrays` returned on a problem, whose range of rewards may be another one; it was checked."""
-        if not self._has_rewards:
-            return
-        self._problem = problem
-        codes, data, refuted = (arrays[name] for name in _NAMES)
+        n_codes = len(refuted) * self._n_pairs
+        if len(codes) != len(data) or (len(codes) and not 0 <= codes.min() <= codes.max() < n_codes):
+            raise InvalidInput("given_codes must be pairs of this problem, with data for each")
+        if not (refuted < self._n_pairs).all():
+            raise InvalidInput("given_refuted must be pairs of this problem")
         self.refuted = refuted.copy()
         self._given, self._data = np.empty(0), np.empty((len(refuted), 0, _COLUMNS))
         if len(codes):

@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.continuous import ContinuousMatrixRL
 from matrixrl.algorithms.control import ContinuousControl
-from matrixrl.algorithms.matrix_rl.finite import UCMatrixRL
+from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.algorithms.startable import Startable
 from matrixrl.features import Features, kernel_features
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.settings import Settings, real, setting
 
-__all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter"]
+__all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "Startable"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class FiniteKernelMatrixRL(UCMatrixRL):
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = KernelSettings
     settings: KernelSettings
-    may_count = False  # a kernel says that neighbours share data, however short its length scale is
+    _may_count = False  # a kernel says that neighbours share data, however short its length scale is
 
     def start(self, problem: Problem, seeds: Sequence[int]) -> Algorithm:
         """Return a copy that is ready to play a problem through its kernels."""
@@ -76,13 +75,14 @@ class FiniteKernelMatrixRL(UCMatrixRL):
         return super().start(problem, seeds)
 
 
-class KindStarter(Startable):
+class KindStarter:
     """Starts the form of an agent that fits the kind of states of a problem.
 
     Attributes:
         forms: Algorithm for each kind of states.
     """
 
+    name: ClassVar[str]
     forms: ClassVar[dict[Kind, type[Algorithm]]]
 
     def __init__(self, **settings: Any) -> None:
@@ -138,3 +138,7 @@ class DefaultStarter(KindStarter):
         "functional": UCMatrixRL,
         "continuous": ContinuousControl,
     }
+
+
+Startable = Algorithm | KindStarter
+"""What `start` makes a started algorithm from: an algorithm, or a choice by the kind of states."""

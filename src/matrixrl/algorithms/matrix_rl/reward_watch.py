@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Arrays
-from matrixrl.algorithms.finite import FiniteAlgorithm
-from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
-from matrixrl.algorithms.possible import check_range, check_steps, check_whole
-from matrixrl.logs import StepLog
-from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
+from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
+from matrixrl.core import Clock
+from matrixrl.core.models import Model
+from matrixrl.problems import Problem
+from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
-__all__ = ["WATCHED", "RewardWatch"]
-
-WATCHED = ("pair_visits", "pair_rewards", "reward_alarm")
-"""Names of the arrays that are kept for the alarm."""
+__all__ = ["RewardWatch"]
 
 
-class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
+class RewardWatch:
     """Keeps visits and rewards of pairs, and compares them with what features can represent.
 
+    Args:
+        model: The model, whose bounds on learned rewards assume that they are linear in φ.
+        problem: The problem.
+        delta: Probability of a false alarm about given rewards.
+
     Attributes:
-        pair_visits: (B, P) Visits of each pair; (B, 0) if rewards are known or every pair has its own feature.
-        pair_rewards: (B, P) Sums of unit rewards, likewise.
-        reward_alarm: (B,) Whether rewards have refuted that they are linear in φ; it is never taken back.
+        given: What observed rewards say about given ones.
+        visits: (B, P) Visits of each pair; (B, 0) if rewards are known or every pair has its own feature.
+        sums: (B, P) Sums of unit rewards, likewise.
+        refuted: (B,) Whether rewards have refuted that they are linear in φ; it is never taken back.
     """
 
-    def begin(self) -> None:
-        """Start without an alarm."""
-        FiniteAlgorithm.begin(self)
-        MatrixRLLearner.begin(self)
-        self.reward_alarm: BoolArray = np.zeros(self.n_replicas, dtype=np.bool_)
+    def __init__(self, model: Model, problem: Problem, *, delta: float) -> None:
+        self._model, self._phi = model, model.context.features.phi
+        n_replicas = model.context.n_replicas
+        self.given = GivenRewards(problem, n_replicas, delta=delta, known_reward=model.context.known_reward)
+        self._replica = np.arange(n_replicas)[:, None]
+        self.refuted: BoolArray = np.zeros(n_replicas, dtype=np.bool_)
+        self.forget()
 
-    def forget_rewards(self) -> None:
+    @property
+    def _is_on(self) -> bool:
+        return bool(self._model.confidence.watches_rewards)
+
+    def forget(self) -> None:
         """Start without data; an alarm stays."""
-        watched = self.task.n_states * self.task.n_actions if self.confidence.watches_rewards else 0
-        self.pair_visits: FloatArray = np.zeros((self.n_replicas, watched))
-        self.pair_rewards: FloatArray = np.zeros((self.n_replicas, watched))
+        shape = self._model.context.n_replicas, self._phi.n_states * self._phi.n_actions if self._is_on else 0
+        self.visits: FloatArray = np.zeros(shape)
+        self.sums: FloatArray = np.zeros(shape)
 
-    def watch_rewards(self, pairs: IntArray, weights: FloatArray, paid: FloatArray) -> None:
+    def add(
+        self, pairs: IntArray, weights: FloatArray, paid: FloatArray, steps: Steps, *, played: int, clock: Clock
+    ) -> None:
         """Add visits and unit rewards of pairs; compare them with φ after 1, 2, 3, 4, 6, 8, 12, … episodes.
 
         The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
@@ -52,52 +61,47 @@ class RewardWatch(MatrixRLLearner, FiniteAlgorithm):
             pairs: (B, T) Visited pairs.
             weights: (B, T) 1 for a step that was taken, else 0.
             paid: (B, T) Unit rewards, 0 for a step that was not taken.
+            steps: The same steps, for given rewards.
+            played: Number of episodes with these.
+            clock: Number of the episode and of the run.
         """
-        if not self.confidence.watches_rewards:
-            return
-        self.pair_visits, self.pair_rewards = self.pair_visits.copy(), self.pair_rewards.copy()
-        np.add.at(self.pair_visits, (self._replica[:, None], pairs), weights)
-        np.add.at(self.pair_rewards, (self._replica[:, None], pairs), paid)
-        played = self.episode + 1
-        if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
-            self.reward_alarm = self.contradictions()
+        if self._is_on:
+            self.visits, self.sums = self.visits.copy(), self.sums.copy()
+            np.add.at(self.visits, (self._replica, pairs), weights)
+            np.add.at(self.sums, (self._replica, pairs), paid)
+            if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
+                self.compare(clock)
+        self.given.add(steps)
 
-    def update_from_log(self, log: StepLog) -> None:
-        """Learn from episodes that others recorded, and compare rewards with φ at the end."""
-        super().update_from_log(log)
-        if self.confidence.watches_rewards:
-            self.reward_alarm = self.contradictions()
+    def compare(self, clock: Clock) -> None:
+        """Compare the rewards so far with φ, and remember a refutation."""
+        if self._is_on:
+            self.refuted = self.contradictions(clock)
 
-    def contradictions(self) -> BoolArray:
+    def contradictions(self, clock: Clock) -> BoolArray:
         """Return whether rewards, now or before, refuted that they are linear in φ, or as given: (B,)."""
-        if not self.confidence.watches_rewards:
+        if not self._is_on:
             return self.given.alarm
-        now = self.confidence.rewards_misfit(self.features.phi, self.pair_visits, self.pair_rewards, self.clock)
-        either: BoolArray = self.reward_alarm | now
+        now = self._model.confidence.rewards_misfit(self._phi, self.visits, self.sums, clock)
+        either: BoolArray = self.refuted | now
         return either
 
-    def noting_alarms(self, plan: Plan) -> Plan:
-        """Return a plan that also counts the alarms on rewards, as one pair."""
-        alarm = self.reward_alarm | self.given.alarm
-        return replace(plan, empty=plan.empty + alarm) if alarm.any() else plan
+    @property
+    def alarm(self) -> BoolArray:
+        """Whether a comparison refuted learned or given rewards: (B,)."""
+        either: BoolArray = self.refuted | self.given.alarm
+        return either
 
-    def watched_arrays(self) -> Arrays:
-        """Return what is kept for the alarms, for saving."""
-        of_learned = {name: getattr(self, name) for name in WATCHED} if self.confidence.watches_rewards else {}
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the data and the alarms as named arrays, for saving."""
+        if not self._is_on:
+            return self.given.arrays()
+        of_learned = {"pair_visits": self.visits, "pair_rewards": self.sums, "reward_alarm": self.refuted}
         return of_learned | self.given.arrays()
 
-    def check_watched(self, arrays: Mapping[str, NDArray[Any]], episode: int) -> None:
-        """Refuse visits and rewards that so many episodes cannot have."""
-        self.given.check(arrays, self.problem, episode * self.task.horizon)
-        if self.confidence.watches_rewards:
-            visits = arrays["pair_visits"]
-            check_whole("pair_visits", visits)
-            if self.settings.doubling != "restart":  # which forgets visits
-                check_steps("pair_visits", visits.sum(axis=1), episode, self.task.horizon)
-            check_range("pair_rewards", arrays["pair_rewards"], 0.0, visits)
-
-    def load_watched(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `watched_arrays` returned."""
-        for name in WATCHED if self.confidence.watches_rewards else ():
-            setattr(self, name, arrays[name])
-        self.given.restore(arrays, self.problem)
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned."""
+        if self._is_on:
+            self.visits, self.sums = arrays["pair_visits"].copy(), arrays["pair_rewards"].copy()
+            self.refuted = arrays["reward_alarm"].copy()
+        self.given.load(arrays)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from matrixrl.algorithms.matrix_rl.doubling import DOUBLING
 from matrixrl.checks import choice, fail
-from matrixrl.core import RADII, SANDWICH_SETS, SETS, Confidence, ConfidenceSet, Radius
+from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
-from matrixrl.core.likelihood import LIKELIHOOD_SETS
-from matrixrl.core.radius import ConstantRadius, PaperRadius
+from matrixrl.core.likelihood import LIKELIHOOD_SETS, LikelihoodSet
+from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
 from matrixrl.core.sets import Sandwich
-from matrixrl.features import AllowedPart, Features, allowed_part, is_indicator
+from matrixrl.features import Features, is_indicator
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
 
@@ -22,8 +22,6 @@ __all__ = ["PRESETS", "MatrixRLSettings"]
 COLUMN_DRAWS = ("resampled", "fixed")
 TIES = ("auto", "random", "estimate")
 EXPLORE_FOR = ("regret", "certificate")
-_LARGEST_RATIO = 1e8  # beyond it downdates of A⁻¹ lose more digits between two refreshes than the alarm tolerates
-_SMALLEST_RATIO = 1e-4  # below it even the longest vector outweighs the ridge only after 10⁴ visits
 
 TIGHTEST = "tightest"
 """Name of the set that is chosen for the features at hand."""
@@ -31,10 +29,12 @@ OF_BALLS = ("radius", "ridge", "beta", "c", "c_core", "columns", "column_weights
 """Settings that only balls around M_n use."""
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "guaranteed": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
-    "practical": {"set": TIGHTEST, "exploration": 0.3, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
+    "optimistic": {"set": TIGHTEST, "radius": "block", "exploration": 1.0},
+    "paper": {"set": "frobenius-closed", "radius": "theorem", "exploration": 1.0, "ridge": 1.0},
+    "tuned": {"set": TIGHTEST, "exploration": 0.3, "radius": "constant", "beta": 1 / 36, "ridge": 0.0025},
 }
-"""`guaranteed` keeps every proof; `practical` was tuned once over the whole suite (docs/presets.md)."""
+"""`optimistic` keeps every proof; `paper` has the closed form (8), with the factor H of its proof (E2), and the radius
+of the theorems; the radius of `tuned` was chosen once for the whole suite (docs/presets.md)."""
 
 
 def _set(name: str, value: Any) -> str | ConfidenceSet:
@@ -50,6 +50,8 @@ def _radius(name: str, value: Any) -> str | Radius:
     remedy = (
         'Or give an object; for a number √β say radius="constant" with beta=…, or matrixrl.core.radius.ConstantRadius.'
     )
+    if type(made) is BlockRadius:  # the default, written down as an object
+        return BlockRadius.name
     return made if isinstance(made, Radius) else choice(name, made, RADII, remedy=remedy)
 
 
@@ -61,7 +63,10 @@ class MatrixRLSettings(Settings):
     """Settings of MatrixRL: set, radius, exploration, rewards, ties and the times of planning."""
 
     preset: str = setting(
-        "guaranteed", "Start from guaranteed (exploration 1, every proof holds) or practical (tuned).", one_of(PRESETS)
+        "optimistic",
+        "Start from optimistic (exploration 1, every proof holds), paper (closed form and radius of YW19, proven for "
+        "some constant c) or tuned (measured, not proven).",
+        one_of(PRESETS),
     )
     set: str | ConfidenceSet = setting(
         TIGHTEST,
@@ -100,7 +105,7 @@ class MatrixRLSettings(Settings):
     ties: str = setting(
         "auto",
         "Among equally optimistic actions take one at random, or the best one of a plan at a twentieth of the radius "
-        "(estimate), which costs a second plan; the proof allows any. auto is estimate where guaranteed chooses a "
+        "(estimate), which costs a second plan; the proof allows any. auto is estimate where optimistic chooses a "
         "ball, and random elsewhere.",
         one_of(TIES),
     )
@@ -109,9 +114,6 @@ class MatrixRLSettings(Settings):
         "Play to earn (regret), or to certify a policy soon (certificate): optimistic at the proven radius, with every "
         "second plan trying the least known action at one stage.",
         one_of(EXPLORE_FOR),
-    )
-    doubling: str = setting(
-        "off", "For an unknown N: restart (the paper's) or keep the data; off otherwise.", one_of(DOUBLING)
     )
     switch_growth: float = setting(
         0.0,
@@ -142,10 +144,17 @@ class MatrixRLSettings(Settings):
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any]) -> Self:
-        """Start from the preset and let every explicit setting win; one that only balls use chooses a ball."""
-        of_balls = any(given.get(name) is not None for name in OF_BALLS)
-        chosen = {"set": "normalised"} if of_balls and given.get("set") is None else {}
-        return super().resolve({**given, **chosen})
+        """Start from the preset and let every explicit setting win.
+
+        A setting that only balls use chooses a ball where it differs from the value of the preset; writing down that
+        value changes nothing.
+        """
+        made = super().resolve(given)
+        if made.set != TIGHTEST:
+            return made
+        preset = super().resolve({"preset": made.preset})
+        changed = any(getattr(made, name) != getattr(preset, name) for name in OF_BALLS)
+        return replace(made, set="normalised") if changed else made
 
     def check_together(self) -> None:
         """Refuse ties by the estimate, and sets that need all states, on sampled columns."""
@@ -162,7 +171,7 @@ class MatrixRLSettings(Settings):
     @property
     def is_likelihood(self) -> bool:
         """Whether the set is a likelihood set, for indicator features, and not a ball around M_n."""
-        return isinstance(self.set, str) and self.set in LIKELIHOOD_SETS
+        return isinstance(self.set, LikelihoodSet) or self.set in LIKELIHOOD_SETS
 
     def for_features(self, features: Features | None, *, may_count: bool, allowed: BoolArray | None = None) -> Self:
         """Return the settings with `tightest` and `auto` replaced by what they mean for some features.
@@ -180,13 +189,36 @@ class MatrixRLSettings(Settings):
             counts = may_count and features is not None and is_indicator(features, allowed)
             chosen = "value-targeted" if counts else "normalised"
         if ties == "auto":
-            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset == "guaranteed"
+            by_estimate = self.set == TIGHTEST and chosen == "normalised" and self.preset == "optimistic"
             ties = "estimate" if by_estimate and features is not None else "random"
         return self if (chosen, ties) == (self.set, self.ties) else replace(self, set=chosen, ties=ties)
 
     def make_set(self) -> ConfidenceSet:
-        """Return the confidence set, not yet bound to a problem."""
-        return self.set if isinstance(self.set, ConfidenceSet) else {**SETS, **SANDWICH_SETS}[self.set]()
+        """Return the confidence set with its radius, ridge and constants."""
+        named = {**SETS, **SANDWICH_SETS, **LIKELIHOOD_SETS}
+        chosen = copy.copy(self.set) if isinstance(self.set, ConfidenceSet) else named[self.set]()
+        if isinstance(chosen, LikelihoodSet):
+            self._refuse_changed(OF_BALLS, f"must be left out with the set {chosen.name!r}, which does not use it")
+            chosen.tuned = chosen.tuned or self.preset == "tuned"
+        elif isinstance(chosen, MatrixSet):  # a set with constants of its own keeps them
+            has_radius, has_ridge = type(chosen.radius) is not BlockRadius, chosen.ridge != MatrixSet.ridge
+            own = ("radius", "beta", "c") * has_radius + ("ridge",) * has_ridge
+            own += ("c_core",) * (chosen.c_core is not None)
+            self._refuse_changed(own, f"must be left out with the set {chosen.name!r}, which has its own")
+            if not has_radius:
+                chosen.radius = self.make_radius()
+            if not has_ridge:
+                chosen.ridge = self.ridge
+            if chosen.c_core is None:
+                chosen.c_core = self.c_core
+        return chosen
+
+    def _refuse_changed(self, names: Iterable[str], rule: str) -> None:
+        """Refuse settings that are not those of the preset, so that none is ignored."""
+        expected = self.resolve({"preset": self.preset})
+        for name in names:
+            if getattr(self, name) != getattr(expected, name):
+                fail(name, rule, repr(getattr(self, name)), "Leave it out; exploration=… scales the set.")
 
     def make_radius(self) -> Radius:
         """Return the radius."""
@@ -198,57 +230,3 @@ class MatrixRLSettings(Settings):
         if issubclass(kind, ConstantRadius):
             return kind(beta=self.beta)
         return kind()
-
-    def ridge_for(self, largest: float) -> float:
-        """Return λ for features of squared norm at most `largest`."""
-        ridge = self.ridge * (largest if self.make_radius().in_feature_units else 1.0)
-        if largest / ridge > _LARGEST_RATIO:
-            fail(
-                "phi",
-                f"must not be longer than {_LARGEST_RATIO:g} times the ridge (squared norm; A_n would lose its digits)",
-                f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
-                "Divide the features by a constant, or raise ridge.",
-            )
-        if largest / ridge < _SMALLEST_RATIO:
-            fail(
-                "phi",
-                f"must not be shorter than {_SMALLEST_RATIO:g} times the ridge (squared norm; data would not count)",
-                f"‖φ‖² = {largest:.3g} with ridge {ridge:.3g}",
-                f"Multiply the features by {largest**-0.5:.3g}, or pass ridge={largest:.3g}.",
-            )
-        return ridge
-
-    def confidence(
-        self,
-        features: Features,
-        horizon: int,
-        *,
-        delta: float | None = None,
-        part: AllowedPart | None = None,
-        ridge: float | None = None,
-        end_state: int | None = None,
-    ) -> Confidence:
-        """Return the confidence of these settings for some features.
-
-        Args:
-            features: Features φ and ψ.
-            horizon: Number of steps H of an episode.
-            delta: Probability with which any of the bounds may fail; that of the settings by default.
-            part: φ of the allowed pairs; φ of all pairs by default.
-            ridge: λ, if it is not to follow from the settings and the features.
-            end_state: State whose law is known, or None.
-        """
-        part = allowed_part(features.phi, None) if part is None else part
-        return Confidence.of(
-            features,
-            self.make_set(),
-            self.make_radius(),
-            ridge=self.ridge_for(part.phi.max_norm_sq) if ridge is None else ridge,
-            exploration=self.exploration,
-            delta=self.delta if delta is None else delta,
-            known_reward=self.known_reward is not False,
-            horizon=horizon,
-            c_core=self.c_core,
-            part=part,
-            end_state=end_state,
-        )

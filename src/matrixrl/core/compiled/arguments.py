@@ -1,4 +1,4 @@
-"""Arguments of the compiled backup, computed from a belief."""
+"""Arguments of the compiled backup, of bounds on Q."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matrixrl.features import OneHotPhi, OneHotPsi, TablePhi, TablePsi
 from matrixrl.records import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from matrixrl.core.belief import Belief
+    from matrixrl.core.matrix_bounds import MatrixBounds
     from matrixrl.core.value_bounds import PlanArrays
 
 __all__ = ["fill_in_compiled", "has_compiled_form", "split_forms"]
@@ -19,20 +19,20 @@ __all__ = ["fill_in_compiled", "has_compiled_form", "split_forms"]
 _MANY_FEATURES = 64
 
 
-def has_compiled_form(belief: Belief) -> bool:
-    """Return whether the compiled backup supports the bounds of a belief and is faster than NumPy.
+def has_compiled_form(bounds: MatrixBounds) -> bool:
+    """Return whether the compiled backup supports bounds on Q and is faster than NumPy.
 
     It supports every set with a `compiled_form`, if no confidence set is empty and the centre c has a closed form. With
     more than 64 features a matrix product for all replicas is faster.
     """
-    phi, psi = belief.phi, belief.psi
-    forms = [member.compiled_form for member in belief.confidence_set.members]
+    phi, psi = bounds.phi, bounds.psi
+    forms = [member.compiled_form for member in bounds.confidence_set.members]
     return (
         all(form is not None for form in forms)
         and (isinstance(phi, OneHotPhi) or (type(phi) is TablePhi and phi.d <= _MANY_FEATURES))
         and isinstance(psi, (OneHotPsi, TablePsi))
         and (np.ptp(psi.total) == 0.0 or all(form is not None and form.centre != MIDDLE for form in forms))
-        and all(reach.empty is None for reach in belief.reaches)
+        and all(reach.empty is None for reach in bounds.reaches)
     )
 
 
@@ -47,25 +47,25 @@ def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, Flo
     )
 
 
-def fill_in_compiled(belief: Belief, plan: PlanArrays) -> None:
-    """Fill in optimistic values and policy of a belief for which `has_compiled_form` is True."""
+def fill_in_compiled(bounds: MatrixBounds, plan: PlanArrays) -> None:
+    """Fill in optimistic values and policy of bounds for which `has_compiled_form` is True."""
     from matrixrl.core.compiled import backup  # imports numba, which takes half a second
 
-    n_replicas = belief.n_replicas
+    n_replicas = bounds.n_replicas
     nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
     estimate = (
-        belief.phi.feature_rows if isinstance(belief.phi, TablePhi) else nothing,
-        belief.psi.weighted if isinstance(belief.psi, TablePsi) else nothing,
-        belief.psi.total,
-        np.ascontiguousarray(belief.core_matrix),
+        bounds.phi.feature_rows if isinstance(bounds.phi, TablePhi) else nothing,
+        bounds.psi.weighted if isinstance(bounds.psi, TablePsi) else nothing,
+        bounds.psi.total,
+        np.ascontiguousarray(bounds.core_matrix),
         by_replica,
         by_replica.astype(np.uint32),
         np.zeros(n_replicas, dtype=np.int64),
     )
     bound = (
-        np.zeros(belief.reaches[0].half_width.shape) if belief.slack is None else belief.slack,
-        np.stack([reach.half_width for reach in belief.reaches], axis=1),
-        *split_forms(belief.confidence_set.members),
-        belief.is_normalised,
+        np.zeros(bounds.reaches[0].half_width.shape) if bounds.slack is None else bounds.slack,
+        np.stack([reach.half_width for reach in bounds.reaches], axis=1),
+        *split_forms(bounds.confidence_set.members),
+        bounds.is_normalised,
     )
-    backup.fill_plan(estimate, bound, plan.rewards(belief.most), *plan.arguments())
+    backup.fill_plan(estimate, bound, plan.rewards(bounds.most), *plan.arguments())

@@ -8,18 +8,17 @@ many groups, and a search begins where that of the next stage ended.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled, lean, summed
+from matrixrl.compilation import compiled, inlined, lean, summed
 
-__all__ = ["fill_table", "gather", "largest_mean", "largest_mean_at_top", "log_mean"]
+__all__ = ["Outcomes", "fill_table", "gather", "largest_mean", "largest_mean_at_top", "largest_mean_of", "log_mean"]
 
 # Positions in the tuple of a law, which is a plain tuple for the reason that core.compiled.backup gives.
 FIRSTS, LASTS, SHARES, STATES, EXTRAS, EPSILON, TOP_EPSILON, CODES, PAID = range(9)
-# Positions in the tuple of `gather`, and rows of a table.
-AT, OF, TO, WITH, NUMBERS, LISTED, LISTED_WITH, RADII, TOP_RADII = range(9)
+# Rows of a table.
 GAP, LOG_GAP, INVERSE_GAP = range(3)
 
 _STEPS = 60
@@ -31,21 +30,42 @@ _ROUNDING = 1e-14
 _SMALL = 1 << 17  # possible outcomes of which different ones are listed
 
 
+class Outcomes(NamedTuple):
+    """Outcomes of n groups of one replica, one group after the other, and the U different ones among them.
+
+    Attributes:
+        firsts: (n + 1,) Position of the first outcome of each group.
+        shares: (E,) Share p̂ of each outcome.
+        states: (E,) Its next state.
+        extras: (E,) Its reward; empty for none.
+        numbers: (E,) Its number among the different outcomes.
+        listed_states: (U,) Next states of the different outcomes, which are not listed if they are not much fewer, or
+            if there could be too many.
+        listed_extras: (U,) Their rewards.
+        radii: (n,) Radius of each group.
+        top_radii: (n,) Its radius at the top.
+    """
+
+    firsts: Any
+    shares: Any
+    states: Any
+    extras: Any
+    numbers: Any
+    listed_states: Any
+    listed_extras: Any
+    radii: Any
+    top_radii: Any
+
+
 @compiled
 def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
-    """Return the outcomes of some groups of replica r, one group after the other, and the different ones among them.
+    """Return the outcomes of some groups of replica r.
 
     Args:
         law: Laws of all groups.
         r: Replica.
         groups: (n,) The groups.
         n_states: Number of next states S.
-
-    Returns:
-        Positions (n + 1,) of the first outcome of each group; the shares, next states, rewards and numbers of the
-        outcomes, each (E,), where a number is that among the different outcomes; next states and rewards of the
-        different outcomes, each (U,), which are not listed if they are not much fewer, or if there could be too many;
-        the radius of each group and its radius at the top, each (n,).
     """
     firsts, n_levels = np.zeros(len(groups) + 1, dtype=np.int64), law[PAID].shape[1]
     radii, top_radii = np.empty(len(groups)), np.empty(len(groups))
@@ -78,7 +98,7 @@ def gather(law: Any, r: int, groups: Any, n_states: int) -> Any:
         listed_states[u] = states[different[u]]
         if len(extras) > 0:
             listed_extras[u] = extras[different[u]]
-    return firsts, shares, states, extras, numbers, listed_states, listed_extras, radii, top_radii
+    return Outcomes(firsts, shares, states, extras, numbers, listed_states, listed_extras, radii, top_radii)
 
 
 @lean
@@ -274,3 +294,27 @@ def largest_mean(
         x = max(step, _SMALLEST * gap)
     bound = min(mean - (x + gap) * math.expm1(logs - epsilon), top)
     return min(bound, at_top), bound, x
+
+
+@inlined
+def largest_mean_of(
+    seen: Any, i: int, values: Any, table: Any, sign: float, top: float, guess: float, enough: float, gaps: Any
+) -> Any:
+    """Return `largest_mean` of group i of some outcomes."""
+    return largest_mean(
+        seen.firsts[i],
+        seen.firsts[i + 1],
+        seen.shares,
+        seen.states,
+        seen.extras,
+        seen.numbers,
+        values,
+        table,
+        sign,
+        top,
+        seen.radii[i],
+        seen.top_radii[i],
+        guess,
+        enough,
+        gaps,
+    )

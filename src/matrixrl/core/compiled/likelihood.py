@@ -10,35 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.compiling.jit import compiled
+from matrixrl.compilation import compiled
 from matrixrl.core.compiled.backup import choose
 from matrixrl.core.compiled.kl_ball import (
-    AT,
     EPSILON,
     EXTRAS,
     FIRSTS,
     LASTS,
-    LISTED,
-    LISTED_WITH,
-    NUMBERS,
-    OF,
-    RADII,
     SHARES,
     STATES,
-    TO,
     TOP_EPSILON,
-    TOP_RADII,
-    WITH,
     fill_table,
     gather,
     largest_mean,
+    largest_mean_of,
 )
-from matrixrl.core.compiled.pruning import fill_pruned_plan
+from matrixrl.core.compiled.pruned import fill_pruned_plan
 
-__all__ = ["LOOPS_DIGEST", "dirichlet_excess", "fill_plan", "pessimistic_values"]
-
-LOOPS_DIGEST = "e6c42e8701191601"
-"""Digest of the files of the loops that are called, which numba does not watch; a test compares it."""
+__all__ = ["dirichlet_excess", "fill_plan", "pessimistic_values"]
 
 _HALF_LOG_PI = 0.5 * math.log(math.pi)
 
@@ -57,27 +46,11 @@ def _fill_bounds(
     seen: Any, needed: Any, values: Any, sign: float, top: float, table: Any, guess: Any, gaps: Any, out: Any
 ) -> None:
     """Fill in the largest mean of sign·V of the needed groups (K,); positions of the search (K,) are changed."""
-    fill_table(seen[LISTED], seen[LISTED_WITH], values, sign, top, table)
+    fill_table(seen.listed_states, seen.listed_extras, values, sign, top, table)
     for g in range(len(out)):
         out[g] = top
-        if needed[g] and seen[AT][g] < seen[AT][g + 1]:
-            out[g], _, guess[g] = largest_mean(
-                seen[AT][g],
-                seen[AT][g + 1],
-                seen[OF],
-                seen[TO],
-                seen[WITH],
-                seen[NUMBERS],
-                values,
-                table,
-                sign,
-                top,
-                seen[RADII][g],
-                seen[TOP_RADII][g],
-                guess[g],
-                -np.inf,
-                gaps,
-            )
+        if needed[g] and seen.firsts[g] < seen.firsts[g + 1]:
+            out[g], _, guess[g] = largest_mean_of(seen, g, values, table, sign, top, guess[g], -np.inf, gaps)
 
 
 @compiled
@@ -125,23 +98,10 @@ def fill_plan(
     n_replicas, horizon, n_states = policy.shape
     n_groups = law[FIRSTS].shape[1]
     if sign > 0.0 and n_groups == len(groups) and len(preference) == 0 and len(q_out) == 0:
+        ends = end_state, end_values, discount, choices
         for b in range(n_replicas):
             r = first_replica + b
-            fill_pruned_plan(
-                law,
-                joint,
-                joint_is_less,
-                groups,
-                reward,
-                r,
-                ties[b],
-                end_state,
-                end_values,
-                discount,
-                choices,
-                values[b],
-                policy[b],
-            )
+            fill_pruned_plan(law, joint, joint_is_less, groups, reward, r, ties[b], ends, values[b], policy[b])
         return
     has_joint, uses_law = joint[FIRSTS].shape[1] > 0, not joint_is_less
     bounds, both, all_groups = np.zeros(n_groups), np.zeros(n_groups), np.arange(n_groups)
@@ -151,7 +111,7 @@ def fill_plan(
         r = first_replica + b
         of_law = gather(law, r, all_groups if uses_law else all_groups[:0], n_states)
         of_joint = gather(joint, r, all_groups if has_joint else all_groups[:0], n_states)
-        table, joint_table = np.empty((3, len(of_law[LISTED]))), np.empty((3, len(of_joint[LISTED])))
+        table, joint_table = np.empty((3, len(of_law.listed_states))), np.empty((3, len(of_joint.listed_states)))
         at_law, at_joint = np.zeros(n_groups), np.zeros(n_groups)
         gaps = np.empty(max(_longest(law, r), _longest(joint, r)))
         for h in range(horizon - 1, -1, -1):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from matrixrl.core.likelihood.belief import JointLaw, LikelihoodBelief
-from matrixrl.core.likelihood.confidence import LikelihoodConfidence
+from matrixrl.core.likelihood.bounds import JointLaw, LikelihoodBounds, reward_bounds
 from matrixrl.core.likelihood.kl_ball import KLBall, extreme_means
 from matrixrl.core.likelihood.radii import (
     dirichlet_excess,
@@ -14,20 +13,18 @@ from matrixrl.core.likelihood.radii import (
     targeted_beta,
     top_beta,
 )
-from matrixrl.core.likelihood.regret import likelihood_regret_bound
-from matrixrl.core.likelihood.reward import reward_bounds
-from matrixrl.core.likelihood.sets import LIKELIHOOD_SETS, LikelihoodSet
+from matrixrl.core.likelihood.sets import LIKELIHOOD_SETS, LikelihoodConfidence, LikelihoodSet, ValueTargetedSet
 
 __all__ = [
     "LIKELIHOOD_SETS",
     "JointLaw",
     "KLBall",
-    "LikelihoodBelief",
+    "LikelihoodBounds",
     "LikelihoodConfidence",
     "LikelihoodSet",
+    "ValueTargetedSet",
     "dirichlet_excess",
     "extreme_means",
-    "likelihood_regret_bound",
     "log_bet_gain",
     "log_marginal",
     "log_mixture_gain",

@@ -39,9 +39,16 @@ def extreme_means(
         ends: (R,) Largest (sign 1) or smallest (sign -1) value of any outcome, seen or not.
         epsilon: (R,) Radius ε of each row; 0 returns the mean.
         sign: 1 for the largest mean, -1 for the smallest.
-        top_epsilon: (R,) Radius that holds at ν = `ends` alone, if there is one.
+        top_epsilon: (R,) Radius that holds at ν = `ends` alone, if there is one. Its bound is at least the best value
+            seen, which keeps it valid for a function below V whose maximum is not known (docs/proofs.md, section 9.2).
     """
-    return sign * KLBall(seen, sign * values, sign * ends, epsilon).largest_means(top_epsilon)
+    ball = KLBall(seen, sign * values, sign * ends, epsilon)
+    means: FloatArray = np.where(epsilon <= NARROWEST, ball.mean, ball.bound(ball.best()))
+    if top_epsilon is not None and len(means):
+        best_seen = np.maximum.reduceat(sign * values, seen.firsts)
+        at_top = ball.bound(np.zeros(len(means)), top_epsilon)
+        means = np.minimum(means, np.maximum(at_top, best_seen))
+    return sign * means
 
 
 class KLBall:
@@ -55,30 +62,19 @@ class KLBall:
         values: (E,) Value of the outcome of each entry.
         top: (R,) Largest value of any outcome, seen or not.
         epsilon: (R,) Radius ε of each row; 0 is the mean alone.
+
+    Attributes:
+        mean: (R,) Mean p̂V of each row.
     """
 
     def __init__(self, seen: SeenRows, values: FloatArray, top: FloatArray, epsilon: FloatArray) -> None:
         self._seen, self._top = seen, top
         self._epsilon = epsilon
-        self._mean = seen.sums(seen.shares * values)
-        distance = top - self._mean
-        self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self._mean)), distance, 0.0)  # (R,)
+        self.mean = seen.sums(seen.shares * values)
+        distance = top - self.mean
+        self._to_top = np.where(distance > ROUNDING * (np.abs(top) + np.abs(self.mean)), distance, 0.0)  # (R,)
         self._gaps = top[seen.places] - values  # of the entries, (E,)
-        self._below = self._mean[seen.places] - values
-
-    def largest_means(self, top_epsilon: FloatArray | None = None) -> FloatArray:
-        """Return the largest mean of each row: (R,).
-
-        Args:
-            top_epsilon: (R,) Radius that holds at ν = max V alone; its bound is at least the best value seen, which
-                keeps it valid for a function below V whose maximum is not known (docs/proofs.md, section 9.2).
-        """
-        bound: FloatArray = np.where(self._epsilon <= NARROWEST, self._mean, self.bound(self.best()))
-        if top_epsilon is None or not len(bound):
-            return bound
-        best_seen = self._top - np.minimum.reduceat(self._gaps, self._seen.firsts)
-        at_top = self.bound(np.zeros(len(bound)), top_epsilon)
-        return np.minimum(bound, np.maximum(at_top, best_seen))
+        self._below = self.mean[seen.places] - values
 
     def bound(self, x: FloatArray, epsilon: FloatArray | None = None) -> FloatArray:
         """Return ν − e^{−ε} Π (ν − V)^p̂ at ν = max V + x, no larger than max V: (R,).
@@ -91,7 +87,7 @@ class KLBall:
         epsilon = self._epsilon if epsilon is None else epsilon
         with np.errstate(invalid="ignore"):  # of rows whose mean counts as the top: y = 0, and no ratio is a number
             log_ratio = self._seen.sums(self._seen.shares * self._log_ratios(x))
-            bound = self._mean - y * np.expm1(log_ratio - epsilon)
+            bound = self.mean - y * np.expm1(log_ratio - epsilon)
         return np.where(y > 0.0, np.minimum(bound, self._top), self._top)  # y = 0: all mass is at the top
 
     def best(self) -> FloatArray:

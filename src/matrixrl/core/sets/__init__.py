@@ -9,14 +9,14 @@ where shift, direction and scale depend only on v (`split`, computed once per st
 such bounds, one for each of its members.
 """
 
-from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, Reach, SetContext, SingleSet, Split
+from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, MatrixSet, Reach, SetContext, SingleSet, Split
 from matrixrl.core.sets.normalised import Intersection, NormalisedBall, NormalisedColumnBall, chebyshev_centre
 from matrixrl.core.sets.paper import (
     ColumnBall,
     ColumnClosedForm,
     FrobeniusBall,
     FrobeniusClosedForm,
-    PrintedColumnBall,
+    PaperBall,
 )
 from matrixrl.core.sets.sandwich import SANDWICH_SETS, Sandwich, SandwichOrBall
 
@@ -30,9 +30,10 @@ __all__ = [
     "FrobeniusBall",
     "FrobeniusClosedForm",
     "Intersection",
+    "MatrixSet",
     "NormalisedBall",
     "NormalisedColumnBall",
-    "PrintedColumnBall",
+    "PaperBall",
     "Reach",
     "Sandwich",
     "SandwichOrBall",
@@ -42,7 +43,7 @@ __all__ = [
     "chebyshev_centre",
 ]
 
-SETS: dict[str, type[ConfidenceSet]] = {
+SETS: dict[str, type[MatrixSet]] = {
     kind.name: kind
     for kind in (
         NormalisedBall,
@@ -52,7 +53,6 @@ SETS: dict[str, type[ConfidenceSet]] = {
         FrobeniusClosedForm,
         ColumnBall,
         ColumnClosedForm,
-        PrintedColumnBall,
     )
 }
 """Sets of matrices by their names in Python and on the command line; `SANDWICH_SETS` has those that bound V* only."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from matrixrl.core.claims import inherits_claim
+from matrixrl.checks import number
+from matrixrl.core.radius import BlockRadius, Radius, as_radius, disown
 from matrixrl.errors import ProtocolError
 from matrixrl.linalg import PairDesign
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee
+
+if TYPE_CHECKING:
+    from matrixrl.core.models import Model, ModelContext
 
 __all__ = [
     "OPERATOR_BALL",
     "CompiledForm",
     "ConfidenceSet",
+    "MatrixSet",
     "Reach",
     "SetContext",
     "SingleSet",
@@ -32,9 +37,6 @@ TWO_NORM, LARGEST, CONSTANT = 0, 1, 2
 
 OPERATOR_BALL = "‖A_n^{1/2}(M* − M_n)‖ <= √β"
 """Event of docs/proofs.md, section 3, in the operator norm: every set of the library relies on it and on no other."""
-
-_BOUND = ("split", "reach", "factor")
-_PROOF_DEPENDS_ON = ("split", "reach", "members", "factor", "is_normalised", "shares", "bind", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +119,64 @@ class CompiledForm(NamedTuple):
 
 
 class ConfidenceSet(ABC):
-    """Base class of confidence sets: sets of matrices M around M_n.
+    """Base class of confidence sets: what the truth may still be, given the data.
 
-    A set is created without a problem, ``MySet()``; `bind` returns a copy that has the `context` of a problem.
+    A set is an object with its radius and constants, ``NormalisedBall(ridge=0.5)``, and makes the model that keeps the
+    data it needs.
 
     Attributes:
         name: Name of the set in Python and on the command line.
         summary: One-line description for the command line.
-        is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
-        guarantee: True if the bound holds for M* and all values in [−H, H] whenever the radius is valid, else the
-            reason why it may not hold.
     """
 
     name: ClassVar[str] = "own set"
     summary: ClassVar[str] = ""
-    is_normalised: ClassVar[bool] = False
-    guarantee: ClassVar[Literal[True] | str] = "the confidence set declares no proof"
 
+    @abstractmethod
+    def make_model(self, context: ModelContext) -> Model:
+        """Return a model without data that bounds Q over the set."""
+
+
+class MatrixSet(ConfidenceSet):
+    """Base class of sets of matrices M around M_n.
+
+    `bind` returns a copy that has the `context` of a problem.
+
+    Args:
+        radius: Radius √β, an object or a name (matrixrl list radii); `block` is the tightest proven one.
+        ridge: λ of A_n = λI + Σ φφᵀ; 1 in the paper, and every proof holds for any λ. With the constant radius it is
+            counted in units of the largest ‖φ‖².
+        c_core: C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.
+
+    Attributes:
+        is_normalised: Whether the bound uses φᵀMu = 1, so that it may be clipped to [min V, max V].
+        guarantee: Whether the bound is proven for M* and all values in [−H, H] whenever the radius is valid. It is a
+            claim about one class: a subclass makes its own.
+    """
+
+    is_normalised: ClassVar[bool] = False
+    guarantee: ClassVar[Guarantee] = Guarantee(False, "the confidence set declares no proof")
+
+    radius: Radius = BlockRadius()
+    ridge: float = 1.0
+    c_core: float | None = None
     _context: SetContext | None = None
+
+    def __init__(self, *, radius: str | Radius = "block", ridge: float = 1.0, c_core: float | None = None) -> None:
+        self.radius = as_radius("radius", radius)
+        self.ridge = number("ridge", ridge, low=0.0, open_ends=True, remedy="Try 1.")
+        if c_core is not None:
+            self.c_core = number("c_core", c_core, low=0.0, open_ends=True, remedy="Leave it out.")
+
+    def make_model(self, context: ModelContext) -> Model:
+        """Return a ridge estimate without data, with this set around it."""
+        from matrixrl.core.models import RidgeModel  # which needs this class
+
+        return RidgeModel(self, context)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not inherits_claim(cls, "guarantee", _PROOF_DEPENDS_ON):
-            cls.guarantee = ConfidenceSet.guarantee  # another bound needs a proof of its own
-        if not inherits_claim(cls, "surplus", _PROOF_DEPENDS_ON):
-            cls.surplus = ConfidenceSet.surplus  # type: ignore[method-assign]
+        disown(cls, MatrixSet, "guarantee", "surplus")
 
     @property
     def context(self) -> SetContext:
@@ -179,8 +214,7 @@ class ConfidenceSet(ABC):
         r"""Return whether M is inside the set, for each replica.
 
         Args:
-            error: (B, d, d_psi) \(A_n^{1/2}(M - M_n)\). Any matrix root of A_n may be used, except for
-                `PrintedColumnBall`, which requires the symmetric root.
+            error: (B, d, d_psi) \(A_n^{1/2}(M - M_n)\), with any matrix root of A_n.
             radius: (B,) Radius √β.
 
         Returns:
@@ -188,16 +222,16 @@ class ConfidenceSet(ABC):
         """
 
 
-class SingleSet(ConfidenceSet):
+class SingleSet(MatrixSet):
     """Base class of sets whose bound consists of shift, direction, scale and reach.
 
     Attributes:
         compiled_form: Description of `split` for the compiled backup, or None if there is no such description; planning
-            then uses NumPy. A subclass that overrides `split` does not inherit it.
+            then uses NumPy.
         reach_is_local: Whether, with one-hot features, `reach` of a pair depends on its own visits only, so that
-            compiled episodes may tabulate it. A subclass that overrides `reach` does not inherit it.
+            compiled episodes may tabulate it.
         event: Event on which the bound holds. Members of an intersection that rely on one event hold together, so they
-            share its part of δ. Empty for an event of its own; a subclass that overrides the bound does not inherit it.
+            share its part of δ. Empty for an event of its own.
     """
 
     compiled_form: ClassVar[CompiledForm | None] = None
@@ -206,12 +240,7 @@ class SingleSet(ConfidenceSet):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not inherits_claim(cls, "compiled_form", ["split"]):
-            cls.compiled_form = None
-        if not inherits_claim(cls, "reach_is_local", ["reach"]):
-            cls.reach_is_local = False
-        if not inherits_claim(cls, "event", _BOUND):
-            cls.event = ""
+        disown(cls, SingleSet, "compiled_form", "reach_is_local", "event")
 
     @property
     def members(self) -> tuple[SingleSet, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from matrixrl.checks import fail
@@ -11,7 +13,7 @@ from matrixrl.core.sets.base import (
     MIDDLE,
     OPERATOR_BALL,
     CompiledForm,
-    ConfidenceSet,
+    MatrixSet,
     Reach,
     SetContext,
     SingleSet,
@@ -21,7 +23,7 @@ from matrixrl.core.sets.base import (
 )
 from matrixrl.core.sets.paper import ColumnBall
 from matrixrl.linalg import PairDesign
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee
 from matrixrl.tolerances import EMPTY_SET
 
 __all__ = ["Intersection", "NormalisedBall", "NormalisedColumnBall", "chebyshev_centre"]
@@ -44,7 +46,7 @@ class NormalisedBall(SingleSet):
     name = "normalised"
     summary = "not in the paper: the ball of (6) with the constraint that probabilities sum to one"
     is_normalised = True
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm(centre=ALONG_U)
     reach_is_local = True
     event = OPERATOR_BALL
@@ -93,8 +95,9 @@ class NormalisedColumnBall(ColumnBall):
     name = "normalised-column"
     summary = "not in the paper: the column ball for centred values, with the smallest ‖v − c·u‖_∞"
     is_normalised = True
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm(centre=MIDDLE, norm=LARGEST)
+    reach_is_local = True
     event = OPERATOR_BALL
 
     def split(self, v: FloatArray) -> Split:
@@ -109,7 +112,7 @@ class NormalisedColumnBall(ColumnBall):
         return 2.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
-class Intersection(ConfidenceSet):
+class Intersection(MatrixSet):
     """Intersection of several sets: the tightest of their bounds is used.
 
     By default it is that of the normalised ball and the normalised column ball. Both hold on one event, so neither
@@ -118,7 +121,9 @@ class Intersection(ConfidenceSet):
     sets of your own: δ is divided between the events of the members.
 
     Args:
-        members: Sets to intersect, at least one; each must be normalised.
+        members: Sets to intersect, at least one; each must be normalised. The radius and the ridge are those of the
+            intersection.
+        constants: Radius, ridge and c_core, as in `MatrixSet`.
 
     >>> Intersection().shares
     1
@@ -127,9 +132,10 @@ class Intersection(ConfidenceSet):
     name = "intersection"
     summary = "not in the paper: the tighter bound of normalised and normalised-column, which is always normalised"
     is_normalised = True
-    guarantee = True
+    guarantee = Guarantee(True)
 
-    def __init__(self, *members: SingleSet) -> None:
+    def __init__(self, *members: SingleSet, **constants: Any) -> None:
+        super().__init__(**constants)
         self._members: tuple[SingleSet, ...] = members or (NormalisedBall(), NormalisedColumnBall())
         for member in self._members:
             if not isinstance(member, SingleSet) or not member.is_normalised:

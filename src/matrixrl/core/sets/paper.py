@@ -1,4 +1,4 @@
-"""The confidence sets of the paper: both balls maximised exactly, both closed forms, and the printed column ball."""
+"""The confidence sets of the paper: both balls maximised exactly, both closed forms, and that of its theorem."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from matrixrl.checks import number
+from matrixrl.core.radius import TheoremRadius
 from matrixrl.core.sets.base import (
     CONSTANT,
     LARGEST,
@@ -19,9 +21,9 @@ from matrixrl.core.sets.base import (
     widths,
 )
 from matrixrl.linalg import PairDesign
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee
 
-__all__ = ["ColumnBall", "ColumnClosedForm", "FrobeniusBall", "FrobeniusClosedForm", "PrintedColumnBall"]
+__all__ = ["ColumnBall", "ColumnClosedForm", "FrobeniusBall", "FrobeniusClosedForm", "PaperBall"]
 
 
 class FrobeniusBall(SingleSet):
@@ -32,7 +34,7 @@ class FrobeniusBall(SingleSet):
 
     name = "frobenius"
     summary = "the paper's ball B2 (6), maximised exactly"
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm()
     reach_is_local = True
     event = OPERATOR_BALL
@@ -66,8 +68,9 @@ class FrobeniusClosedForm(FrobeniusBall):
 
     name = "frobenius-closed"
     summary = "the paper's closed form (8): bonus 2·C_ψ·H·√β·w"
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm(norm=CONSTANT)
+    reach_is_local = True
     event = OPERATOR_BALL
 
     def split(self, v: FloatArray) -> Split:
@@ -90,7 +93,7 @@ class ColumnBall(SingleSet):
 
     name = "column"
     summary = "the paper's ball B1 (5) with column norms (E1), maximised exactly"
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm(norm=LARGEST)
     reach_is_local = True
     event = OPERATOR_BALL
@@ -132,8 +135,9 @@ class ColumnClosedForm(ColumnBall):
 
     name = "column-closed"
     summary = "the paper's closed form (7): bonus 2·C_ψ·H·√(dβ)·w"
-    guarantee = True
+    guarantee = Guarantee(True)
     compiled_form = CompiledForm(norm=CONSTANT)
+    reach_is_local = True
     event = OPERATOR_BALL
 
     @property
@@ -152,33 +156,26 @@ class ColumnClosedForm(ColumnBall):
         return 3.0 * self.factor * self.context.c_psi_max_norm * self.context.horizon
 
 
-class PrintedColumnBall(SingleSet):
-    """The ball of YW19 (5) as printed: the sum of the row norms of A_n^{1/2}(M − M_n) is at most √(dβ).
+class PaperBall(FrobeniusClosedForm):
+    """The set of the paper's Theorem 2: the closed form (8) with the factor H of its proof (E2), at β of the theorem.
 
-    Its exact maximum is φᵀM_n v + √(dβ) ‖A_n^{-1/2}φ‖_∞ ‖v‖₂. It contains M*, but the lemma that bounds its members,
-    ‖φᵀ(M − M_n)‖₁ ≤ √(dβ) w, is false (E1).
+    Args:
+        c: Absolute constant c of the radius, whose value the paper does not give.
+        ridge: λ of A_n; 1 in the paper.
+        c_core: C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.
+
+    >>> PaperBall(c=0.5).radius.c
+    0.5
     """
 
-    name = "column-printed"
-    summary = "the paper's ball B1 (5) as printed, with row norms: its lemma is false (E1)"
-    guarantee = "the printed ball B1 sums row norms, and the lemma that bounds its members is false (erratum E1)"
-    compiled_form = CompiledForm()
+    name = "paper"
+    summary = "the paper's closed form (8) with the radius of Theorems 1 and 2"
+    guarantee = Guarantee(True)
+    compiled_form = CompiledForm(norm=CONSTANT)
     reach_is_local = True
+    event = OPERATOR_BALL
+    surplus = FrobeniusClosedForm.surplus
 
-    def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002
-        slack: FloatArray | None,  # noqa: ARG002
-    ) -> Reach:
-        """Return √(dβ) · ‖A_n^{-1/2}φ‖_∞."""
-        return Reach(math.sqrt(self.context.d) * radius * design.root_max_norms())
-
-    def split(self, v: FloatArray) -> Split:
-        """Return (0, v, ‖v‖₂)."""
-        return Split(np.zeros(len(v)), v, np.sqrt(np.vecdot(v, v)))
-
-    def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        """Return whether the sum of the row norms is at most √(dβ)."""
-        return column_sums(error.swapaxes(1, 2)) <= math.sqrt(self.context.d) * radius
+    def __init__(self, *, c: float = 1.0, ridge: float = 1.0, c_core: float | None = None) -> None:
+        checked = number("c", c, low=0.0, open_ends=True, remedy="Try 1.")
+        super().__init__(radius=TheoremRadius(c=checked), ridge=ridge, c_core=c_core)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from matrixrl.checks import fail
-from matrixrl.core.sets.base import OPERATOR_BALL, ConfidenceSet, SetContext, SingleSet
+from matrixrl.core.sets.base import OPERATOR_BALL, MatrixSet, SetContext, SingleSet
 from matrixrl.core.sets.normalised import NormalisedBall
-from matrixrl.records import BoolArray, FloatArray
+from matrixrl.records import BoolArray, FloatArray, Guarantee
 
 __all__ = ["SANDWICH_SETS", "Sandwich", "SandwichOrBall"]
 
 
-class Sandwich(ConfidenceSet):
+class Sandwich(MatrixSet):
     """Lower and upper bounds on V* that are backed up together, for any φ with one-hot ψ.
 
     V*_2, …, V*_H are fixed functions, so a scalar regression bounds their expected next values without a factor that
@@ -21,6 +21,7 @@ class Sandwich(ConfidenceSet):
 
     Args:
         ball: Normalised set that bounds the values of policies; by default the normalised ball.
+        constants: Radius, ridge and c_core, as in `MatrixSet`.
 
     >>> Sandwich().shares
     2
@@ -29,11 +30,12 @@ class Sandwich(ConfidenceSet):
     name = "sandwich"
     summary = "not in the paper: bounds on V* from both sides, at a radius for V* alone (any φ, one-hot ψ)"
     is_normalised = True
-    guarantee = True
+    guarantee = Guarantee(True)
     uses_ball: ClassVar[bool] = False
     """Whether the bounds on V* are the tighter ones of sandwich and ball, else those of the sandwich."""
 
-    def __init__(self, ball: SingleSet | None = None) -> None:
+    def __init__(self, ball: SingleSet | None = None, **constants: Any) -> None:
+        super().__init__(**constants)
         self._ball = NormalisedBall() if ball is None else ball
         if not isinstance(self._ball, SingleSet) or not self._ball.is_normalised:
             shown = getattr(self._ball, "name", repr(self._ball))
@@ -76,7 +78,9 @@ class SandwichOrBall(Sandwich):
 
     name = "sandwich-or-ball"
     summary = "not in the paper: the tighter one of sandwich and normalised, at δ/2 each (any φ, one-hot ψ)"
+    guarantee = Guarantee(True)
     uses_ball = True
+    surplus = Sandwich.surplus
 
 
 SANDWICH_SETS: dict[str, type[Sandwich]] = {kind.name: kind for kind in (Sandwich, SandwichOrBall)}

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from matrixrl.lab.analysis.formatting import rounded
+from matrixrl.lab.analysis.number_text import rounded
 from matrixrl.records import FloatArray
 
 __all__ = ["RegretBounds"]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from matrixrl.random_streams import generator
 from matrixrl.records import FloatArray
-from matrixrl.seeding import generator
 
 __all__ = [
     "Curve",

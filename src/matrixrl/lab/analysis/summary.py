@@ -21,9 +21,9 @@ from matrixrl.lab.analysis.statistics import (
 )
 from matrixrl.lab.spec import Cell
 from matrixrl.lab.store import RunRow, Store
-from matrixrl.measuring import measured_places
-from matrixrl.records import FloatArray
-from matrixrl.simulate.results import alarm_words
+from matrixrl.measurement import measured_places
+from matrixrl.play.results import alarm_words
+from matrixrl.records import FloatArray, Guarantee
 
 __all__ = ["AgentSummary", "EnvSummary", "summarise"]
 
@@ -73,7 +73,7 @@ class AgentSummary:
     id: str
     agent: str
     settings: dict[str, Any]
-    guarantee: Literal[True] | str | None
+    guarantee: Guarantee | None
     played: list[int]
     failed: list[tuple[int, str]]
     episodes: int
@@ -90,7 +90,7 @@ class AgentSummary:
     kept_megabytes: float = math.nan
     optimistic_share: float | None = None
     gap: float | None = None
-    gap_guarantee: Literal[True] | str | None = None
+    gap_guarantee: Guarantee | None = None
     certified: tuple[Curve, Curve] | None = None
     truths_inside: int = 0
     plans: float = math.nan
@@ -217,9 +217,7 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
         exponent=growth_exponent(cumulative, np.arange(1.0, n + 1.0)),
         optimistic_share=float((upper >= value - slack).mean()),
         gap=float(np.mean([c["gap"] for c in certificates])) if certificates else None,
-        gap_guarantee=next((g for c in certificates if (g := c["guarantee"]) is not True), True)
-        if certificates
-        else None,
+        gap_guarantee=Guarantee.unless(*(c["guarantee"]["reason"] for c in certificates)) if certificates else None,
         certified=_certified(store, number, seeds, picked, at),
         truths_inside=_truths_inside(store, number, seeds, value),
         plans=float(np.mean(plans)) if plans else math.nan,
@@ -227,10 +225,12 @@ def _agent(store: Store, number: int, cell: Cell, rows: list[RunRow]) -> AgentSu
     )
 
 
-def _guarantee(facts: dict[str, Any], rows: list[RunRow]) -> Literal[True] | str | None:
+def _guarantee(facts: dict[str, Any], rows: list[RunRow]) -> Guarantee | None:
     """Return the guarantee of the settings, or the reason why an alarm has withdrawn it."""
     alarmed = sum(row.alarms > 0 for row in rows)
-    return alarm_words(alarmed, len(rows)) if alarmed else facts.get("guarantee")
+    if alarmed:
+        return Guarantee(False, alarm_words(alarmed, len(rows)))
+    return Guarantee(**facts["guarantee"]) if "guarantee" in facts else None
 
 
 def _certified(

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from matrixrl.algorithms.matrix_rl.learner import MatrixRLLearner
+from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core.bounds import first_informative, theorem_2_bound
 from matrixrl.lab.spec import Cell
+from matrixrl.play.resume import restore_simulation, save_simulation
+from matrixrl.play.simulation import Simulation
 from matrixrl.records import FloatArray
-from matrixrl.simulate.resume import restore_simulation, save_simulation
-from matrixrl.simulate.simulation import Simulation
 
 __all__ = ["BlockResult", "Order", "play_block"]
 
@@ -126,13 +126,13 @@ def _facts(simulation: Simulation, order: Order) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "horizon": problem.task.horizon,
         "sizes": simulation.sizes() if problem.kind == "finite" else {},
-        "guarantee": algorithm.guarantee,
+        "guarantee": algorithm.guarantee.as_dict(),
         "kept_bytes_per_seed": _state_bytes(simulation) / len(order.seeds),
     }
     if simulation.optimal_value is not None:
         low, _ = problem.task.reward_range or (-1.0, 0.0)
         facts |= {"optimal_value": simulation.optimal_value, "earns_from_zero": low >= 0.0}
-        facts |= {"delta": algorithm.delta, "bounds": _bounds(simulation)}
+        facts |= {"delta": algorithm.claims.delta, "bounds": _bounds(simulation)}
     return facts
 
 
@@ -142,16 +142,16 @@ def _bounds(simulation: Simulation) -> dict[str, Any] | None:
     The explicit bound is None where nothing is proven. `informative_from` is the smallest N at which it is below NH.
     """
     algorithm = simulation.algorithm
-    if not isinstance(algorithm, MatrixRLLearner) or algorithm.settings.columns is not None:
+    if not isinstance(algorithm, UCMatrixRL):
         return None
     task = simulation.problem.finite_task
-    k, horizon, unit, most = algorithm.confidence.regularity, task.horizon, task.unit, task.total_weight
+    k, horizon, unit, most = algorithm.model.confidence.regularity, task.horizon, task.unit, task.total_weight
     grid = np.unique(np.geomspace(1, simulation.total, min(simulation.total, _BOUND_POINTS)).astype(int)).tolist()
-    explicit = [min(value, n * most) for n in grid if (value := algorithm.regret_bound(n)) is not None]
+    explicit = [min(value, n * most) for n in grid if (value := algorithm.claims.regret_bound(n)) is not None]
     return {
         "episode": [float(n) for n in grid],
         "theorem_2": [unit * theorem_2_bound(k, horizon=horizon, n_episodes=n) for n in grid],
         "explicit": None if len(explicit) < len(grid) else [unit * value for value in explicit],
         "largest": [unit * n * most for n in grid],
-        "informative_from": first_informative(algorithm.regret_bound, most),
+        "informative_from": first_informative(algorithm.claims.regret_bound, most),
     }

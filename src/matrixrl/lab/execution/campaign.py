@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from matrixrl.lab.execution.blocks import BlockResult, Order
-from matrixrl.lab.execution.executors import Answer, Executor
+from matrixrl.lab.execution.executors import Executor, OrderResult
 from matrixrl.lab.store import Store
-from matrixrl.simulate.resume import is_readable
+from matrixrl.play.resume import is_readable
 
 __all__ = ["Campaign", "Observer", "Outcome"]
 
@@ -135,7 +135,7 @@ class Campaign:
             self._executor.close()
         return Outcome(time.perf_counter() - started, self.stored - before, failed, self.restarted)
 
-    def _store_answer(self, answer: Answer, failed: list[tuple[int, tuple[int, ...], str]]) -> None:
+    def _store_answer(self, answer: OrderResult, failed: list[tuple[int, tuple[int, ...], str]]) -> None:
         order, result = answer.order, answer.result
         if result is None:
             reason = answer.reason or "unknown"

@@ -21,14 +21,14 @@ from matrixrl.lab.requirements import require_lab
 from matrixrl.lab.spec.models import ExecutorName
 from matrixrl.references import SAFE_PATH, safe_path
 
-__all__ = ["EXECUTORS", "Answer", "Executor", "check_executor", "make_executor"]
+__all__ = ["EXECUTORS", "Executor", "OrderResult", "check_executor", "make_executor"]
 
 _ATTEMPTS = 3  # largest number of workers that one block may lose
 _POLL = 0.2  # seconds to wait for results before progress is redrawn
 
 
 @dataclass(frozen=True)
-class Answer:
+class OrderResult:
     """Result of an order, or the reason why it failed."""
 
     order: Order
@@ -46,7 +46,7 @@ class Executor(Protocol):
         """Add an order."""
         ...
 
-    def collect(self) -> list[Answer]:
+    def collect(self) -> list[OrderResult]:
         """Wait a moment and return the finished orders, if any."""
         ...
 
@@ -77,15 +77,15 @@ class SerialExecutor:
         """Add an order."""
         self._waiting.append(order)
 
-    def collect(self) -> list[Answer]:
+    def collect(self) -> list[OrderResult]:
         """Play one order and return its answer."""
         if not self._waiting:
             return []
         order = self._waiting.popleft()
         try:
-            return [Answer(order, self._play(order))]
+            return [OrderResult(order, self._play(order))]
         except Exception as error:  # noqa: BLE001  # an error of one agent must not stop the other cells
-            return [Answer(order, None, _error_line(error))]
+            return [OrderResult(order, None, _error_line(error))]
 
     def close(self) -> None:
         """Drop waiting orders."""
@@ -142,7 +142,7 @@ class ProcessExecutor:
             self._pool = self._make()
             self._in_progress[self._pool.submit(self._play, order)] = order
 
-    def collect(self) -> list[Answer]:
+    def collect(self) -> list[OrderResult]:
         """Wait a moment and return the finished orders."""
         done, _ = wait(self._in_progress, timeout=_POLL, return_when=FIRST_COMPLETED)
         is_alone = len(self._in_progress) == 1
@@ -151,20 +151,20 @@ class ProcessExecutor:
             order = self._in_progress.pop(future)
             error = future.exception()
             if error is None:
-                answers.append(Answer(order, future.result()))
+                answers.append(OrderResult(order, future.result()))
             elif isinstance(error, BrokenProcessPool):
                 answers += self._retry(order, is_alone)
             else:
-                answers.append(Answer(order, None, _error_line(error)))
+                answers.append(OrderResult(order, None, _error_line(error)))
         self._start()
         return answers
 
-    def _retry(self, order: Order, is_alone: bool) -> list[Answer]:
+    def _retry(self, order: Order, is_alone: bool) -> list[OrderResult]:
         """Schedule an order whose worker died to be played alone, or fail it after too many attempts."""
         key = order.key, order.first
         self._deaths[key] = self._deaths.get(key, 0) + is_alone
         if self._deaths[key] >= _ATTEMPTS:
-            return [Answer(order, None, f"its worker died {_ATTEMPTS} times (killed, or out of memory)")]
+            return [OrderResult(order, None, f"its worker died {_ATTEMPTS} times (killed, or out of memory)")]
         self._suspects.append(order)
         return []
 
@@ -216,7 +216,7 @@ class RayExecutor:
         """Add an order."""
         self._in_progress[self._task.remote(order)] = order
 
-    def collect(self) -> list[Answer]:
+    def collect(self) -> list[OrderResult]:
         """Wait a moment and return the finished orders."""
         if not self._in_progress:
             return []
@@ -225,11 +225,11 @@ class RayExecutor:
         for reference in ready:
             order = self._in_progress.pop(reference)
             try:
-                answers.append(Answer(order, self._ray.get(reference)))
+                answers.append(OrderResult(order, self._ray.get(reference)))
             except self._ray.exceptions.RayTaskError as error:
-                answers.append(Answer(order, None, _error_line(error.cause or error)))
+                answers.append(OrderResult(order, None, _error_line(error.cause or error)))
             except self._ray.exceptions.RayError as error:
-                answers.append(Answer(order, None, f"its worker died {_ATTEMPTS} times ({type(error).__name__})"))
+                answers.append(OrderResult(order, None, f"its worker died {_ATTEMPTS} times ({type(error).__name__})"))
         return answers
 
     def close(self) -> None:

@@ -8,9 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from matrixrl.display import literal
 from matrixrl.lab.execution.campaign import Campaign
-from matrixrl.notebooks import NotebookBar
-from matrixrl.printable import literal, printable
 from matrixrl.progress import ProgressLines, can_draw, progress_console
 
 __all__ = ["CampaignProgress"]
@@ -41,10 +40,8 @@ class CampaignProgress:
             transient=True,
             refresh_per_second=4,
         )
-        is_notebook = progress_console(console).is_jupyter
-        self._notebook = NotebookBar(printable(label)) if visible and is_notebook else None
         self._task = self._progress.add_task(literal(label), total=None, note="")
-        show_lines = visible and not is_drawn and not is_notebook
+        show_lines = visible and not is_drawn
         self._lines = ProgressLines(label, console=console) if show_lines else None
 
     def __enter__(self) -> Self:
@@ -55,8 +52,6 @@ class CampaignProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
-        if self._notebook is not None:
-            self._notebook.close()
 
     def tick(self, campaign: Campaign) -> None:
         """Show the current progress of a campaign."""
@@ -65,7 +60,5 @@ class CampaignProgress:
         words = ", ".join(filter(None, (note, failed)))
         if self._lines is not None:
             self._lines.show(campaign.stored, campaign.total, words)
-        if self._notebook is not None:
-            self._notebook.show(campaign.stored / max(campaign.total, 1), words)
         note += f", [red]{failed}[/]" if failed else ""
         self._progress.update(self._task, total=campaign.total, completed=campaign.stored, note=note)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from matrixrl.pages import is_loopback
-from matrixrl.pages.headers import PAGE_HEADERS
+from matrixrl.pages.server import PAGE_HEADERS, is_loopback
 
 __all__ = ["Guard"]
 

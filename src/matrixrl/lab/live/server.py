@@ -13,9 +13,8 @@ from matrixrl.errors import MissingExtra
 from matrixrl.lab.live.guard import Guard
 from matrixrl.lab.live.snapshot import snapshots_of
 from matrixrl.lab.pages import PAGES
-from matrixrl.pages import Feed, event_stream
-from matrixrl.pages.listening import listening
-from matrixrl.plots.looks import LOOKS
+from matrixrl.pages.server import Feed, event_stream, open_socket
+from matrixrl.plots.style import LOOKS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -97,7 +96,7 @@ def serve(
     except ImportError as error:
         raise MissingExtra("the live page needs uvicorn; pip install 'matrixrl[lab]'") from error
 
-    with listening(port) as listener:
+    with open_socket(port) as listener:
         url = f"http://{_HOST}:{listener.getsockname()[1]}/"
         config = uvicorn.Config(
             app, log_level="critical", access_log=False, timeout_graceful_shutdown=_GRACE, server_header=False

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Aggregate, Curve, EnvSummary
-from matrixrl.lab.analysis.formatting import hundredths, interval_parts
-from matrixrl.plots.looks import Look
+from matrixrl.lab.analysis.number_text import hundredths, interval_parts
+from matrixrl.plots.style import Look
 from matrixrl.records import FloatArray
 
 __all__ = ["charts_of", "profile_chart"]
@@ -142,7 +142,7 @@ def _bounds(agents: list[AgentSummary]) -> list[tuple[str, str, list[float], lis
     found: dict[tuple[str, str, tuple[float, ...]], tuple[list[float], list[str]]] = {}
     for agent in agents:
         bounds = agent.bounds
-        if bounds is None or agent.guarantee is not True:
+        if bounds is None or not agent.guarantee:
             continue
         drawn = [("theorem_2", "Theorem 2 with c = 1", bounds.theorem_2)]
         if bounds.explicit is not None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.algorithms.bibliography import CITATIONS, REFERENCES, STATISTICS, Reference, bibtex, cited_by
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
+from matrixrl.display import printable
 from matrixrl.lab.spec import Experiment
 from matrixrl.lab.store import Store
-from matrixrl.printable import printable
 
 __all__ = ["citation_section", "references_of", "write_bibtex"]
 
@@ -51,7 +51,7 @@ def write_bibtex(store: Store, path: Path) -> Path:
     section = citation_section(store.experiment)
     note = "".join(f"% no reference: {_commented(agent_id)}\n" for agent_id in section["without"])
     data = (note + section["bibtex"]).encode("utf-8", errors="backslashreplace")
-    write_whole(path, lambda fresh: fresh.write_bytes(data))
+    atomic_write(path, lambda fresh: fresh.write_bytes(data))
     return path
 
 

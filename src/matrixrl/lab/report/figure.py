@@ -12,8 +12,7 @@ from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report.figure_files import escaped, kind_of, save_figure, style_of
 from matrixrl.lab.report.profile_panels import draw_iqm, draw_profiles, open_frame
 from matrixrl.lab.store import Store
-from matrixrl.plots.drawing import draw_curve, require_matplotlib
-from matrixrl.plots.looks import Look
+from matrixrl.plots.style import Look, draw_curve, require_matplotlib
 
 __all__ = ["draw_paper_figure"]
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
 from matrixrl.errors import InvalidInput, MatrixRLError
 
@@ -105,12 +105,12 @@ def save_figure(figure: Any, path: Path, kind: str) -> None:
         figure.savefig(fresh, format=kind, dpi=_DPI, **metadata)
 
     if kind != "pgf":
-        write_whole(path, write)
+        atomic_write(path, write)
         return
     from matplotlib.backends.backend_pgf import LatexError
 
     try:
-        write_whole(path, write)
+        atomic_write(path, write)
     except (LatexError, RuntimeError, ValueError) as error:
         words = f"{_tex_program()} cannot set the texts of {path.name} ({_reason(error)})"
         raise MatrixRLError(f"{words}; write .pdf or .svg, or use ASCII ids") from error

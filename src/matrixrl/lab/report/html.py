@@ -7,7 +7,7 @@ import hashlib
 from datetime import datetime
 from pathlib import Path
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.lab.analysis import aggregate, summarise
 from matrixrl.lab.pages import PAGES
 from matrixrl.lab.palette import looks_of
@@ -48,7 +48,7 @@ def write_report(store: Store, path: Path) -> Path:
     """
     # an id may hold a lone surrogate, which UTF-8 cannot encode
     data = _page(store, PAGES.plotly_script()).encode("utf-8", errors="xmlcharrefreplace")
-    write_whole(path, lambda fresh: fresh.write_bytes(data))
+    atomic_write(path, lambda fresh: fresh.write_bytes(data))
     return path
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matrixrl.display import printable
 from matrixrl.lab.report.tables import PlainTable
-from matrixrl.printable import printable
 
 __all__ = ["as_latex", "latex_text"]
 

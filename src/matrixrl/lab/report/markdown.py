@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.checks import fail
+from matrixrl.display import printable
 from matrixrl.lab.analysis import aggregate, summarise
 from matrixrl.lab.palette import looks_of
 from matrixrl.lab.report.latex import as_latex
 from matrixrl.lab.report.tables import PlainTable, aggregate_table, final_table, table_notes
 from matrixrl.lab.store import Store
-from matrixrl.printable import printable
 
 __all__ = ["table_form", "write_table"]
 
@@ -45,7 +45,7 @@ def write_table(store: Store, path: Path) -> Path:
         tables.append(PlainTable("All environments together", found["caption"], found["head"], found["rows"]))
     text = (as_latex if form == "LaTeX" else as_markdown)(experiment.title, tables, table_notes(environments))
     data = text.encode("utf-8", errors="backslashreplace")
-    write_whole(path, lambda fresh: fresh.write_bytes(data))
+    atomic_write(path, lambda fresh: fresh.write_bytes(data))
     return path
 
 

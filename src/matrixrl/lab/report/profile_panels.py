@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from matrixrl.lab.analysis import Aggregate
-from matrixrl.plots.drawing import draw_curve
-from matrixrl.plots.looks import Look
+from matrixrl.plots.style import Look, draw_curve
 
 __all__ = ["draw_iqm", "draw_profiles", "open_frame"]
 

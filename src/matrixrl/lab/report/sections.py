@@ -9,11 +9,11 @@ from typing import Any
 
 from matrixrl.lab.analysis import Aggregate, EnvSummary
 from matrixrl.lab.analysis.few_seeds import few_seeds_mark
-from matrixrl.lab.analysis.formatting import amount
+from matrixrl.lab.analysis.number_text import amount
 from matrixrl.lab.report.tables import aggregate_table, final_table, is_comparable
 from matrixrl.lab.store import Store
-from matrixrl.plots.looks import Look
-from matrixrl.simulate.proofs import proof_label
+from matrixrl.play.results import proof_label
+from matrixrl.plots.style import Look
 
 __all__ = [
     "agent_settings",
@@ -159,9 +159,9 @@ def _unproven_certificates(env: EnvSummary, store: Store) -> dict[str, list[str]
     ids = {agent.cell: agent.id for agent in env.agents}
     found: dict[str, dict[str, None]] = {}
     for run in store.runs():
-        guarantee = (run.outcome.get("certificate") or {}).get("guarantee", True)
-        if run.cell in ids and guarantee is not True:
-            found.setdefault(str(guarantee), {})[ids[run.cell]] = None
+        certificate = run.outcome.get("certificate")
+        if run.cell in ids and certificate and not certificate["guarantee"]["holds"]:
+            found.setdefault(certificate["guarantee"]["reason"], {})[ids[run.cell]] = None
     return {reason: list(names) for reason, names in found.items()}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from matrixrl.lab.analysis import AgentSummary, Aggregate, EnvSummary, Interval
 from matrixrl.lab.analysis.few_seeds import few_seeds_mark, few_seeds_note
-from matrixrl.lab.analysis.formatting import amount, hundredths, interval_parts, interval_text
-from matrixrl.plots.looks import Look
-from matrixrl.simulate.proofs import proof_label
+from matrixrl.lab.analysis.number_text import amount, hundredths, interval_parts, interval_text
+from matrixrl.play.results import proof_label
+from matrixrl.plots.style import Look
 
 __all__ = ["PlainTable", "aggregate_table", "final_table", "is_comparable", "table_notes"]
 
@@ -104,7 +104,7 @@ def table_notes(environments: Sequence[EnvSummary]) -> list[str]:
     notes.append("Seconds: of one seed as its share of a batch, without compiling.")
     certified = [agent for agent in played if agent.gap is not None]
     if certified:
-        estimated = dict.fromkeys(agent.id for agent in certified if agent.gap_guarantee is not True)
+        estimated = dict.fromkeys(agent.id for agent in certified if not agent.gap_guarantee)
         notes.append(
             "Certificate gap: the upper bound on V* of the start minus the lower bound on the value of the policy that "
             "all data of a seed advise, mean over seeds. Agents with certificates compute them at the end of a run, "

@@ -17,10 +17,10 @@ from matrixrl.envs import open_problem
 from matrixrl.errors import MatrixRLError
 from matrixrl.lab.spec.files import SpecFile
 from matrixrl.lab.spec.models import LARGEST_CELLS, LARGEST_RUNS, Entry, ExecutorName
+from matrixrl.play.simulation import plays_in_batches
 from matrixrl.problems import Problem
 from matrixrl.references import is_reference
 from matrixrl.settings import Settings
-from matrixrl.simulate.simulation import plays_in_batches
 
 __all__ = ["Cell", "Experiment", "work_out"]
 
@@ -261,7 +261,7 @@ def _resolved(
     references = {key: value for key, value in settings.items() if is_reference(value)}
     own = {} if _has_own_constructor(unstarted) else _settings_of(algorithm)
     # Arguments of a user's own constructor are kept as given, and so are references: a worker imports them again.
-    return {**settings, **own, **references}, algorithm.certifies
+    return {**settings, **own, **references}, algorithm._claims_class.certifies
 
 
 def _settings_of(algorithm: Algorithm) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from matrixrl.folder_lock import FolderLock
 from matrixrl.lab.store.schema import LOCK
-from matrixrl.locking import FolderLock
 
 __all__ = ["WriterLock"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["COLUMNS", "FILE", "FORMAT_VERSION", "LOCK", "META", "SCHEMA", "TABLES"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 FILE = "results.sqlite"
 LOCK = "writer.lock"
 

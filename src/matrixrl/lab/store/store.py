@@ -22,9 +22,8 @@ from matrixrl.lab.spec import Experiment
 from matrixrl.lab.store.connection import connect, damaged, release_on_error, store_errors
 from matrixrl.lab.store.database import Database
 from matrixrl.lab.store.lock import WriterLock
-from matrixrl.lab.store.migration import OLDEST_FORMAT, migrate
 from matrixrl.lab.store.schema import COLUMNS, FILE, FORMAT_VERSION, META, SCHEMA
-from matrixrl.measuring import held
+from matrixrl.measurement import held
 from matrixrl.records import FloatArray
 
 __all__ = ["RunRow", "Store"]
@@ -69,13 +68,10 @@ class Store:
     Attributes:
         folder: Directory of the store.
         experiment: The experiment.
-        was_migrated: Whether opening the store changed its file from an earlier format to this one.
     """
 
-    def __init__(
-        self, folder: Path, database: Database, lock: WriterLock | None, *, was_migrated: bool = False
-    ) -> None:
-        self.folder, self._db, self._lock, self.was_migrated = folder, database, lock, was_migrated
+    def __init__(self, folder: Path, database: Database, lock: WriterLock | None) -> None:
+        self.folder, self._db, self._lock = folder, database, lock
         try:
             with database.reading():
                 self._meta = self._read_meta()
@@ -166,27 +162,18 @@ class Store:
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Self:
-        """Open the store of a directory for writing; only one process can. An earlier format is migrated."""
+        """Open the store of a directory for writing; only one process can."""
         _must_exist(folder)
         lock = WriterLock(folder)
         with store_errors(folder), release_on_error(lock):
-            database, is_old = _opened(folder, is_writer=True)
-            return cls(folder, database, lock, was_migrated=is_old)
+            return cls(folder, _opened(folder, is_writer=True), lock)
 
     @classmethod
     def open_to_read(cls, folder: Path) -> Self:
-        """Open the store of a directory for reading, which is possible while another process writes.
-
-        A store of an earlier format is migrated first, which needs the permission to write.
-        """
+        """Open the store of a directory for reading, which is possible while another process writes."""
         _must_exist(folder)
         with store_errors(folder):
-            database, is_old = _opened(folder, is_writer=False)
-            if is_old:
-                database.close()
-                _migrate_at(folder)
-                database, _ = _opened(folder, is_writer=False)
-            return cls(folder, database, None, was_migrated=is_old)
+            return cls(folder, _opened(folder, is_writer=False), None)
 
     def __enter__(self) -> Self:
         return self
@@ -446,40 +433,27 @@ class Store:
         return found
 
 
-def _migrate_at(folder: Path) -> None:
-    """Migrate the store of a directory to the present format."""
-    try:
-        Store.open_to_write(folder).close()
-    except StoreError as error:
-        words = (
-            f"{folder / FILE} has an earlier format and cannot be migrated to {FORMAT_VERSION}, which reading it needs"
-        )
-        raise StoreError(f"{words}: {error}") from error
-
-
-def _opened(folder: Path, *, is_writer: bool) -> tuple[Database, bool]:
-    """Return an open store and whether its format is an earlier one, which a writer migrates."""
+def _opened(folder: Path, *, is_writer: bool) -> Database:
+    """Return an open store of the present format."""
     database = Database(folder, connect(folder / FILE, read_only=not is_writer), is_writer=is_writer)
     try:
-        is_old = _format_of(database) != FORMAT_VERSION
-        if is_old and is_writer:
-            migrate(database)
+        _check_format(database)
     except BaseException:
         database.close()
         raise
-    return database, is_old
+    return database
 
 
-def _format_of(database: Database) -> int:
-    """Return the format of a store that can be read or migrated."""
+def _check_format(database: Database) -> None:
+    """Refuse a store of another format."""
     rows = database.query("SELECT value FROM meta WHERE key = 'format'")
     found = rows[0][0] if rows else None
-    known = range(OLDEST_FORMAT, FORMAT_VERSION + 1)
-    if found in {str(number) for number in known}:
-        return int(found)
+    if found == str(FORMAT_VERSION):
+        return
     if not isinstance(found, str) or not found.isdecimal() or len(found) > 9:
         raise damaged(database.folder, f"it has format {found}")
-    age, remedy = ("older", "run the experiment again") if int(found) < OLDEST_FORMAT else ("newer", "upgrade")
+    remedy = "read it with the version that wrote it, or run the experiment again"
+    age, remedy = ("older", remedy) if int(found) < FORMAT_VERSION else ("newer", "upgrade")
     path, number = database.folder / FILE, FORMAT_VERSION
     raise StoreError(f"{path} has format {found}, {age} than the {number} that this matrixrl reads; {remedy}")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from matrixrl.lab.analysis.formatting import interval_text
-from matrixrl.lab.study.drawing import curves, points
-from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.analysis.number_text import interval_text
+from matrixrl.lab.study.panels import curves, points
+from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio, share_interval
 from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
-from matrixrl.pages.colours import COLOURS
+from matrixrl.pages import COLOURS
 
 __all__ = ["QUESTIONS"]
 
@@ -34,7 +34,7 @@ def _normalised_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(1_000), list(SUITE), agents)}
 
 
-def _normalised(evidence: Evidence) -> Answer:
+def _normalised(evidence: Evidence) -> Finding:
     rows, worse, better = [], 0, 0
     for e in evidence.summaries["runs"]:
         paper, ours = e.agents
@@ -53,7 +53,7 @@ def _normalised(evidence: Evidence) -> Answer:
     def draw(figure: Any) -> None:
         _bars_by_environment(figure.subplots(), evidence, (0, 1))
 
-    return Answer(worse == 0 and better > 0, verdict, [Table("total regret, block radius", head, rows)], draw)
+    return Finding(worse == 0 and better > 0, verdict, [Table("total regret, block radius", head, rows)], draw)
 
 
 def _bars_by_environment(axes: Any, evidence: Evidence, pair: tuple[int, int]) -> None:
@@ -73,14 +73,14 @@ def _bars_by_environment(axes: Any, evidence: Evidence, pair: tuple[int, int]) -
 
 def _ties_specs(size: Size) -> dict[str, dict[str, Any]]:
     agents = [
-        agent(f"{how}, rewards {'known' if known else 'learned'}", preset="guaranteed", ties=how, known_reward=known)
+        agent(f"{how}, rewards {'known' if known else 'learned'}", preset="optimistic", ties=how, known_reward=known)
         for known in (True, False)
         for how in ("random", "estimate")
     ]
     return {"runs": spec(size, size.episodes(1_000), list(SUITE), agents)}
 
 
-def _ties(evidence: Evidence) -> Answer:
+def _ties(evidence: Evidence) -> Finding:
     rows, factors = [], []
     for e in evidence.summaries["runs"]:
         for at_random, by_estimate in (e.agents[:2], e.agents[2:]):
@@ -111,7 +111,7 @@ def _ties(evidence: Evidence) -> Answer:
         _bars_by_environment(left, evidence, (0, 1))
         _bars_by_environment(right, evidence, (2, 3))
 
-    return Answer(worse == 0 and better > 0, verdict, [Table("total regret, proven ball", head, rows)], draw)
+    return Finding(worse == 0 and better > 0, verdict, [Table("total regret, proven ball", head, rows)], draw)
 
 
 def _certificate_specs(size: Size) -> dict[str, dict[str, Any]]:
@@ -119,7 +119,7 @@ def _certificate_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(1_500), envs, [PROVEN_BALL, TUNED_BALL], certify=True)}
 
 
-def _certificates(evidence: Evidence) -> Answer:
+def _certificates(evidence: Evidence) -> Finding:
     rows, held, total = [], 0, 0
     for e, a in evidence.agents():
         assert a.certified is not None
@@ -153,15 +153,15 @@ def _certificates(evidence: Evidence) -> Answer:
             axes.set_xscale("log")
             axes.set_title(f"{e.id}, {a.id}", fontsize=7)
 
-    return Answer(share.high >= 0.95, verdict, [Table("certificates, mean over seeds", head, rows)], draw)
+    return Finding(share.high >= 0.95, verdict, [Table("certificates, mean over seeds", head, rows)], draw)
 
 
 def _switching_specs(size: Size) -> dict[str, dict[str, Any]]:
-    agents = [agent(f"κ = {k:g}", preset="guaranteed", switch_growth=k) for k in (0.0, 0.1, 0.5, 1.0)]
+    agents = [agent(f"κ = {k:g}", preset="optimistic", switch_growth=k) for k in (0.0, 0.1, 0.5, 1.0)]
     return {"runs": spec(size, size.episodes(2_000), [env("river-swim", {"n_states": 6})], agents)}
 
 
-def _switching(evidence: Evidence) -> Answer:
+def _switching(evidence: Evidence) -> Finding:
     agents = [a for _, a in evidence.agents()]
     base = agents[0]
     rows, factors = [], []
@@ -183,7 +183,7 @@ def _switching(evidence: Evidence) -> Answer:
         points(right, [a.plans for a in agents], {"κ": finals}, x_label="plans", y_label="regret", log=False)
         right.set_xscale("log")
 
-    return Answer(
+    return Finding(
         factors[2].value <= 1.5**0.5 * 1.05, verdict, [Table("", ["agent", "plans", "regret", "ratio"], rows)], draw
     )
 
@@ -198,7 +198,7 @@ def _constants_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(2_000), [env("river-swim", {"n_states": 6}), env("linear-mdp")], agents)}
 
 
-def _constants(evidence: Evidence) -> Answer:
+def _constants(evidence: Evidence) -> Finding:
     rows, far = [], []
     trivial = all(a.bounds.is_trivial for _, a in evidence.agents() if a.bounds and a.bounds.explicit is not None)
     for e, a in evidence.agents():
@@ -226,7 +226,7 @@ def _constants(evidence: Evidence) -> Answer:
         f"one is proven, {'is N·H at these N: it says nothing yet' if trivial else 'is below N·H'}."
     )
     head = ["environment", "agent", "regret", "earning nothing", "explicit bound", "Theorem 2, c = 1"]
-    return Answer(min(far) > 1.0, verdict, [Table(f"N = {a.episodes:,}", head, rows)])
+    return Finding(min(far) > 1.0, verdict, [Table(f"N = {a.episodes:,}", head, rows)])
 
 
 QUESTIONS = [

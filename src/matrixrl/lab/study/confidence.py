@@ -8,13 +8,13 @@ import numpy as np
 
 from matrixrl.core import RADII, SETS, SetContext
 from matrixrl.lab.analysis import Interval
-from matrixrl.lab.study.drawing import bars
-from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.study.panels import bars
+from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import share_interval
 from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, env, spec
+from matrixrl.play import Simulation
 from matrixrl.problems import EmbeddedMDP, low_rank, tabular
 from matrixrl.records import FloatArray
-from matrixrl.simulate import Simulation
 
 __all__ = ["QUESTIONS", "coverage_of"]
 
@@ -33,16 +33,17 @@ def coverage_of(world: EmbeddedMDP, radius: str, *, runs: int, episodes: int) ->
         episodes: Number of episodes N.
     """
     psi, phi = world.features.psi, world.features.phi
-    context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.c_psi, psi.c_psi_max_norm)
+    context = SetContext(psi.total, phi.d, world.mdp.horizon, psi.constants.c_psi, psi.constants.c_psi_max_norm)
     settings = {"set": "normalised", "radius": radius, "delta": DELTA}
     simulation = Simulation(world.mdp, n_episodes=episodes, seeds=range(runs), settings=settings)
     inside = {kind: np.ones(runs, dtype=bool) for kind in SETS}
     for _ in range(episodes):
         simulation.advance()
         algorithm: Any = simulation.algorithm
-        root = _root(algorithm.design.arrays(), phi.d)
-        sizes = algorithm.confidence.radii(algorithm.design, algorithm.clock).models
-        miss = root @ (world.core - algorithm.core_matrix())
+        model = algorithm.model
+        root = _root(model.design.arrays(), phi.d)
+        sizes = model.confidence.radii(model.design, algorithm.clock).models
+        miss = root @ (world.core - model.core_matrix())
         for kind in SETS:
             if sizes.shape[1] > 1 and phi.d == sizes.shape[1]:  # one radius for each one-hot pair
                 inside[kind] &= (np.linalg.norm(miss, axis=2) <= sizes).all(axis=1)
@@ -72,7 +73,7 @@ def _measure_coverage(size: Size) -> dict[str, Any]:
     return {"runs": runs, "held": held}
 
 
-def _coverage(evidence: Evidence) -> Answer:
+def _coverage(evidence: Evidence) -> Finding:
     runs, held = evidence.numbers["runs"], evidence.numbers["held"]
     tables, worst = [], 1.0
     proven = [(label, radius, kind) for label in held for radius in PROVEN for kind in SETS if kind in _NORMALISED]
@@ -86,7 +87,7 @@ def _coverage(evidence: Evidence) -> Answer:
         f"With the proven radii M* stayed inside in at least {min(shares):.1%} of runs; {1 - DELTA:.0%} is promised. "
         "The constant radius promises nothing."
     )
-    return Answer(worst >= 1 - DELTA, verdict, tables)
+    return Finding(worst >= 1 - DELTA, verdict, tables)
 
 
 _NORMALISED = ("normalised", "frobenius", "intersection")
@@ -105,17 +106,17 @@ def _measure_potential(size: Size) -> dict[str, Any]:
         algorithm: Any = simulation.algorithm
         phi, horizon, played = algorithm.features.phi, algorithm.task.horizon, np.zeros(2)
         for _ in range(episodes):
-            planned = algorithm.design.width_sq.copy()
+            planned = algorithm.model.design.width_sq.copy()
             simulation.advance()
             pairs = phi.pairs(simulation.last.states[:, 0], simulation.last.actions[:, 0])
             played += np.minimum(1.0, np.take_along_axis(planned, pairs, axis=1)).sum(axis=1)
-        most = 2.0 * horizon * algorithm.design.logdet
+        most = 2.0 * horizon * algorithm.model.design.logdet
         a_priori = 2.0 * horizon * phi.d * np.log(episodes * horizon * phi.max_norm_sq / phi.d + 1.0)
         found[label] = {"sum": float(played.max()), "logdet": float(most.min()), "a_priori": float(a_priori)}
     return {"episodes": episodes, "found": found}
 
 
-def _potential(evidence: Evidence) -> Answer:
+def _potential(evidence: Evidence) -> Finding:
     found = evidence.numbers["found"]
     rows = [[k, f"{v['sum']:,.1f}", f"{v['logdet']:,.1f}", f"{v['a_priori']:,.1f}"] for k, v in found.items()]
     holds = all(v["sum"] <= v["logdet"] <= v["a_priori"] for v in found.values())
@@ -125,7 +126,7 @@ def _potential(evidence: Evidence) -> Answer:
         f"most {tightest:.0%} of 2H·ln det A."
     )
     head = ["problem", "Σ min(1, w²)", "2H ln det A", "2Hd ln(1 + NHC_φ)"]
-    return Answer(holds, verdict, [Table("along two real runs each, the larger sum", head, rows)])
+    return Finding(holds, verdict, [Table("along two real runs each, the larger sum", head, rows)])
 
 
 def _optimism_specs(size: Size) -> dict[str, dict[str, Any]]:
@@ -139,7 +140,7 @@ def _optimism_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(500), envs, [PROVEN_BALL, TUNED_BALL])}
 
 
-def _optimism(evidence: Evidence) -> Answer:
+def _optimism(evidence: Evidence) -> Finding:
     found = evidence.agents()
     proven = [a.optimistic_share for _, a in found if a.id == PROVEN_BALL["id"] and a.optimistic_share is not None]
     rows = [[e.id, a.id, f"{a.optimistic_share:.1%}"] for e, a in found if a.optimistic_share is not None]
@@ -154,7 +155,7 @@ def _optimism(evidence: Evidence) -> Answer:
         bars(axes, [f"{e.id}, {a.id}" for e, a in found], shares, x_label="share of episodes with V_opt ≥ V*")
 
     table = Table("share of episodes", ["environment", "agent", "optimistic"], rows)
-    return Answer(min(proven) >= 0.95, verdict, [table], draw)
+    return Finding(min(proven) >= 0.95, verdict, [table], draw)
 
 
 QUESTIONS = [

@@ -9,15 +9,15 @@ import numpy as np
 from matrixrl.agents import KernelMatrixRL
 from matrixrl.core.dual import DualEstimate, effective_dimension
 from matrixrl.envs import make
-from matrixrl.features.kernel_features import gram_root
+from matrixrl.features.kernel_features import factor_gram
 from matrixrl.features.kernels import as_kernel
 from matrixrl.lab.analysis import Interval
-from matrixrl.lab.analysis.formatting import interval_text
-from matrixrl.lab.study.drawing import curves, points
-from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.analysis.number_text import interval_text
+from matrixrl.lab.study.panels import curves, points
+from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import ratio
 from matrixrl.lab.study.specs import agent, env, spec
-from matrixrl.seeding import generator
+from matrixrl.random_streams import generator
 
 __all__ = ["QUESTIONS"]
 
@@ -28,16 +28,16 @@ _SAME = 1e-6  # two routes to the same numbers; they differ by rounding errors o
 def _kernel_specs(size: Size) -> dict[str, dict[str, Any]]:
     kernel = "kernel-matrix-rl"
     agents = [
-        agent("one-hot features", preset="practical"),
-        agent("kernel, identity", name=kernel, preset="practical", length_scale=0.001),
-        agent("kernel, RBF 0.5", name=kernel, preset="practical", length_scale=0.5),
-        agent("kernel, RBF 1.0", name=kernel, preset="practical", length_scale=1.0),
+        agent("one-hot features", preset="tuned"),
+        agent("kernel, identity", name=kernel, preset="tuned", length_scale=0.001),
+        agent("kernel, RBF 0.5", name=kernel, preset="tuned", length_scale=0.5),
+        agent("kernel, RBF 1.0", name=kernel, preset="tuned", length_scale=1.0),
     ]
     grid = env("grid-world", {"size": 12 if size.name == "full" else 8})
     return {"runs": spec(size, size.episodes(300), [grid], agents, seeds=max(2, size.seeds // 2))}
 
 
-def _kernel(evidence: Evidence) -> Answer:
+def _kernel(evidence: Evidence) -> Finding:
     agents = [a for _, a in evidence.agents()]
     plain, identity = agents[0], agents[1]
     assert plain.totals is not None
@@ -75,7 +75,7 @@ def _kernel(evidence: Evidence) -> Answer:
         curves(figure.subplots(), agents, log=False)
 
     same = apart < 1e-6 * max(1.0, float(plain.totals.max())) and error < _SAME
-    return Answer(same and bool(better), verdict, tables, draw)
+    return Finding(same and bool(better), verdict, tables, draw)
 
 
 def _measure_dual(size: Size) -> dict[str, Any]:
@@ -91,10 +91,10 @@ def _measure_dual(size: Size) -> dict[str, Any]:
         rows = phi.rows(np.arange(phi.n_states * phi.n_actions))
         dual = DualEstimate(rows @ rows.T, phi.pairs(states, actions), following, np.eye(phi.n_states))
         values = generator(0, "sampling").random(phi.n_states)
-        primal = phi.dot(algorithm.core_matrix() @ psi.project(values[None])[0]).ravel()
+        primal = phi.dot(algorithm.model.core_matrix() @ psi.project(values[None])[0]).ravel()
         cases[label] = {
             "visited": len(dual.distinct),
-            "widths": float(np.abs(dual.width_sq() - algorithm.design.width_sq[0]).max()),
+            "widths": float(np.abs(dual.width_sq() - algorithm.model.design.width_sq[0]).max()),
             "predictions": float(np.abs(dual.predict(values) - primal).max()),
         }
     return {"episodes": episodes, "cases": cases}
@@ -130,12 +130,12 @@ def _measure_dimension(size: Size) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for label, kernel in kernels.items():
         gram = as_kernel(kernel)(where, where)
-        rows = gram_root("kernel", gram / gram.diagonal().max())
+        rows = factor_gram("kernel", gram / gram.diagonal().max())[0]
         found[label] = {"rank": int(rows.shape[1]), "dims": [effective_dimension(rows, most=t) for t in steps]}
     return {"steps": steps, "points": len(where), "found": found}
 
 
-def _dimension(evidence: Evidence) -> Answer:
+def _dimension(evidence: Evidence) -> Finding:
     steps, found = evidence.numbers["steps"], evidence.numbers["found"]
     rows = [[k, str(v["rank"]), *[f"{x:.2f}" for x in v["dims"]]] for k, v in found.items()]
     bounded = all(v["dims"][-1] <= 1.05 * v["rank"] for v in found.values())
@@ -153,7 +153,7 @@ def _dimension(evidence: Evidence) -> Answer:
         points(axes, steps, series, x_label="T", y_label="effective dimension d̃", log=False)
         axes.set_xscale("log")
 
-    return Answer(bounded, verdict, [Table("d̃ on well chosen points of a square", head, rows)], draw)
+    return Finding(bounded, verdict, [Table("d̃ on well chosen points of a square", head, rows)], draw)
 
 
 QUESTIONS = [

@@ -9,9 +9,9 @@ import numpy as np
 from matrixrl.core.columns import column_sampler
 from matrixrl.envs import make
 from matrixrl.lab.analysis import Interval
-from matrixrl.lab.analysis.formatting import interval_text
-from matrixrl.lab.study.drawing import bars, curves, points
-from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.analysis.number_text import interval_text
+from matrixrl.lab.study.panels import bars, curves, points
+from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import power, ratio
 from matrixrl.lab.study.specs import MYOPIC, agent, env, spec
 from matrixrl.lab.study.theorems import excludes_linear_growth
@@ -27,13 +27,13 @@ def _reward_specs(size: Size) -> dict[str, dict[str, Any]]:
     envs = [env("river-swim", {"n_states": 6, "noisy_rewards": True}), env("linear-mdp", {"noisy_rewards": True})]
     agents = [
         agent(f"{ball}, {'known' if known else 'unknown'} rewards", preset=preset, known_reward=known)
-        for ball, preset in (("proven ball", "guaranteed"), ("tuned ball", "practical"))
+        for ball, preset in (("proven ball", "optimistic"), ("tuned ball", "tuned"))
         for known in (True, False)
     ]
     return {"runs": spec(size, size.episodes(2_000), envs, agents)}
 
 
-def _reward(evidence: Evidence) -> Answer:
+def _reward(evidence: Evidence) -> Finding:
     rows, ratios = [], []
     for e in evidence.summaries["runs"]:
         for known, unknown in (e.agents[:2], e.agents[2:]):
@@ -57,19 +57,19 @@ def _reward(evidence: Evidence) -> Answer:
     )
     head = ["environment", "agent", "known", "unknown", "ratio"]
     # the same order up to a constant: learning the rewards is one more regression of the same size
-    return Answer(max(river) < 3.0, verdict, [Table("total regret, noisy rewards", head, rows)])
+    return Finding(max(river) < 3.0, verdict, [Table("total regret, noisy rewards", head, rows)])
 
 
 def _doubling_specs(size: Size) -> dict[str, dict[str, Any]]:
     agents = [
         agent("N known", radius="theorem", set="normalised"),
-        agent("doubling, keep", radius="theorem", set="normalised", doubling="keep"),
-        agent("doubling, restart", radius="theorem", set="normalised", doubling="restart"),
+        agent("doubling, keep", name="doubling-matrix-rl", radius="theorem", keep_data=True),
+        agent("doubling, restart", name="doubling-matrix-rl", radius="theorem"),
     ]
     return {"runs": spec(size, size.episodes(10_000), [env("river-swim", RIVER)], agents)}
 
 
-def _doubling(evidence: Evidence) -> Answer:
+def _doubling(evidence: Evidence) -> Finding:
     agents = [a for _, a in evidence.agents()]
     totals = [a.totals for a in agents if a.totals is not None]
     factors = [ratio(total, totals[0]) for total in totals]
@@ -87,7 +87,7 @@ def _doubling(evidence: Evidence) -> Answer:
     def draw(figure: Any) -> None:
         curves(figure.subplots(), agents, log=False)
 
-    return Answer(
+    return Finding(
         growth is not None and growth.value <= 0.5,
         verdict,
         [Table("total regret", ["agent", "regret", "factor"], rows)],
@@ -117,7 +117,7 @@ def _measure_columns(size: Size) -> dict[str, Any]:
     return {"states": made.mdp.n_states, "counts": counts, "errors": found}
 
 
-def _columns(evidence: Evidence) -> Answer:
+def _columns(evidence: Evidence) -> Finding:
     counts, errors = evidence.numbers["counts"], evidence.numbers["errors"]
     slopes = {k: power(counts, [np.array(e) for e in v]) for k, v in errors.items()}
     rows = [[k, *[f"{np.mean(e):.4f}" for e in v], interval_text(slopes[k])] for k, v in errors.items()]
@@ -136,7 +136,7 @@ def _columns(evidence: Evidence) -> Answer:
             series[label] = [Interval(m, m - s, m + s) for m, s in zip(means, spread, strict=True)]
         points(figure.subplots(), counts, series, x_label="columns m", y_label="relative error of ΨᵀV")
 
-    return Answer(all(s.value <= -0.45 for s in slopes.values()), verdict, [Table("mean error", head, rows)], draw)
+    return Finding(all(s.value <= -0.45 for s in slopes.values()), verdict, [Table("mean error", head, rows)], draw)
 
 
 def _closed_specs(size: Size) -> dict[str, dict[str, Any]]:
@@ -149,7 +149,7 @@ def _closed_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(5_000), [env("river-swim", RIVER)], agents)}
 
 
-def _closed(evidence: Evidence) -> Answer:
+def _closed(evidence: Evidence) -> Finding:
     agents = [a for _, a in evidence.agents()]
     rows = [[a.id, interval_text(a.final, 1), interval_text(a.exponent)] for a in agents]
     means = [a.final.value for a in agents if a.final is not None]
@@ -167,7 +167,7 @@ def _closed(evidence: Evidence) -> Answer:
             x_label="regret",
         )
 
-    return Answer(holds, verdict, [Table("total regret, block radius", ["set", "regret", "exponent"], rows)], draw)
+    return Finding(holds, verdict, [Table("total regret, block radius", ["set", "regret", "exponent"], rows)], draw)
 
 
 QUESTIONS = [

@@ -10,11 +10,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.lab.pages import PAGES
 from matrixrl.lab.study.question import Table
 from matrixrl.lab.study.study import Section
-from matrixrl.plots.drawing import require_matplotlib
+from matrixrl.plots.style import require_matplotlib
 
 __all__ = ["write_pages"]
 
@@ -24,8 +24,8 @@ _INTRODUCTION = (
     "After this page you can say which claims of Yang and Wang 2019 were confirmed by experiments, and with which "
     "numbers. For each claim that can be measured the page states the claim, the experiment, the numbers, and whether "
     "they support the claim. Intervals are 95 % over seeds. A verdict is about these experiments; a theorem is about "
-    "all problems. The claims are about balls: the proven ball is the preset guaranteed with set=normalised, and the "
-    "tuned ball is the preset practical with it. By default both presets take likelihood sets for one-hot features, so "
+    "all problems. The claims are about balls: the proven ball is the preset optimistic with set=normalised, and the "
+    "tuned ball is the preset tuned with it. By default both presets take likelihood sets for one-hot features, so "
     "regret on this page is not that of the default."
 )
 
@@ -44,13 +44,13 @@ def write_pages(sections: Sequence[Section], folder: Path, *, size: str, command
     """
     pictures = {s.question.id: _draw(s) for s in sections if s.answer.draw is not None}
     for name, (png, _) in pictures.items():
-        write_whole(folder / "figures" / f"{name}.png", partial(_write, png))
+        atomic_write(folder / "figures" / f"{name}.png", partial(_write, png))
     pages = {
         "report.html": _html(sections, {name: svg for name, (_, svg) in pictures.items()}, size, command),
         "study.md": _markdown(sections, set(pictures), size, command),
     }
     for name, text in pages.items():
-        write_whole(folder / name, partial(_write, text.encode()))
+        atomic_write(folder / name, partial(_write, text.encode()))
     return [folder / name for name in pages]
 
 

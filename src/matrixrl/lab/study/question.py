@@ -8,7 +8,7 @@ from typing import Any
 
 from matrixrl.lab.analysis import AgentSummary, EnvSummary
 
-__all__ = ["SIZES", "Answer", "Evidence", "Question", "Size", "Table"]
+__all__ = ["SIZES", "Evidence", "Finding", "Question", "Size", "Table"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Finding:
     """The result of an experiment for the claim of its question.
 
     Attributes:
@@ -126,6 +126,6 @@ class Question:
     title: str
     claim: str
     method: str
-    answer: Callable[[Evidence], Answer]
+    answer: Callable[[Evidence], Finding]
     specs: Callable[[Size], dict[str, dict[str, Any]]] = lambda _: {}
     measure: Callable[[Size], dict[str, Any]] | None = None

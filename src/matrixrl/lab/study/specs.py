@@ -36,5 +36,5 @@ def agent(id: str, *, name: str = "matrix-rl", **settings: Any) -> dict[str, Any
     return {"name": name, "id": id, "settings": {"set": "normalised", **settings}}
 
 
-PROVEN_BALL = agent("proven ball", preset="guaranteed")
-TUNED_BALL = agent("tuned ball", preset="practical")
+PROVEN_BALL = agent("proven ball", preset="optimistic")
+TUNED_BALL = agent("tuned ball", preset="tuned")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matrixrl.archive.whole import write_whole
+from matrixrl.archive import atomic_write
 from matrixrl.checks import choice
 from matrixrl.errors import StoreError
 from matrixrl.lab.experiments import run_experiment
 from matrixrl.lab.study import additions, confidence, kernels, lower_order, theorems
-from matrixrl.lab.study.question import SIZES, Answer, Evidence, Question, Size
+from matrixrl.lab.study.question import SIZES, Evidence, Finding, Question, Size
 
 __all__ = ["Section", "questions", "run_study"]
 
@@ -25,7 +25,7 @@ class Section:
     """A question with its answer."""
 
     question: Question
-    answer: Answer
+    answer: Finding
 
     @property
     def outcome(self) -> str:
@@ -110,7 +110,7 @@ def _check_size(folder: Path, size: Size) -> None:
             raise StoreError(f"{folder} holds a {held} study; choose another directory for a {size.name} one")
     else:
         text = json.dumps({"size": size.name})
-        write_whole(mark, lambda path: path.write_text(text, encoding="utf-8"))
+        atomic_write(mark, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _measurements(folder: Path, question: Question, size: Size) -> dict[str, Any]:
@@ -120,6 +120,6 @@ def _measurements(folder: Path, question: Question, size: Size) -> dict[str, Any
     kept = folder / "numbers" / f"{question.id}.json"
     if not kept.exists():
         text = json.dumps(question.measure(size), allow_nan=False)
-        write_whole(kept, lambda path: path.write_text(text, encoding="utf-8"))
+        atomic_write(kept, lambda path: path.write_text(text, encoding="utf-8"))
     found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
     return found

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from matrixrl.lab.analysis import AgentSummary, Interval
-from matrixrl.lab.analysis.formatting import interval_text, rounded
-from matrixrl.lab.study.drawing import curves, points
-from matrixrl.lab.study.question import Answer, Evidence, Question, Size, Table
+from matrixrl.lab.analysis.number_text import interval_text, rounded
+from matrixrl.lab.study.panels import curves, points
+from matrixrl.lab.study.question import Evidence, Finding, Question, Size, Table
 from matrixrl.lab.study.slopes import power
 from matrixrl.lab.study.specs import MYOPIC, PROVEN_BALL, TUNED_BALL, agent, env, spec
 
@@ -32,7 +32,7 @@ def _growth_specs(size: Size) -> dict[str, dict[str, Any]]:
     return {"runs": spec(size, size.episodes(12_000), [env("river-swim", RIVER)], agents)}
 
 
-def _growth(evidence: Evidence) -> Answer:
+def _growth(evidence: Evidence) -> Finding:
     agents = [a for _, a in evidence.agents()]
     rows = [[a.id, interval_text(a.final, 1), interval_text(a.exponent)] for a in agents]
     sublinear = [a.id for a in agents if a.exponent is not None and _upper_end(a.exponent) < 1.0]
@@ -47,7 +47,7 @@ def _growth(evidence: Evidence) -> Answer:
     def draw(figure: Any) -> None:
         curves(figure.subplots(), agents)
 
-    return Answer(len(within) == len(agents), verdict, [table], draw, can_fail=can_fail)
+    return Finding(len(within) == len(agents), verdict, [table], draw, can_fail=can_fail)
 
 
 def excludes_linear_growth(agent: AgentSummary) -> tuple[bool, str]:
@@ -83,7 +83,7 @@ def _horizon_specs(size: Size) -> dict[str, dict[str, Any]]:
 def _compare_with_formula(what: str, symbol: str, of: str) -> Any:
     """Return an answer function that compares the growth of regret with that of the formula of Theorem 2."""
 
-    def answer(evidence: Evidence) -> Answer:
+    def answer(evidence: Evidence) -> Finding:
         found = [pair for name in evidence.summaries for pair in evidence.agents(name)]
         x = [_size_of(e.facts, of) for e, _ in found]
         totals = [a.totals for _, a in found if a.totals is not None]
@@ -106,7 +106,7 @@ def _compare_with_formula(what: str, symbol: str, of: str) -> Any:
             series = {"measured": [a.final for _, a in found if a.final is not None]}
             points(figure.subplots(), x, series, x_label=f"{what} {symbol}", y_label="regret")
 
-        return Answer(min(below) >= 1.0, verdict, [table], draw)
+        return Finding(min(below) >= 1.0, verdict, [table], draw)
 
     return answer
 
@@ -130,7 +130,7 @@ def _grid_episodes(size: Size, full: int) -> int:
 def _check_independence(symbol: str, of: str) -> Any:
     """Return an answer function that tests whether regret is independent of a size."""
 
-    def answer(evidence: Evidence) -> Answer:
+    def answer(evidence: Evidence) -> Finding:
         found = evidence.agents()
         x = [_size_of(e.facts, of) for e, _ in found]
         slope = power(x, [a.totals for _, a in found if a.totals is not None])
@@ -149,7 +149,7 @@ def _check_independence(symbol: str, of: str) -> Any:
             axes.set_ylim(bottom=0.0)
 
         table = Table(f"N = {found[0][1].episodes:,}, d = 20", [symbol, "regret"], rows)
-        return Answer(abs(slope.value) < 0.1, verdict, [table], draw)
+        return Finding(abs(slope.value) < 0.1, verdict, [table], draw)
 
     return answer
 
@@ -164,7 +164,7 @@ def _bound_specs(size: Size) -> dict[str, dict[str, Any]]:
     return specs
 
 
-def _bound(evidence: Evidence) -> Answer:
+def _bound(evidence: Evidence) -> Finding:
     found = [pair for name in evidence.summaries for pair in evidence.agents(name)]
     below, trivial, starts, rows = [], [], [], []
     for e, a in found:
@@ -206,7 +206,7 @@ def _bound(evidence: Evidence) -> Answer:
 
     table = Table("at the last N; N·H in place of a bound says that it is trivial", head, rows)
     scope = f" in {tested} of {len(found)} comparisons, trivial in the others" if any(trivial) else ""
-    return Answer(all(below), verdict, [table], draw, is_tested=tested > 0, scope=scope)
+    return Finding(all(below), verdict, [table], draw, is_tested=tested > 0, scope=scope)
 
 
 def _size_of(facts: dict[str, Any], name: str) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from matrixrl.errors import MatrixRLError
 from matrixrl.references import SAFE_PATH
-from matrixrl.scorecards import launch
+from matrixrl.scorecards import workers
 
 __all__ = ["REQUIREMENT", "answers", "has_bsuite", "make_environment"]
 
@@ -40,7 +40,7 @@ def make_environment(folder: Path) -> Path:
     Raises:
         MatrixRLError: pip could not install them; its last lines say why.
     """
-    python = launch.interpreter_of(folder)
+    python = workers.interpreter_of(folder)
     if not python.exists():
         venv.create(folder, with_pip=True)
     own = {**os.environ, **SAFE_PATH}
@@ -56,4 +56,4 @@ def make_environment(folder: Path) -> Path:
 
 def answers(python: Path, verb: str, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Let the worker follow an order, and yield its answers."""
-    return launch.answers(python, _WORKER, verb, order, package="bsuite")
+    return workers.answers(python, _WORKER, verb, order, package="bsuite")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.scorecards.bsuite.ids import EXPERIMENTS, TAGS
-from matrixrl.scorecards.records import read_records
+from matrixrl.scorecards.results import read_records
 
 __all__ = ["Score", "agents_of", "by_tag", "published_scores", "scores_of"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from matrixrl.scorecards.bsuite.ids import chosen_experiments
-from matrixrl.scorecards.kept import keep, read_kept
-from matrixrl.scorecards.learners import Learner, RandomLearner, choose_learner
-from matrixrl.scorecards.orders import follow, tell
+from matrixrl.scorecards.learners import EnvLearner, RandomLearner, choose_learner
 from matrixrl.scorecards.probe import PROBE_EPISODES
+from matrixrl.scorecards.results import keep, read_kept
+from matrixrl.scorecards.workers import follow, tell
 
 __all__ = ["main"]
 
@@ -75,7 +75,7 @@ def play(name: str, agent: str, n_episodes: int, vector_episodes: int | None) ->
     return {"learner": used, "episodes": last, "of": n_episodes, "seconds": round(seconds, 1), "rows": rows.rows}
 
 
-def _learner(env: Any, agent: str, seed: int) -> tuple[Learner, str, int]:
+def _learner(env: Any, agent: str, seed: int) -> tuple[EnvLearner, str, int]:
     """Return what plays, its name, and the number of episodes that were played to choose it."""
     if agent == "random":
         return RandomLearner(env, seed), agent, 0

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from matrixrl.archive.whole import write_whole
-from matrixrl.plots.drawing import require_matplotlib
-from matrixrl.plots.looks import look
+from matrixrl.archive import atomic_write
+from matrixrl.plots.style import look, require_matplotlib
 from matrixrl.scorecards.colosseum.rows import Row
 
 __all__ = ["draw_rows"]
@@ -45,4 +44,4 @@ def draw_rows(rows: Sequence[Row], path: Path) -> None:
     panels[0].set_ylabel("normalised cumulative regret / episodes")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, frameon=False)
-    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=110))
+    atomic_write(path, lambda temporary: figure.savefig(temporary, dpi=110))

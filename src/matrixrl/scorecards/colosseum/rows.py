@@ -12,29 +12,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from matrixrl.play import run_seeds
 from matrixrl.problems import FiniteMDP, solve
 from matrixrl.records import FloatArray
 from matrixrl.scorecards.hardness import hardness
-from matrixrl.scorecards.kept import once
+from matrixrl.scorecards.results import once
 from matrixrl.scorecards.tables import read_table, uniform_value, worst_value
-from matrixrl.simulate import run_seeds
 
-__all__ = ["AGENTS", "N_STEPS", "OURS", "Played", "Player", "Row", "play_tables"]
+__all__ = ["AGENTS", "N_STEPS", "OURS", "PlayedSeeds", "Player", "Row", "play_tables"]
 
 N_STEPS = 500_000
 """Steps of a run in Colosseum's benchmark."""
 FIRST_SEED = 200
 
 AGENTS: dict[str, dict[str, Any]] = {
-    "practical": {"preset": "practical", "known_reward": False, "switch_growth": 0.1},
-    "guaranteed": {"preset": "guaranteed", "known_reward": False, "switch_growth": 0.1},
+    "tuned": {"preset": "tuned", "known_reward": False, "switch_growth": 0.1},
+    "optimistic": {"preset": "optimistic", "known_reward": False, "switch_growth": 0.1},
     "psrl": {"agent": "psrl", "preset": "tuned", "known_reward": False},
     "q-learning": {"agent": "q-learning", "preset": "tuned", "known_reward": False},
 }
 """Settings of `run_seeds` by the name of the column; PSRL and Q-learning are this library's own."""
 
 
-class Played(NamedTuple):
+class PlayedSeeds(NamedTuple):
     """What a player returns.
 
     Attributes:
@@ -59,7 +59,7 @@ class Player:
     """
 
     settings: Mapping[str, dict[str, Any]]
-    play: Callable[[FiniteMDP, dict[str, Any], int, Sequence[int]], Played]
+    play: Callable[[FiniteMDP, dict[str, Any], int, Sequence[int]], PlayedSeeds]
     packages: tuple[str, ...] = ()
 
 
@@ -104,9 +104,9 @@ class Row:
     seconds: float
 
 
-def _play_ours(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequence[int]) -> Played:
+def _play_ours(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequence[int]) -> PlayedSeeds:
     result = run_seeds(mdp, n_episodes=n_episodes, seeds=seeds, **settings)
-    return Played(result.regret.mean(axis=1), float(np.sum(result.seconds)) / len(seeds))
+    return PlayedSeeds(result.regret.mean(axis=1), float(np.sum(result.seconds)) / len(seeds))
 
 
 OURS = Player(AGENTS, _play_ours)

@@ -1,4 +1,4 @@
-"""Plays Colosseum's own agents, in an interpreter that has Colosseum; `theirs` starts it."""
+"""Plays Colosseum's own agents, in an interpreter that has Colosseum; `own_agents` starts it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import numpy as np
 from matrixrl.envs import policy_value
 from matrixrl.problems import FiniteMDP, solve
 from matrixrl.records import FloatArray, IntArray
+from matrixrl.scorecards.colosseum.own_agents import THEIRS
 from matrixrl.scorecards.colosseum.package import make_agent, make_mdp
-from matrixrl.scorecards.colosseum.rows import Played, Player, play_tables
-from matrixrl.scorecards.colosseum.theirs import THEIRS
-from matrixrl.scorecards.orders import follow, tell
+from matrixrl.scorecards.colosseum.rows import PlayedSeeds, Player, play_tables
 from matrixrl.scorecards.tables import greedy_value
+from matrixrl.scorecards.workers import follow, tell
 
 __all__ = ["main", "mean_regrets"]
 
@@ -50,7 +50,7 @@ def run(order: dict[str, Any]) -> None:
             tell(mdp=mdp, agent=agent, row=asdict(row) if row else None)
 
 
-def _play(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequence[int]) -> Played:
+def _play(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequence[int]) -> PlayedSeeds:
     """Play the seeds of one of Colosseum's agents on its own MDP of a table."""
     found, began = [], time.process_time()
     for seed in seeds:
@@ -59,7 +59,7 @@ def _play(mdp: FiniteMDP, settings: dict[str, Any], n_episodes: int, seeds: Sequ
         found.append(mean_regrets(mdp, env, agent, states, n_episodes))
     seconds = (time.process_time() - began) / len(seeds)
     advised = float(np.mean([advised for _, advised in found])) if settings["agent"] in ADVISES_ANOTHER else math.nan
-    return Played(np.array([played for played, _ in found]), seconds, advised)
+    return PlayedSeeds(np.array([played for played, _ in found]), seconds, advised)
 
 
 def mean_regrets(mdp: FiniteMDP, env: Any, agent: Any, states: IntArray, n_episodes: int) -> tuple[float, float]:

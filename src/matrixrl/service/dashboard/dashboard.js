@@ -169,7 +169,7 @@ function drawAlarms() {
   if (now.log) words.push(`The log cannot be used: ${now.log}`);
   if (now.learner) words.push(`Nothing new is learned: ${now.learner}`);
   if (now.alarm) words.push(`Alarm: ${now.alarm}`);
-  if (plan.certificate.guarantee !== true) words.push(`The bounds are not proven: ${plan.certificate.guarantee}`);
+  if (!plan.certificate.guarantee.holds) words.push(`The bounds are not proven: ${plan.certificate.guarantee.reason}`);
   at("alarms").hidden = words.length === 0;
   const list = at("alarms").querySelector("ul");
   if (list.innerText !== words.join("\n")) list.replaceChildren(...words.map((text) => make("li", text)));
@@ -178,7 +178,7 @@ function drawAlarms() {
 const percent = (share) => `${(100 * share).toLocaleString("en", { maximumFractionDigits: 3 })} %`;
 
 function drawPlan() {
-  const shown = plan.certificate, proven = shown.guarantee === true;
+  const shown = plan.certificate, proven = shown.guarantee.holds;
   at("lower").textContent = figure(shown.lower);
   at("upper").textContent = figure(shown.upper);
   at("gap").textContent = figure(shown.gap);
@@ -207,13 +207,13 @@ function promotionWords() {
   const whose = plan.incumbent === "logged" && found.incumbent_upper !== undefined
     ? ` The incumbent earns at most ${figure(found.incumbent_upper)}, from ${plural(found.incumbent_episodes, "episode")}.`
     : "";
-  const sure = found.guarantee === true ? `With probability ${percent(1 - found.delta)}, the` : "Not proven: the";
+  const sure = found.guarantee.holds ? `With probability ${percent(1 - found.delta)}, the` : "Not proven: the";
   const words = `${sure} recommended policy earns between ${figure(found.lower)} and ${figure(found.upper)} more in an ` +
     `episode than the incumbent${found.start ? ` (start: ${found.start})` : ""}.${whose}`;
   if (now.mode !== "shadow") return words;
   if (!plan.promote) return `${words} The mode changes only on request.`;
   if (now.alarm) return `${words} It does not take over, because an alarm was raised.`;
-  if (found.guarantee !== true) return `${words} It does not take over without a proof.`;
+  if (!found.guarantee.holds) return `${words} It does not take over without a proof.`;
   if (now.mode_by_request) return `${words} It does not take over, because this mode was chosen by a request.`;
   if (found.lower > 0) return `${words} It takes over with the next plan.`;
   return `${words} It takes over once the lower end is above 0${found.lower < 0 ? `: ${figure(-found.lower)} to go` : ""}.`;

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from matrixrl import __version__
 from matrixrl.errors import StoreError
-from matrixrl.pages import Feed
+from matrixrl.pages.server import Feed
 from matrixrl.service.dashboard.decisions import Decisions
-from matrixrl.service.dashboard.history import History
+from matrixrl.service.dashboard.history import DecisionHistory
 from matrixrl.service.dashboard.states import Query, StateTable
-from matrixrl.service.dashboard.visits import Visits
+from matrixrl.service.dashboard.visits import VisitTable
 from matrixrl.service.dashboard.words import event_row
-from matrixrl.service.desk.deciding import followed
+from matrixrl.service.desk.decision import followed
 from matrixrl.service.fold import Book
 from matrixrl.service.problem import LOGGED
 
 if TYPE_CHECKING:
-    from matrixrl.service.running import Service
+    from matrixrl.service.runner import Service
     from matrixrl.service.shared import SharedService
 
 __all__ = ["Dashboard"]
@@ -46,8 +46,8 @@ class Dashboard:
         problem = service.problem
         self._service = service
         self._decisions = Decisions()
-        self._history = History(service.log, problem)
-        self._visits = Visits(service.log, problem.states.size, problem.actions.size)
+        self._history = DecisionHistory(service.log, problem)
+        self._visits = VisitTable(service.log, problem.states.size, problem.actions.size)
         self._table = StateTable(problem)
         self._shown: dict[str, Any] = {}  # what was durable when it was last taken
         self.feed = Feed(self._take)

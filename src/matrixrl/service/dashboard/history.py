@@ -11,14 +11,14 @@ from matrixrl.service.dashboard.words import event_row
 from matrixrl.service.log import EventLog
 from matrixrl.service.problem import ServedProblem
 
-__all__ = ["History"]
+__all__ = ["DecisionHistory"]
 
 _POINTS = 300  # of a curve
 _TURNS = 20  # changes of the mode and alarms
 _PAGE = 1000
 
 
-class History:
+class DecisionHistory:
     """What the log says about plans, modes and alarms, read as it grows.
 
     Args:

@@ -12,12 +12,12 @@ from matrixrl.service.log import EventLog
 from matrixrl.service.log.database import failing
 from matrixrl.service.log.tables import events
 
-__all__ = ["Visits"]
+__all__ = ["VisitTable"]
 
 _MOST = 50_000  # events that are counted at once; a long log takes several looks
 
 
-class Visits:
+class VisitTable:
     """Reported steps by state and action.
 
     Args:

@@ -12,13 +12,13 @@ import numpy as np
 
 from matrixrl.checks import choice, fail
 from matrixrl.service.desk.answers import ActionBounds, Answer, Closed, Opened, Recorded, Reply
-from matrixrl.service.desk.checking import check_state, checked_outcome, step_to_ask, step_to_tell
-from matrixrl.service.desk.deciding import decide, followed, narrowed
+from matrixrl.service.desk.decision import decide, followed, narrowed
 from matrixrl.service.desk.ledger import Ledger
+from matrixrl.service.desk.report_checks import check_state, checked_outcome, step_to_ask, step_to_tell
 from matrixrl.service.errors import Conflict, NotFound
 from matrixrl.service.fold import Asked, Book, EpisodeState, Told
 from matrixrl.service.learning import Publication
-from matrixrl.service.learning.teaching import is_declared
+from matrixrl.service.learning.lesson import is_declared
 from matrixrl.service.log import Commit, Draft, Event, EventLog, Kind, Taker
 from matrixrl.service.problem import MODES, Mode, ServedProblem
 

@@ -20,9 +20,9 @@ from matrixrl.service.http.asgi import Message, Receive, Send, error_body, refus
 from matrixrl.service.http.dashboard import dashboard_routes
 from matrixrl.service.http.gate import Gate
 from matrixrl.service.http.lane import Lane
-from matrixrl.service.http.reading import reading_routes
-from matrixrl.service.http.writing import Doors, writing_routes
-from matrixrl.service.running import Service
+from matrixrl.service.http.read_routes import reading_routes
+from matrixrl.service.http.write_routes import Doors, writing_routes
+from matrixrl.service.runner import Service
 from matrixrl.service.shared import SharedService
 
 __all__ = ["make_app"]

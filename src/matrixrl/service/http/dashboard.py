@@ -10,12 +10,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from matrixrl.checks import choice
-from matrixrl.pages import event_stream
-from matrixrl.pages.headers import CONTENT_POLICY
+from matrixrl.pages.server import CONTENT_POLICY, event_stream
 from matrixrl.service.dashboard import PAGES, SORTS, Dashboard
 from matrixrl.service.dashboard.states import Query as StatesQuery
 from matrixrl.service.errors import Denied, TooMany
-from matrixrl.service.http.writing import Doors, authorization_of
+from matrixrl.service.http.write_routes import Doors, authorization_of
 
 __all__ = ["dashboard_routes"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from matrixrl.pages import host_name
-from matrixrl.pages.hosts import LOOPBACK
+from matrixrl.pages.server import LOOPBACK, host_name
 from matrixrl.service.http.asgi import App, Message, Receive, Send, error_body, respond
 
 __all__ = ["LARGEST_BODY", "Gate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matrixrl.errors import MatrixRLError
 from matrixrl.service.http.asgi import App, Message, Receive, Send, refused, respond
-from matrixrl.service.http.writing import COMMANDS, KEY, Command, Doors, answered
+from matrixrl.service.http.write_routes import COMMANDS, KEY, Command, Doors, answered
 
 __all__ = ["Lane"]
 

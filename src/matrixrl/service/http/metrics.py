@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matrixrl.service.problem import MODES
 
 if TYPE_CHECKING:
-    from matrixrl.service.running import Service
+    from matrixrl.service.runner import Service
     from matrixrl.service.shared import SharedService
 
 __all__ = ["metrics_text"]
@@ -34,7 +34,7 @@ def _lines(service: Service | SharedService) -> Iterator[str]:
     yield from _metric("learner_running", "gauge", "Whether the learner runs.", int(service.failure is None))
     yield from _metric("value_lower", "gauge", "Lower bound of the recommended policy.", certificate["lower"])
     yield from _metric("value_upper", "gauge", "Upper bound of the best policy.", certificate["upper"])
-    yield from _metric("proven", "gauge", "Whether the bounds are proven.", int(certificate["guarantee"] is True))
+    yield from _metric("proven", "gauge", "Whether the bounds are proven.", int(certificate["guarantee"]["holds"]))
     yield from _metric("alarm", "gauge", "Whether an alarm was raised.", int(book.alarm is not None))
     yield from _metric("mode", "gauge", "The present mode.", {m: int(m == book.mode) for m in MODES}, label="mode")
 

@@ -18,7 +18,7 @@ from matrixrl.service.problem import ServedProblem
 
 __all__ = ["Checkpoints"]
 
-_KIND, _VERSION = "matrixrl-service", 1
+_KIND, _VERSION = "matrixrl-service", 2
 _KEPT = 2
 _FOLDER = "checkpoints"
 

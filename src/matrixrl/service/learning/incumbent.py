@@ -8,7 +8,7 @@ import numpy as np
 
 from matrixrl.core.returns import N_LEVELS, mean_lower_bounds, return_level
 from matrixrl.linalg import OutcomeCounts
-from matrixrl.problems.discounting import total_weight
+from matrixrl.problems.task import total_weight
 from matrixrl.records import FloatArray
 from matrixrl.service.fold import Told
 from matrixrl.service.problem import ServedProblem

@@ -6,10 +6,10 @@ from typing import Any
 
 from matrixrl.agents import MatrixRL
 from matrixrl.service.fold import Book, EpisodeState, misfit
+from matrixrl.service.learning.lesson import filled_in, teach
+from matrixrl.service.learning.mode_switch import switch
 from matrixrl.service.learning.publication import Publication
-from matrixrl.service.learning.recommending import Recommendation, Recommender
-from matrixrl.service.learning.switching import switch
-from matrixrl.service.learning.teaching import filled_in, teach
+from matrixrl.service.learning.recommendation import Recommendation, Recommender
 from matrixrl.service.log import LEARNER, Draft, Event
 from matrixrl.service.problem import LOGGED, ServedProblem
 
@@ -64,9 +64,10 @@ class Learner:
         self._forget_plans(episode.plan)
 
     def _close(self, episode: EpisodeState) -> None:
-        number = self._numbers.pop(episode.id, None)
+        number = self._numbers.get(episode.id)
         if number is not None:
             teach(self.agent.episode(number), episode, self.problem)
+            del self._numbers[episode.id]
         if self.problem.file.incumbent == LOGGED:
             self._waiting[episode.number] = episode
             self._count_returns()
@@ -149,21 +150,24 @@ class Learner:
             self.agent._note_doubt(
                 "an earlier version learned missing outcomes as 0, which the problem does not declare"
             )
+        agent, queue = self.agent, self.agent._queue
+        if agent._ledger.is_estimated and queue.n_begun > agent.n_episodes + queue.n_open + queue.n_waiting:
+            agent._note_start_doubt("an episode was abandoned, which an earlier version took no note of")
 
     def _alarm_of(self, plan: Any) -> str | None:
         if not int(plan.empty[0]):
             return None
-        return self.agent.algorithm.alarm_words(f"misspecification alarm after episode {self.agent.n_episodes}")
+        return self.agent.algorithm.claims.alarm_words(f"misspecification alarm after episode {self.agent.n_episodes}")
 
     def _report(self, recommended: Recommendation, alarm: str | None) -> dict[str, Any]:
-        bound = self.agent.bound()
+        bound, of_service = self.agent.bound(), self.problem.assumptions(self.agent.n_time_outs)
         return {
             "learned": self.book.seq,
             "episodes": self.agent.n_episodes,
             "certificate": recommended.certificate,
             "comparison": recommended.compared,
-            "guarantee": self.agent.guarantee,
+            "guarantee": self.agent.guarantee.as_dict(),
             "bound": {"total": bound.total, "gaps": bound.gaps, "delta": bound.delta},
-            "assumptions": "; ".join(words for words in (self.agent.assumptions, self.problem.assumptions) if words),
+            "assumptions": "; ".join(words for words in (self.agent.assumptions, of_service) if words),
             "alarm": alarm,
         }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from matrixrl.errors import CheckpointError
 from matrixrl.service.learning.checkpoints import Checkpoints
 from matrixrl.service.learning.publication import Publication
-from matrixrl.service.learning.restoring import news_of, restored_learner
+from matrixrl.service.learning.restore import news_of, restored_learner
 from matrixrl.service.log import Draft, EventLog
 from matrixrl.service.log.events import FIRST_DIGEST
 from matrixrl.service.problem import ServedProblem

@@ -48,12 +48,13 @@ class ProblemFile(BaseModel):
             unless some row shows which of the two is meant. A request may allow fewer.
         groups: One row of A numbers for each state; pairs with the same number share what is learned.
         stage_dependent: Whether laws differ between stages, or the class of each stage.
-        preset: Preset of the learner: guaranteed or practical.
+        preset: Preset of the learner: optimistic or tuned.
         delta: Probability with which anything that is called proven may fail.
         settings: Other settings of MatrixRL, such as ``explore_for`` or ``switch_growth``.
         time_out: Seconds after which an outcome counts as missing; never if left out.
-        default_reward: Reward of a step whose outcome is missing, which makes a time-out an outcome of its own. Without
-            it the episode of a missing outcome is abandoned, and what is proven ends.
+        default_reward: Reward of a step whose outcome is missing, which makes a time-out an outcome of its own; where
+            `rewards` are known, the known one is paid whatever number is given here. Without it the episode of a
+            missing outcome is abandoned, and what is proven ends.
         mode: Mode of a new service: shadow, live or frozen.
         explore: Whether live episodes follow the optimistic plan; if not, they follow the recommended policy.
         incumbent: Policy in use: one action for each state, or a row of them for each stage; or "logged" if it is only
@@ -80,7 +81,7 @@ class ProblemFile(BaseModel):
     allowed: Any = None
     groups: Any = None
     stage_dependent: Any = None
-    preset: Literal["guaranteed", "practical"] = "guaranteed"
+    preset: Literal["optimistic", "tuned"] = "optimistic"
     delta: float = Field(0.05, gt=0.0, lt=1.0)
     settings: dict[str, Any] = {}
     time_out: float | None = Field(None, gt=0.0)

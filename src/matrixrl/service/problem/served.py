@@ -23,7 +23,14 @@ LOGGED = "logged"
 """An incumbent of which only the decisions are known that the application reports."""
 _SWITCH_GROWTH = 0.1  # plan again once some group of pairs was visited 10 % more often
 _SHARE_OF_LOGGED = 0.5  # of δ, for the bound on the value of an incumbent that is only known from its returns
-_OWN = ("preset", "delta", "known_reward", "compiled", "seed", "n_episodes")  # settings that the file has keys for
+_OWN = {  # settings that follow from other keys of the file, or from none
+    "preset": "Use the key preset.",
+    "delta": "Use the key delta.",
+    "seed": "Use the key seed.",
+    "known_reward": "Give rewards if they are known; they are learned without them.",
+    "compiled": "Compiled loops are used if the extra fast is installed.",
+    "n_episodes": "A service has no planned number of episodes.",
+}
 
 
 _LARGEST_GROUP = 2.0**53 - 1.0
@@ -77,13 +84,19 @@ class ServedProblem:
         """Share of δ for the bound on the value of an incumbent that is only known from its returns."""
         return _SHARE_OF_LOGGED * self.file.delta if self.file.incumbent == LOGGED else 0.0
 
-    @property
-    def assumptions(self) -> str:
-        """What the service assumes besides what its agent does, in words; may be empty."""
+    def assumptions(self, n_time_outs: int) -> str:
+        """Return what the service assumes besides what its agent does, in words; may be empty.
+
+        Args:
+            n_time_outs: Number of episodes that timed out.
+        """
         if self.file.default_reward is None:
             return ""
+        # Plans before the first time-out keep the words of earlier versions, or their logs could not be followed.
+        is_known = self.task.knows_reward and n_time_outs > 0
+        pays = "its known reward" if is_known else f"{self.file.default_reward:g}"
         return (
-            f"an outcome that is not reported in time pays {self.file.default_reward:g}, and whether it is reported "
+            f"an outcome that is not reported in time pays {pays}, and whether it is reported "
             "depends on its state and action alone"
         )
 
@@ -223,7 +236,7 @@ def _checked_settings(given: dict[str, Any]) -> dict[str, Any]:
     known = sorted(setting_names(MatrixRL.name) - set(_OWN))
     for name, value in given.items():
         if name in _OWN:
-            fail(f"settings.{name}", "must be left out", shown(value), f"Use the key {name}.")
+            fail(f"settings.{name}", "must be left out", shown(value), _OWN[name])
         choice("settings", name, known)
         if is_reference(value) or not isinstance(value, str | bool | int | float):
             rule = "must be a number, true, false or a name of the library; a file cannot refer to code"

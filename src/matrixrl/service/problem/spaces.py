@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matrixrl.checks import fail, shown
-from matrixrl.coding import Codec, DiscreteCodec, TupleCodec
 from matrixrl.errors import UnknownName
+from matrixrl.spaces import Codec, DiscreteCodec, TupleCodec
 
 __all__ = ["Counted", "Named", "Parts", "Space", "read_space"]
 

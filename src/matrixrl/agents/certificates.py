@@ -1,0 +1,221 @@
+"""What an agent can prove so far: certificates, and a bound on the regret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from matrixrl.algorithms import FiniteAlgorithm
+from matrixrl.core.returns import path_deviation
+from matrixrl.errors import ProtocolError
+from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
+from matrixrl.records import Certificate, Guarantee, RegretBound, RegretCertificate
+
+if TYPE_CHECKING:
+    from matrixrl.agents.agent import Agent
+
+__all__ = ["LOG_ASSUMPTION", "MASK_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION"]
+
+TIME_OUT_ASSUMPTION = (
+    "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
+    "time-out is an outcome"
+)
+"""Assumption about time-outs under which bounds hold, in words (docs/proofs.md, section 3)."""
+
+MASK_ASSUMPTION = (
+    "every action is allowed in a state at whose visits the environment reports no mask, and what a mask forbids is "
+    "never allowed"
+)
+"""Assumption about environments whose allowed actions are not declared, in words (docs/proofs.md, section 13)."""
+
+LOG_ASSUMPTION = (
+    "logged steps have the same transitions and rewards; any policy may have chosen their actions, but whether a step "
+    "is in a log was decided before its reward and next state were known, and no step is learned from twice"
+)
+"""Assumption about logs under which bounds hold, in words (docs/proofs.md, section 14)."""
+
+START_ASSUMPTION = (
+    "the first states of all episodes, those of logs that begin at the first step included, are drawn from one "
+    "distribution, whatever happened before"
+)
+"""Assumption about first states where no start is declared, in words (docs/proofs.md, section 6.1)."""
+
+DECLARED_ASSUMPTION = "first states are drawn from the declared distribution, for bounds on the regret so far"
+
+
+def certificate(self: Agent, *, start: Any = None) -> Certificate:
+    """Return how far from optimal the policy being played can still be.
+
+    The policy is that of the only open episode, or else `policy`. The bounds are at the
+    tightest proven radius, whatever the agent explores with, so they hold for tuned agents too. The upper bound on
+    V* is the least one that was certified so far.
+
+    Args:
+        start: A state, as it is observed, in which the episode begins. Its bounds are computed from the model alone
+            and are not remembered. By default bounds are about the declared start; if none is declared, about the
+            distribution of first states, which all first states so far estimate (docs/proofs.md, section 6.1).
+            `Certificate.start` says which.
+    """
+    if not self._algorithm.claims.certifies:
+        words = f"{self.name} has no certificates; matrix-rl and kernel-matrix-rl on numbered states have"
+        raise ProtocolError(words)
+    played = self._queue.open[0]._plan if self._queue.n_open == 1 else self._advised_plan()
+    return self._certificate_of(played) if start is None else self._named_certificate(played, start)
+
+
+def regret_certificate(self: Agent) -> RegretCertificate:
+    """Return an upper bound on the regret of all episodes so far, from what they earned.
+
+    It is N times the certified upper bound on V*(s0), less the returns, plus what chance along the played steps may
+    have added to them. It holds with probability 1 − 2δ for all N at once. s0 is the start of `certificate`.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> history = agent.learn(n_episodes=200)
+    >>> bool(history.cumulative_regret[-1] <= agent.regret_certificate().upper)
+    True
+    """
+    self._check_certifies("regret_certificate")
+    shown = self._certificate_of(self._advised_plan())
+    task, delta = self.problem.finite_task, self._algorithm.claims.delta
+    low, largest = task.steps_weight * task.reward_range[0], task.steps_weight * task.unit
+    returns = np.array(self._log.returns)
+    deviation = largest * path_deviation(np.clip((returns - low) / largest, 0.0, 1.0), delta)
+    n, earned = len(returns), float(returns.sum())
+    rest = n * task.tail * task.reward_range[0]  # steps that are cut off from endless episodes earn at least this
+    upper = min(n * shown.upper - earned - rest + deviation, n * task.total_weight * task.unit)
+    doubt = self._ledger.start_doubt or self._ledger.doubts
+    if doubt is None:
+        self._ledger.contradict(upper=upper, lower=0.0)
+    claim = shown.guarantee and Guarantee.unless(doubt) and self._certificate_claim(False)
+    return RegretCertificate(max(upper, 0.0), n, earned, deviation, min(2.0 * delta, 1.0), claim, shown.start)
+
+
+def bound(self: Agent) -> RegretBound:
+    """Return what the regret of the episodes so far is proven not to exceed, before what they earned is looked at.
+
+    It is R(N), which is known before any data, and the gaps Γ of what was played: by how much the optimistic value
+    of an action was below that of the best one, wherever another action than the agent's own was played
+    (docs/proofs.md, 7.1). It is about a number N of episodes that is not chosen by what they show.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> history = agent.learn(n_episodes=20)
+    >>> bound = agent.bound()
+    >>> bound.gaps, bool(history.cumulative_regret[-1] <= bound.total)
+    (0.0, True)
+    """
+    algorithm, n, claim = self._algorithm, self.n_episodes, self.guarantee
+    before = algorithm.claims.bound(n, delay=self._queue.delay) if claim else None
+    delta = min(2.0 * algorithm.claims.delta, 1.0)
+    if before is None:
+        claim = claim and Guarantee(False, f"{self.name} has no bound as a number for these settings")
+        return RegretBound(None, None, self._gaps, n, delta, claim)
+    task = self.problem.task
+    assert task.reward_range is not None
+    unit = task.reward_range[1] - task.reward_range[0]
+    total = min(unit * before + self._gaps, n * self.problem.task.total_weight * unit)
+    return RegretBound(total, unit * before, self._gaps, n, delta, claim)
+
+
+def safest(self: Agent) -> tuple[CertifiedPolicy, Certificate]:
+    """Return the policy with the largest certified lower bound so far, and its certificate."""
+    current = self._certificate_of(self._algorithm.safest_plan())
+    self._ledger.note_returns()
+    best = self._ledger.best
+    assert best is not None
+    return best, _least(self, replace(current, lower=best.lower))
+
+
+def heed_masks(self: Agent) -> None:
+    """Forget what masks that were reported since the last call make wrong."""
+    algorithm = self._algorithm
+    if algorithm.masks.reported is self._known_masks or not isinstance(algorithm, FiniteAlgorithm):
+        return
+    self._known_masks = algorithm.masks.reported
+    self._forget_plans()
+    self._ledger.permit(algorithm.frame)
+
+
+def certificate_of(self: Agent, plan: Any) -> Certificate:
+    self._heed_masks()
+    plan = self._algorithm.permitted(plan)
+    start, of_start = self._ledger.start()
+    bounds = self._algorithm.certify(plan, start)
+    found = bounds.certificate(
+        0, self._algorithm.claims.delta, self._certificate_claim(bool(bounds.empty[0])), of_start
+    )
+    if self.problem.kind == "finite":
+        policy = CertifiedPolicy(found.lower, self._algorithm.policy_table(plan)[0], "model")
+        self._ledger.note(found.upper, policy)
+        if found.optimal_lower is not None:
+            self._ledger.contradict(upper=found.upper, lower=found.optimal_lower)
+        return _least(self, found)
+    return found
+
+
+def named_certificate(self: Agent, plan: Any, state: Any) -> Certificate:
+    """Return the certificate of a plan for a state that a user names; nothing is remembered of it."""
+    start, of_start = self._ledger.named_start(state)
+    self._heed_masks()
+    plan = self._algorithm.permitted(plan)
+    bounds = self._algorithm.certify(plan, start)
+    claim = self._certificate_claim(bool(bounds.empty[0]), named=True)
+    found = bounds.certificate(0, self._algorithm.claims.delta, claim, of_start)
+    low, high = found.optimal_interval
+    if low > high:
+        words = CONTRADICTION if contradictory(upper=high, lower=low) else None
+        found = replace(found, upper=low, guarantee=claim and Guarantee.unless(words))
+    return found
+
+
+def _least(self: Agent, found: Certificate) -> Certificate:
+    """Return a certificate with the least upper bound so far, unless bounds contradict each other."""
+    least, contradiction = float(self._ledger.least_upper[0]), self._ledger.contradiction
+    if contradiction is None:
+        return replace(found, upper=max(least, found.lower))
+    wide = replace(found, upper=max(found.upper, found.lower))
+    return replace(wide, guarantee=found.guarantee and Guarantee(False, contradiction))
+
+
+def certificate_claim(self: Agent, alarmed: bool, *, named: bool = False) -> Guarantee:
+    """Return whether a certificate is proven.
+
+    Args:
+        alarmed: Whether the misspecification alarm was raised.
+        named: Whether it is about a state that a user names, for which first states do not matter.
+    """
+    doubt = self._ledger.start_doubt if self._ledger.is_estimated and not named else None
+    claim = self._algorithm.claims.certificate(alarmed or any(self._log.alarms))
+    return claim and Guarantee.unless(self._selection, self._ledger.contradiction, doubt)
+
+
+def check_certifies(self: Agent, call: str) -> None:
+    if not self._algorithm.claims.certifies or self.problem.kind != "finite":
+        raise ProtocolError(f"{call} needs certificates and numbered states; matrix-rl and kernel-matrix-rl have them")
+
+
+def advised_plan(self: Agent) -> Any:
+    """Return the plan from all finished episodes; cached."""
+    self._heed_masks()
+    if self._advice is None:
+        self._advice = self._algorithm.advice()
+    return self._advice
+
+
+def estimated_plan(self: Agent) -> Any:
+    """Return the plan that is greedy in the estimates; that of `_advised_plan` without a model; cached."""
+    self._heed_masks()
+    if self._estimate is None:
+        try:
+            self._estimate = self._algorithm.estimated_plan()
+        except ProtocolError:  # the algorithm has no model
+            self._estimate = self._advised_plan()
+    return self._estimate
+
+
+def forget_plans(self: Agent) -> None:
+    """Forget the plans of data or masks that are out of date."""
+    self._advice = self._estimate = None

@@ -1,0 +1,169 @@
+"""The policies that an agent gives out to be deployed, and how they compare with the one that is in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from matrixrl.errors import ProtocolError
+from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
+from matrixrl.play.mask_reader import check_policy
+from matrixrl.policies import Comparison, Policy, PolicySpace, read_actions
+from matrixrl.records import FloatArray, Guarantee, IntArray
+
+if TYPE_CHECKING:
+    from matrixrl.agents.agent import Agent
+
+__all__ = ["compare", "greedy", "recommend"]
+
+
+def greedy(self: Agent, *, start: Any = None) -> Policy:
+    """Return the policy that is best in the estimated model, without any bonus, with its certificate.
+
+    `recommend` returns the policy about which most is proven, so it avoids pairs that were tried too rarely for a
+    proof. `greedy` takes the estimates as they are. It is the better choice while the certificate of `recommend`
+    still says little, which is the case long after estimates have become good, and wherever the policy that
+    probably earns most is wanted rather than the one with the best promise. The certificate of `greedy` says what
+    is proven about it all the same; it is None for algorithms without certificates. With few data both are poor.
+
+    The estimate of a pair that was never tried depends on the algorithm: with likelihood sets it is the smallest
+    value of the next stage, with other sets the ridge estimate, and for baselines with counts a uniform next state.
+
+    Args:
+        start: A state that the certificate is about, as in `certificate`.
+
+    Raises:
+        ProtocolError: States are not numbered (use `predict`), or the algorithm has no model.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> _ = agent.learn(n_episodes=200)
+    >>> policy = agent.greedy()
+    >>> policy.act(2, stage=0)
+    1
+    """
+    numbering = self._numbering("greedy")
+    plan = self._algorithm.estimated_plan()
+    table = self._own_table(plan)
+    words = f"{self._origin()}: best in the estimated model, without a bonus"
+    if not self._algorithm.claims.certifies and start is None:
+        return numbering.policy(table, words)
+    found = self._certificate_of(plan) if start is None else self._named_certificate(plan, start)
+    return numbering.policy(table, words, certificate=found, basis="model")
+
+
+def recommend(self: Agent, *, start: Any = None) -> Policy:
+    """Return the policy with the largest certified lower bound so far, with its certificate.
+
+    The lower bound comes from the confidence set, for the policy that is greedy in it, or from the returns of a
+    policy that was frozen earlier, whichever is larger; `basis` says which.
+
+    Args:
+        start: A state, as it is observed, that the certificate is about, as in `certificate`; the policy is then
+            that of the confidence set as it is now.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> _ = agent.learn(n_episodes=200)
+    >>> chosen = agent.recommend()
+    >>> chosen.certificate.lower <= chosen.certificate.upper
+    True
+    """
+    self._check_certifies("recommend")
+    if start is None:
+        best, certificate = self._safest()
+    else:
+        plan = self._algorithm.safest_plan()
+        certificate = self._named_certificate(plan, start)
+        best = CertifiedPolicy(certificate.lower, self._algorithm.policy_table(plan)[0], "model")
+    words = f"{self._origin()}: largest certified lower bound, from the {best.basis}"
+    own = self.problem.own_number(best.table)
+    return self._numbering("recommend").policy(own, words, certificate=certificate, basis=best.basis)
+
+
+def compare(self: Agent, policy: Any, incumbent: Any, *, start: Any = None) -> Comparison:
+    """Return an interval of V^policy(s0) − V^incumbent(s0) that holds with probability 1 − δ.
+
+    It is computed from what the agent has seen, under any policy. On the event of probability 1 − δ on which
+    certificates hold, all comparisons of the agent hold together, so any number of policies may be compared, also
+    those that the agent has learned. Where both policies take the same action, what is unknown about it cancels
+    (docs/proofs.md, section 12). Values are those of the declared start, or of the distribution of first states if
+    none is declared; `Comparison.start` says which.
+
+    Args:
+        policy: A `Policy`; an array of whole numbers (S,) or (H, S), the actions counted from 0; an array of
+            probabilities (S, A) or (H, S, A); or a function of observation and stage that returns an action, in the
+            environment's numbers.
+        incumbent: The policy to compare it with, likewise.
+        start: A state, as it is observed, in which the episode begins, in place of that start; what was certified
+            so far is then not used.
+
+    Raises:
+        ProtocolError: The algorithm has no certificates, or not for given policies.
+        InvalidInput: An argument is no policy of this problem, or takes actions that are not allowed.
+
+    >>> import matrixrl
+    >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
+    >>> _ = agent.learn(n_episodes=200)
+    >>> agent.compare(agent.recommend(), lambda obs, stage: 0).probably_better
+    True
+    """
+    self._check_certifies("compare")
+    sizes = self._numbering("compare")
+    tables = read_actions("policy", policy, sizes), read_actions("incumbent", incumbent, sizes)
+    for name, table in zip(("policy", "incumbent"), tables, strict=True):
+        check_policy(self._algorithm, name, table)
+    first, of_start = self._ledger.start() if start is None else self._ledger.named_start(start)
+    stages = self.problem.task.stages
+    if stages is not None:
+        tables = stages.inner_policy(tables[0]), stages.inner_policy(tables[1])
+    self._heed_masks()
+    found = self._algorithm.bound_policies(tables[0][None], tables[1][None], first)
+    first_bounds, second_bounds = (
+        _cut(self, table, (float(low), float(high)), is_named=start is not None)
+        for table, low, high in zip(tables, found.lower[:2, 0], found.upper[:2, 0], strict=True)
+    )
+    lower = max(float(found.lower[2, 0]), first_bounds[0] - second_bounds[1])
+    upper = min(float(found.upper[2, 0]), first_bounds[1] - second_bounds[0])
+    if start is None:
+        self._ledger.contradict(upper=upper, lower=lower)
+    claim = self._certificate_claim(bool(found.empty[0]), named=start is not None)
+    crossed = [contradictory(upper=b, lower=a) for a, b in ((lower, upper), first_bounds, second_bounds)]
+    if start is not None and any(crossed):  # nothing is remembered of a state that is named
+        claim = claim and Guarantee(False, CONTRADICTION)
+    lower, upper = min(lower, upper), max(lower, upper)
+    return Comparison(lower, upper, first_bounds, second_bounds, self._algorithm.claims.delta, claim, of_start)
+
+
+def _cut(
+    self: Agent, table: IntArray | FloatArray, interval: tuple[float, float], *, is_named: bool
+) -> tuple[float, float]:
+    """Return an interval of a policy's value, cut to what was certified so far unless bounds contradict it."""
+    if is_named:
+        return interval
+    lower, upper = self._ledger.tighten(table if table.ndim == 2 else None, interval)
+    self._ledger.contradict(upper=upper, lower=lower)
+    return (lower, upper) if lower <= upper else interval
+
+
+def own_table(self: Agent, plan: Any) -> IntArray:
+    """Return the policy of a plan (H, S), actions counted from 0."""
+    own: IntArray = self.problem.own_number(self._algorithm.policy_table(plan)[0])
+    return own
+
+
+def numbering(self: Agent, call: str) -> PolicySpace:
+    """Return the sizes and numbers of the problem; refuse one without numbered states."""
+    problem = self.problem
+    if problem.kind != "finite":
+        raise ProtocolError(
+            f"{call} gives a table, which needs numbered states; agent.predict(obs, stage) acts on other "
+            "observations, and agent.save keeps the agent"
+        )
+    task = problem.finite_task
+    assert problem.states is not None
+    return PolicySpace(task.horizon, task.n_states, problem.states, problem.actions)
+
+
+def origin(self: Agent) -> str:
+    """Return what a policy was learned by, on and from, in words."""
+    return f"{self._algorithm.name} on {self.problem.name[:100]}, {self.n_episodes} episodes"

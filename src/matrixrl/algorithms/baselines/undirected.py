@@ -1,0 +1,180 @@
+"""Undirected exploration: random play, which a learning algorithm must beat, and ε-greedy on the empirical model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.algorithms.base import Arrays
+from matrixrl.algorithms.baselines.base import Baseline, BaselineSettings, Presets
+from matrixrl.errors import InvalidInput
+from matrixrl.records import FloatArray, IntArray, Plan, Steps
+from matrixrl.settings import real, setting
+
+__all__ = ["EpsilonGreedy", "RandomActions", "RandomPlay"]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomActions:
+    """Plan of random play where states are vectors: each action is drawn when it is played.
+
+    Attributes:
+        empty: (B,) zeros: there is no confidence set that could be empty.
+    """
+
+    empty: IntArray
+
+
+class RandomPlay(Baseline):
+    """Random play: every action is drawn uniformly.
+
+    On numbered states a plan is a table of drawn actions, new for each episode, and its values are 0. On vectors each
+    step draws one number from the stream "agent" of each replica.
+
+    >>> from matrixrl.problems import Problem, tabular
+    >>> random = RandomPlay().start(Problem.of(tabular(n_states=3, horizon=4).mdp), seeds=[0, 1])
+    >>> random.plan().policy.shape
+    (2, 4, 3)
+    """
+
+    name = "random"
+    learned_parts = ()
+    kinds = ("finite", "continuous")
+
+    no_proof = "random play learns nothing"
+    model = None
+
+    def make_model(self) -> None:
+        """Make no model: nothing is learned."""
+
+    def begin(self) -> None:
+        """Prepare tables where states are numbered."""
+        if self.has_policy_table:
+            super().begin()
+
+    @property
+    def has_policy_table(self) -> bool:
+        """Whether actions are drawn for all states at once, which they are not on vectors."""
+        return self.problem.kind == "finite"
+
+    def make_plan(self) -> Plan | RandomActions:
+        """Return a newly drawn table for each replica, or a plan without tables on vectors."""
+        if not self.has_policy_table:
+            return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
+        task, n = self.task, self.n_replicas
+        policy = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
+        values = np.zeros((n, task.horizon + 1, task.n_states))
+        small = np.min_scalar_type(task.n_actions - 1)
+        return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))
+
+    def learn(self, steps: Steps) -> None:
+        """Learn nothing."""
+
+    def act(self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True) -> IntArray:
+        """Return the actions of the table, or drawn ones on vectors, which are 0 without `explore`: (B,)."""
+        if isinstance(plan, Plan):
+            return super().act(plan, stage, states, explore=explore)
+        if not explore:
+            return np.zeros(self.n_replicas, dtype=np.int64)
+        n_actions = self.problem.task.n_actions
+        return np.array([int(rng.integers(n_actions)) for rng in self.streams["agent"]], dtype=np.int64)
+
+    def action_values(
+        self, plan: Plan | RandomActions, stage: int, states: NDArray[Any], *, explore: bool = True
+    ) -> FloatArray:
+        """Return random numbers, by which any of the actions may be the best; zeros without `explore`: (B, A)."""
+        del plan, stage, states
+        n_actions = self.problem.task.n_actions
+        if not explore:
+            return np.zeros((self.n_replicas, n_actions))
+        return np.stack([rng.random(n_actions) for rng in self.streams["agent"]])
+
+    def upper(self, plan: Plan | RandomActions, first_states: NDArray[Any] | None = None) -> FloatArray:
+        """Return the smallest possible return, or NaN on vectors: (B,)."""
+        if isinstance(plan, Plan):
+            return super().upper(plan, first_states)
+        return np.full(self.n_replicas, np.nan)
+
+    def policy_table(self, plan: Plan | RandomActions) -> IntArray:
+        """Return the table: (B, H, S)."""
+        if isinstance(plan, Plan):
+            return super().policy_table(plan)
+        self.problem.refuse("must have numbered states for a table of actions")
+
+    def plan_to_arrays(self, plan: Plan | RandomActions) -> Arrays:
+        """Return the tables of a plan; on vectors there is none but `empty`."""
+        return super().plan_to_arrays(plan) if isinstance(plan, Plan) else {"empty": plan.empty}
+
+    def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the plan of one replica that `plan_to_arrays` wrote."""
+        if self.has_policy_table:
+            return super().plan_from_arrays(arrays)
+        if set(arrays) != {"empty"}:
+            raise InvalidInput("the plan does not fit the problem")
+        return RandomActions(np.zeros(1, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class EpsilonGreedySettings(BaselineSettings):
+    """Settings of ε-greedy."""
+
+    epsilon: float = setting(
+        0.1, "Probability of a uniformly random action at each step of the first episode.", real(high=1.0)
+    )
+    half_life: float = setting(
+        0.0,
+        "Number of episodes after which ε has halved, as ε / (1 + k / half_life); 0 keeps it constant.",
+        real(),
+    )
+
+    # There is no paper to follow: a constant 0.1 is the customary choice.
+    PRESETS: ClassVar[Presets] = {"paper": {}, "tuned": {"epsilon": 1.0, "half_life": 10.0}}
+
+
+class EpsilonGreedy(Baseline):
+    """The best policy of the empirical model, with a random action at each step with probability ε.
+
+    A pair that was never visited leads to every state with equal probability and, where rewards are unknown, earns 0.
+
+    >>> from matrixrl.problems import Problem, tabular
+    >>> mdp = tabular(n_states=3, n_actions=2, horizon=4).mdp
+    >>> greedy = EpsilonGreedy(epsilon=0.0).start(Problem.of(mdp), seeds=[0])
+    >>> bool((greedy.plan().policy == mdp.task.reward.argmax(axis=1)).all())
+    True
+    """
+
+    name = "epsilon-greedy"
+    settings_class = EpsilonGreedySettings
+    settings: EpsilonGreedySettings
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the next episode."""
+        settings = self.settings
+        if settings.half_life == 0.0:
+            return settings.epsilon
+        return settings.epsilon / (1.0 + self.episode / settings.half_life)
+
+    def make_plan(self) -> Plan:
+        """Return the greedy plan with some actions replaced by random ones; its values are those of the greedy plan."""
+        plan = self._greedy_in_counts()
+        shape, epsilon = plan.policy.shape[1:], self.epsilon
+        for policy, rng in zip(plan.policy, self.streams["agent"], strict=True):
+            explores = rng.random(shape) < epsilon
+            if self.frame.allowed is None and self.frame.stages is None:
+                policy[explores] = rng.integers(self.task.n_actions, size=int(np.count_nonzero(explores)))
+            else:
+                policy[explores] = self._draw_actions(rng)[explores]
+        return plan
+
+    def advice(self) -> Plan:
+        """Return the greedy plan, without exploration; no random stream moves."""
+        mark = self.mark()
+        try:
+            return self._greedy_in_counts()
+        finally:
+            self.rewind(mark)

@@ -1,0 +1,165 @@
+"""What is proven about UC-MatrixRL: regret bounds, certificates, and when they are withdrawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from matrixrl.algorithms.claims import Claims
+from matrixrl.algorithms.plug_ins import is_plug_in
+from matrixrl.core.embedding import refuted_assumption
+from matrixrl.core.likelihood import LikelihoodSet
+from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.core.sets import MatrixSet
+from matrixrl.display import confidence
+from matrixrl.problems import Task
+from matrixrl.records import Guarantee
+
+if TYPE_CHECKING:
+    from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
+
+__all__ = ["MatrixRLClaims"]
+
+
+class MatrixRLClaims(Claims):
+    """What is proven about a started UC-MatrixRL."""
+
+    overlap_is_proven = True  # docs/proofs.md, sections 3 and 7
+    certifies = True
+
+    _algorithm: Any
+    _refutation: tuple[str | None] | None = None  # computed when a claim is asked for
+
+    @property
+    def _model(self) -> Any:
+        return self._algorithm.model
+
+    @property
+    def given(self) -> GivenRewards:
+        given: GivenRewards = self._algorithm.rewards.given
+        return given
+
+    @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
+        return float(self._model.returns_delta)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Whether the regret bound is proven for these settings."""
+        if self._algorithm.settings.explore_for == "certificate":
+            words = "explore_for='certificate': episodes are played to certify a policy, not to earn"
+            return self._proof and Guarantee(False, words)
+        return self._proof
+
+    @property
+    def _proof(self) -> Guarantee:
+        """Whether `bound` and the gaps of what is played are proven to bound regret (docs/proofs.md, 7.1)."""
+        return (
+            Guarantee.unless(self._own_words(), self.given.words())
+            and self._model.confidence.guarantee
+            and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=True))
+        )
+
+    def _own_words(self) -> str | None:
+        """Return why nothing is proven about a user's own subclass or model, or None."""
+        algorithm = self._algorithm
+        if is_plug_in(type(algorithm)):
+            name = type(algorithm).__name__
+            return f"{name} is a subclass of {algorithm.name}, and the proof is not about its methods"
+        made_by = type(algorithm._set).make_model
+        makers = MatrixSet.make_model, LikelihoodSet.make_model
+        if made_by in makers and type(algorithm.model) in (CountModel, RidgeModel):
+            return None
+        return f"{type(algorithm._set).__name__} makes a model of its own, and the proof is not about it"
+
+    @property
+    def charged_regret(self) -> Guarantee:
+        """Whether `bound`, to which the gaps of what is played are added, is proven to bound regret."""
+        return self._unless_withdrawn(self._proof)
+
+    def bound(self, n_episodes: int, *, delay: int = 0) -> float | None:
+        """Return R(N): the regret of N episodes is at most R(N) and the gaps of what was played (docs/proofs.md, 7.1).
+
+        It may fail with probability 2δ, as `regret_bound`, which it is where the agent's own actions are played one
+        episode after the other.
+
+        Args:
+            n_episodes: Number of episodes N.
+            delay: Largest number of earlier episodes that a plan did not know of; 0 if no episodes overlap.
+        """
+        if not self._proof:
+            return None
+        both = n_episodes + self._algorithm.logged.episodes
+        bound = self._model.bound_before_data(both, path_delta=self.delta, delay=delay)
+        task = self._algorithm.problem.task
+        tail = task.tail if isinstance(task, Task) else 0.0
+        return None if bound is None else float(bound + n_episodes * tail)
+
+    def regret_bound(self, n_episodes: int) -> float | None:
+        """Return a number that the regret of N episodes exceeds with probability at most 2δ, known before any data.
+
+        The radii may fail with probability δ, and as much is allowed for chance along the played steps
+        (docs/proofs.md, section 7). It is in unit rewards, and None if no such bound is proven for these settings.
+        With logs it is the bound for N and the logged episodes together (section 14).
+        """
+        return self.bound(n_episodes) if self.guarantee else None
+
+    def after_logs(self) -> Guarantee:
+        """Radii hold for all data, and a log only makes widths smaller (docs/proofs.md, section 14)."""
+        return Guarantee(True)
+
+    @property
+    def assumptions(self) -> str:
+        """Assumptions of `guarantee` and of certificates, in words (docs/proofs.md, sections 3 to 6)."""
+        if not self.guarantee and not self._certificate(False):
+            return ""
+        rewards = "" if not self._algorithm.settings.known_reward else "the given rewards are the expected ones; "
+        if self._model.confidence.watches_rewards:
+            rewards = "learned rewards, mapped to [0, 1], have the mean φᵀθ* for some θ*; "
+        return (
+            f"with probability {confidence(self.delta)}, for all episodes at once, if P(s'|s,a) = φᵀM*ψ(s') for some "
+            "M*; "
+            f"{rewards}episodes are learned from in the order in which they were begun, all steps of each, and none is "
+            "left out for what was observed in it; no action, and no decision to end an episode, depends on what was "
+            "observed in episodes begun later"
+        )
+
+    def refutation(self) -> str | None:
+        """Return why the assumptions are false where P and R are known, in words; None if they hold or are not known.
+
+        Only what is claimed depends on it; what is learned does not.
+        """
+        if self._refutation is None:
+            mdp, features = self._algorithm.problem.mdp, self._algorithm.problem.features
+            if mdp is None or features is None:
+                self._refutation = (None,)
+            else:
+                reward = mdp.task.unit_reward if self._model.confidence.watches_rewards else None
+                self._refutation = (refuted_assumption(mdp.transitions, reward, features, mdp.allowed),)
+        return self._refutation[0]
+
+    def note_refutation(self, words: str) -> None:
+        """Remember that the assumptions were refuted, by a saved agent that knew P and R."""
+        self._refutation = (words,)
+
+    @property
+    def withdrawn(self) -> str | None:
+        """Why bounds do not hold as they are, as observed rewards say: outside the range, or not as given."""
+        return super().withdrawn or self.given.words()
+
+    def _certificate(self, alarmed: bool) -> Guarantee:
+        """Return whether a certificate is proven to hold with probability 1 − δ at all times."""
+        alarm = MatrixRLClaims.alarm_words(self, "misspecification alarm") if alarmed else None
+        return (
+            Guarantee.unless(self._own_words(), alarm, self.given.words())
+            and self._model.confidence.certificate_guarantee
+            and Guarantee.unless(self.refutation(), self._model.rounding_words(regret=False))
+        )
+
+    def alarm_words(self, first_alarm: str) -> str:
+        """Return why nothing is proven after a misspecification alarm."""
+        refuted = self.given.words()
+        if refuted is not None:
+            return refuted
+        what = "P or the rewards" if self._model.confidence.watches_rewards else "P"
+        return f"{first_alarm}: the features cannot represent {what} (or a δ event)"

@@ -1,0 +1,214 @@
+"""What ``matrixrl run``, ``inspect`` and ``demo`` do; imported when one of them runs, because it loads the library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from matrixrl.agents import MatrixRL
+from matrixrl.checks import fail, integer
+from matrixrl.cli.options import allow_imports, parse_settings
+from matrixrl.cli.tables import print_inspection, print_line, print_results
+from matrixrl.envs import open_problem
+from matrixrl.errors import MissingExtra
+from matrixrl.interrupts import INTERRUPTED
+from matrixrl.lab.demo import DEMO, FILM
+from matrixrl.lab.plots import draw_regret
+from matrixrl.lab.return_plots import draw_returns
+from matrixrl.play import OutputDirectory, RunResult, SeedRuns, inspect_problem
+from matrixrl.plots.style import require_matplotlib
+from matrixrl.plots.vectors import checked_coordinates
+from matrixrl.problems import ContinuousTask, Problem
+from matrixrl.random_streams import seed_list
+
+__all__ = ["film_demo", "inspect", "run", "run_demo"]
+
+
+def run(
+    env: str,
+    *,
+    set_: list[str] | None,
+    agent: str | None,
+    agent_set: list[str] | None,
+    episodes: int | None,
+    seeds: int | None,
+    seed: int,
+    out: Path | None,
+    overwrite: bool,
+    plot_coordinates: tuple[int, int] | None,
+    record: Path | None,
+    certify: bool,
+    compiled: bool | None,
+    trust_code: bool,
+    as_json: bool,
+) -> None:
+    """Play one agent on one environment, write the results, and print them; the arguments are those of the command."""
+    allow_imports(trust_code)
+    env_settings = parse_settings("--set", set_ or [])
+    settings = parse_settings("--agent-set", agent_set or [])
+    problem = open_problem(env, env_settings, trust_code=trust_code, known_reward=False)
+    is_continuous = problem.kind == "continuous"
+    _check_coordinates(plot_coordinates, problem, out)
+    recorder = None
+    if record is not None:
+        from matrixrl.play.video import Recorder
+
+        recorder = Recorder(env, env_settings, record, trust_code=trust_code)
+    n_episodes = (25 if is_continuous else 1000) if episodes is None else episodes
+    n_seeds = (1 if is_continuous else 8) if seeds is None else seeds
+    runs = SeedRuns(
+        env,
+        n_episodes=integer("--episodes", n_episodes, low=1, remedy="Play at least one episode."),
+        seeds=seed_list(seed, integer("--seeds", n_seeds, low=1, remedy="Use at least one seed.")),
+        agent=agent,
+        settings=settings,
+        env_settings=env_settings,
+        certify=certify,
+        compiled=compiled,
+        trust_code=trust_code,
+    )
+    directory = _directory(out, overwrite)
+    interrupted = False
+    try:
+        result = runs.run(progress=not as_json)
+    except KeyboardInterrupt:
+        interrupted, result = True, runs.result()
+    name = agent or result.agent
+    label = " ".join([name, *(agent_set or [])])
+    files = _write({label: result}, directory, runs, title=f"{name} on {env}", coordinates=plot_coordinates)
+    if recorder is not None and not interrupted:
+        before, after, both = recorder.record_both(runs.fresh(), runs.first.algorithm)
+        files += [before.path, after.path, both]
+    _print({label: result}, files, as_json=as_json)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def inspect(
+    env: str,
+    *,
+    set_: list[str] | None,
+    agent: str,
+    agent_set: list[str] | None,
+    trust_code: bool,
+    as_json: bool,
+) -> None:
+    """Print constants, bounds and cost of a problem; the arguments are those of the command."""
+    allow_imports(trust_code)
+    found = inspect_problem(
+        env,
+        env_settings=parse_settings("--set", set_ or []),
+        settings=parse_settings("--agent-set", agent_set or []),
+        agent=agent,
+        trust_code=trust_code,
+    )
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+    else:
+        print_inspection(Console(emoji=False), found)
+
+
+def run_demo(out: Path, episodes: int, seeds: int, *, overwrite: bool) -> None:
+    """Play the settings of `DEMO` one after the other, write the results, and print them."""
+    directory = _directory(out, overwrite)
+    results: dict[str, RunResult] = {}
+    interrupted = False
+    for label, settings in DEMO.settings.items():
+        runs = SeedRuns(
+            DEMO.env,
+            n_episodes=episodes,
+            seeds=seed_list(0, seeds),
+            settings=settings,
+            env_settings=DEMO.env_settings,
+        )
+        try:
+            results[label] = runs.run(progress=True, label=label)
+        except KeyboardInterrupt:
+            interrupted, results[label] = True, runs.result()
+            break
+    _print(results, _write(results, directory, None, title=DEMO.title), as_json=False)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def film_demo(out: Path, episodes: int, *, overwrite: bool) -> None:
+    """Let one agent learn and write the film of it."""
+    require_matplotlib()
+    from matrixrl.plots import film
+
+    n_episodes = integer("--episodes", episodes, low=1, remedy="Play at least one episode.")
+    directory = OutputDirectory(out, overwrite=overwrite)
+    agent = MatrixRL(DEMO.env, **FILM)
+
+    def write(path: Path) -> None:
+        film(agent, path, n_episodes=n_episodes, progress=True)
+
+    file = directory.write_picture(write, of="film")
+    found = agent.certificate()
+    console = Console(emoji=False)
+    words = f"{n_episodes:,} episodes: regret {agent.history.cumulative_regret[-1]:.0f}"
+    console.print(f"{words}, certified {found.lower:.2f} to {found.upper:.2f}", highlight=False)
+    print_line(console, f"wrote {file}")
+
+
+def _directory(out: Path | None, overwrite: bool) -> OutputDirectory | None:
+    """Return the output directory; raise before anything is played if results cannot be written."""
+    return None if out is None else OutputDirectory(out, overwrite=overwrite)
+
+
+def _check_coordinates(given: tuple[int, int] | None, problem: Problem, out: Path | None) -> None:
+    """Refuse coordinates of a figure that would not be drawn, before anything is played."""
+    if given is None:
+        return
+    if not isinstance(problem.task, ContinuousTask):
+        fail("--plot-coordinates", "must be left out for numbered states", given, "Leave it out.")
+    if out is None:
+        fail("--plot-coordinates", "is about the figure of --out, which must be given too", given, "Add --out DIR.")
+    checked_coordinates("--plot-coordinates", given, problem.task.n_coordinates)
+
+
+def _write(
+    results: dict[str, RunResult],
+    directory: OutputDirectory | None,
+    runs: SeedRuns | None,
+    *,
+    title: str,
+    coordinates: tuple[int, int] | None = None,
+) -> list[Path]:
+    """Write summary, episodes and figure, if any episode was played; return the files.
+
+    Without matplotlib there is no figure, and a note on standard error says which extra draws it.
+    """
+    if directory is None or not any(r.n_episodes for r in results.values()):
+        return []
+    files = directory.write_results(results)
+    first = next(iter(results.values()))
+    try:
+        require_matplotlib()
+    except MissingExtra as error:
+        typer.echo(f"note: no figure was drawn: {error}", err=True)
+        return files
+    if first.optimal_value is not None:
+        files.append(directory.write_picture(lambda path: draw_regret(results, path, title=title)))
+    elif runs is not None:
+        algorithm = runs.first.algorithm
+        files.append(
+            directory.write_picture(
+                lambda path: draw_returns(first, algorithm, path, coordinates=coordinates), of="return"
+            )
+        )
+    return files
+
+
+def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -> None:
+    """Print one JSON object, or tables and the names of the written files."""
+    if as_json:
+        typer.echo(json.dumps(next(iter(results.values())).as_dict(), allow_nan=False))
+        return
+    console = Console(emoji=False)
+    print_results(console, results)
+    for file in files:
+        print_line(console, f"wrote {file}")

@@ -1,0 +1,229 @@
+"""Bounds on expected next values and on rewards from counts, for B replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from matrixrl.core.likelihood.kl_ball import extreme_means
+from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
+from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
+from matrixrl.linalg import SeenRows
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["JointLaw", "LikelihoodBounds", "reward_bounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class JointLaw:
+    """The empirical joint law of reward and next state of each group, where rewards are learned.
+
+    Attributes:
+        seen: Groups with data; an outcome is next state times the number of levels plus level.
+        levels: (B, L) Unit reward of each level.
+        epsilon: (R,) Radius ε of each group with data, valid for r + V*.
+        top: (R,) Radius ε at ν = 1 + max V alone, or None.
+        is_less: Whether its bounds are never larger than the sum of a bound on the next value and one on the reward.
+    """
+
+    seen: SeenRows
+    levels: FloatArray
+    epsilon: FloatArray
+    top: FloatArray | None = None
+    is_less: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodBounds(ValueBounds):
+    """Empirical laws of groups of pairs, with the radii around them, from which bounds on Q are computed.
+
+    Attributes:
+        groups: (A, S) Group of each pair.
+        n_groups: Number of groups K.
+        batch: Number of replicas B.
+        seen: Groups with data, and the laws p̂ of their next states.
+        upper: (R,) Radius ε for upper bounds on V*; it may hold for V* only.
+        top: (R,) Radius ε for upper bounds on V* at ν = max V alone, or None.
+        lower: (R,) Radius ε for lower bounds, which holds for all values.
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
+        joint: Joint law of reward and next state; None if rewards are known.
+        contradicted: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
+    """
+
+    groups: IntArray
+    n_groups: int
+    batch: int
+    seen: SeenRows
+    upper: FloatArray
+    top: FloatArray | None
+    lower: FloatArray
+    most: FloatArray
+    least: FloatArray
+    joint: JointLaw | None
+    contradicted: IntArray
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of replicas B."""
+        return self.batch
+
+    @property
+    def empty(self) -> IntArray:
+        """Number (B,) of groups whose pairs cannot share a law (misspecification alarm)."""
+        return self.contradicted
+
+    @property
+    def is_normalised(self) -> bool:
+        """Bounds are means of values, so they are inside the range of the values."""
+        return True
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy.
+
+        Args:
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        reward = self.most if sign > 0 else self.least
+        if values is None and self.joint is None:
+            return np.broadcast_to(reward, (self.batch, *reward.shape[-2:])).copy()
+        if values is None:
+            values = np.zeros((self.batch, self.groups.shape[1]))
+        epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
+        bounds, entries, ends = self._rows(self.seen, values, sign)
+        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, epsilon, sign, top)
+        q: FloatArray = bounds.reshape(self.batch, self.n_groups)[:, self.groups] + reward
+        if sign > 0 and self.joint is not None:
+            np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
+        return q
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on the expected next value (B, A, S) that hold for any values, at the radius β_D on both sides.
+
+        Args:
+            values: (B, S) Values of the next stage.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        bounds, entries, ends = self._rows(self.seen, values, sign)
+        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, self.lower, sign)
+        by_pair: FloatArray = bounds.reshape(self.batch, self.n_groups)[:, self.groups]
+        return by_pair
+
+    def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
+        """Return the same bounds with the laws of some pairs (B, A, S) alone."""
+        replicas, actions, states = np.nonzero(pairs)
+        wanted = np.isin(self.seen.ids, replicas * self.n_groups + self.groups[actions, states])
+        seen = self.seen.only(self.seen.ids[wanted])
+        top = None if self.top is None else self.top[wanted]
+        return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
+
+    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
+        """Return True: the compiled backup knows lists of outcomes."""
+        del sign
+        return True
+
+    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
+        """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
+        from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
+
+        law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
+        joint, is_less = self._no_lists(), False
+        if self.joint is not None and sign > 0:
+            paid = np.nan_to_num(self.joint.levels, nan=-1.0)
+            joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
+            is_less = self.joint.is_less
+        reward = plan.rewards(self.most if sign > 0 else self.least)
+        likelihood.fill_plan(law, joint, is_less, self.groups.ravel(), reward, *plan.arguments(), sign)
+
+    def fill_in_lower_values(self, policy: IntArray, ends: Ends, values: FloatArray) -> None:
+        """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
+        from matrixrl.core.compiled import likelihood
+
+        law, groups = self._as_lists(self.seen, self.lower), self.groups.ravel()
+        least = np.ascontiguousarray(
+            np.broadcast_to(self.least, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
+        )
+        for b in range(self.batch):
+            likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
+
+    def _as_lists(
+        self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
+    ) -> tuple[Any, ...]:
+        """Return the laws of all groups as the compiled backup takes them.
+
+        Args:
+            seen: Groups with data.
+            epsilon: (R,) Radius of each of them.
+            top: (R,) Radius at the top alone, or None.
+            paid: (B, L) Reward of each level, if an outcome is next state times L plus level; -1 where unused.
+        """
+        firsts = np.zeros(self.batch * self.n_groups, dtype=np.int64)
+        lasts, radii = firsts.copy(), np.ones(len(firsts))
+        firsts[seen.ids], lasts[seen.ids] = seen.firsts, seen.firsts + seen.lengths
+        radii[seen.ids] = epsilon
+        at_top = np.full(len(firsts), np.inf)
+        if top is not None:
+            at_top[seen.ids] = top
+        states, extras = seen.outcomes, np.zeros(0)
+        if paid is not None:
+            states, level = np.divmod(seen.outcomes, paid.shape[1])
+            extras = paid[(seen.ids // self.n_groups)[seen.places], level]
+        shape, levels = (self.batch, self.n_groups), np.zeros((self.batch, 1)) if paid is None else paid
+        lists = firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras
+        return *lists, radii.reshape(shape), at_top.reshape(shape), seen.outcomes, levels
+
+    def _no_lists(self) -> tuple[Any, ...]:
+        none, nothing, no_radii = np.zeros((self.batch, 0), dtype=np.int64), np.zeros(0), np.zeros((self.batch, 0))
+        states = np.zeros(0, dtype=np.int64)
+        return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((self.batch, 1))
+
+    def _rows(self, seen: SeenRows, values: FloatArray, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the extreme of values (B, n outcomes) for every group, the value of each entry, and the extremes.
+
+        The first array (B·K,) is the bound of groups without data, the last one (R,) has a number for each row.
+        """
+        ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
+        replica = seen.ids // self.n_groups
+        return np.repeat(ends, self.n_groups), values[replica[seen.places], seen.outcomes], ends[replica]
+
+    def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
+        """Return upper bounds on the mean of r + V: (B, K)."""
+        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.batch, -1)
+        np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
+        bounds, entries, ends = self._rows(joint.seen, totals, 1.0)
+        bounds[joint.seen.ids] = extreme_means(joint.seen, entries, ends, joint.epsilon, 1.0, joint.top)
+        return bounds.reshape(self.batch, self.n_groups)
+
+
+def reward_bounds(
+    totals: FloatArray, sums: FloatArray, log_events: float | None, scale: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Return upper and lower bounds on the mean reward of every row, each of the shape of `totals`.
+
+    A reward r counts as 1 with weight r and as 0 with weight 1 − r, which can only loosen the bound (docs/proofs.md,
+    section 9). Rows without data are bounded by 1 and 0.
+
+    Args:
+        totals: Number of rewards n of each row.
+        sums: Sum of the unit rewards of each row.
+        log_events: ln(number of rows / δ), δ of one side; None for the tuned radius, which is not proven.
+        scale: Factor of the radius.
+    """
+    rows = np.flatnonzero(totals)
+    n, paid = totals.ravel()[rows], np.clip(sums.ravel()[rows] / totals.ravel()[rows], 0.0, 1.0)
+    times = np.stack([1.0 - paid, paid], axis=1).ravel()
+    codes = (2 * rows[:, None] + np.arange(2)).ravel()
+    seen = SeenRows(codes[times > 0.0], times[times > 0.0], 2)
+    if log_events is None:
+        epsilon, top = scale * log_mixture_gain(n) / n, None
+    else:
+        epsilon, top = scale * targeted_beta(n, log_events) / n, scale * top_beta(log_events) / n
+    bounds = []
+    for sign, end in ((1.0, 1.0), (-1.0, 0.0)):
+        side = np.full(totals.size, end)
+        side[rows] = extreme_means(seen, seen.outcomes.astype(np.float64), np.full(len(rows), end), epsilon, sign, top)
+        bounds.append(side.reshape(totals.shape))
+    return bounds[0], bounds[1]

@@ -1,0 +1,283 @@
+"""Bounds on Q from a set of matrices around M_n, and the sandwich around V*, given the data of B replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from matrixrl.core.compiled import fill_in_compiled, has_compiled_form
+from matrixrl.core.sets import MatrixSet, Reach
+from matrixrl.core.value_bounds import OptimalBounds, PlanArrays, ValueBounds
+from matrixrl.features import Phi, Psi
+from matrixrl.linalg import PairDesign
+from matrixrl.records import BoolArray, FloatArray, IntArray
+from matrixrl.tolerances import EMPTY_SET
+
+__all__ = ["MatrixBounds", "SandwichBounds"]
+
+_LARGEST_KEPT = 1 << 25  # entries of |p̂| that are kept for all stages, 256 MB; larger ones are computed at each stage
+_CHUNK = 1 << 21  # entries of |p̂| that are computed together
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixBounds(ValueBounds):
+    """The estimate, its confidence set and the bounds on rewards, from which bounds on Q are computed.
+
+    Attributes:
+        phi: Features φ of the pairs: of all pairs, or of a selection.
+        psi: Features ψ of the next states: of all states, or of a weighted sample.
+        core_matrix: (B, d, d_psi) Estimate M_n.
+        confidence_set: Confidence set around M_n.
+        reaches: For each member of the confidence set, the part of the bound that depends on the pair.
+        slack: (B, P) ε = 1 − φᵀM_n u for normalised sets, else None.
+        most: (A, S) or (B, A, S) Upper bounds on unit rewards.
+        least: (A, S) or (B, A, S) Lower bounds on unit rewards.
+        allowed: (A, S) Allowed actions; the features of others need no model. None if all are allowed.
+    """
+
+    phi: Phi
+    psi: Psi
+    core_matrix: FloatArray
+    confidence_set: MatrixSet
+    reaches: tuple[Reach, ...]
+    slack: FloatArray | None
+    most: FloatArray
+    least: FloatArray
+    allowed: BoolArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        phi: Phi,
+        psi: Psi,
+        confidence_set: MatrixSet,
+        design: PairDesign,
+        core_matrix: FloatArray,
+        radii: tuple[FloatArray, FloatArray],
+        rewards: tuple[FloatArray, FloatArray],
+        allowed: BoolArray | None = None,
+    ) -> Self:
+        """Return the bounds that follow from M_n, A_n and a confidence set.
+
+        Args:
+            phi: Features φ of the pairs.
+            psi: Features ψ of the next states.
+            confidence_set: Confidence set, bound to ψ.
+            design: A_n with the widths of the pairs.
+            core_matrix: (B, d, d_psi) Estimate M_n.
+            radii: Radii √β of the confidence set and of the alarm, each (B, 1) or (B, P).
+            rewards: Upper and lower bounds on unit rewards, each (A, S) or (B, A, S).
+            allowed: (A, S) Allowed actions, of whose confidence sets alone the alarm is raised; None if all are.
+        """
+        slack, reaches = None, []
+        if confidence_set.is_normalised:
+            slack = 1.0 - phi.dot(core_matrix @ psi.total).reshape(design.width_sq.shape)
+        for member in confidence_set.members:
+            reach = member.reach(design, *radii, slack)
+            reaches.append(reach if allowed is None else reach.only(allowed.ravel()))
+        return cls(phi, psi, core_matrix, confidence_set, tuple(reaches), slack, *rewards, allowed)
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of replicas B."""
+        return len(self.core_matrix)
+
+    @property
+    def is_normalised(self) -> bool:
+        """Whether bounds on expected next values are clipped to the range of the values."""
+        return self.confidence_set.is_normalised
+
+    @property
+    def empty(self) -> IntArray:
+        """Number (B,) of pairs whose confidence set contains no probability distribution (misspecification alarm)."""
+        counts = np.zeros(self.n_replicas, dtype=np.int64)
+        for reach in self.reaches:
+            if reach.empty is not None:
+                counts = np.maximum(counts, reach.empty.sum(axis=1))
+        return counts
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return upper (sign 1) or lower (sign -1) bounds on the expected next value of all pairs.
+
+        Args:
+            values: (B, S) Values of the next states of ψ.
+            sign: 1 for upper bounds, -1 for lower bounds.
+
+        Returns:
+            Bounds (B, A, S).
+        """
+        v = self.psi.project(values)
+        tightest = np.minimum if sign > 0 else np.maximum
+        result: FloatArray | None = None
+        for member, reach in zip(self.confidence_set.members, self.reaches, strict=True):
+            split = member.split(v)
+            bound = self.phi.dot((self.core_matrix @ split.direction[:, :, None])[:, :, 0])  # φᵀM_n direction
+            flat = bound.reshape(reach.half_width.shape)
+            flat += (sign * split.scale)[:, None] * reach.half_width  # the bonus
+            flat += split.shift[:, None]
+            if reach.empty is not None:
+                # docs/proofs.md, section 2: an empty set is replaced by the ball alone, φᵀM_n v ± √β w ‖v‖.
+                centre = self.phi.dot((self.core_matrix @ v[:, :, None])[:, :, 0]).reshape(flat.shape)
+                assert reach.ball is not None
+                norm = np.sqrt(np.vecdot(v, v))[:, None]
+                np.copyto(flat, centre + sign * norm * reach.ball, where=reach.empty)
+            result = bound if result is None else tightest(result, bound, out=result)
+        assert result is not None
+        if self.is_normalised:  # P V is an average of V (docs/proofs.md, section 2)
+            np.maximum(result, values.min(axis=1)[:, None, None], out=result)
+            np.minimum(result, values.max(axis=1)[:, None, None], out=result)
+        return result
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        """Return bounds on Q (B, A, S): the bound on the reward plus the bound on the expected next value (YW19 (4)).
+
+        Args:
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        reward = self.most if sign > 0 else self.least
+        if values is None:
+            return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
+        q = self.bound(values, sign=sign)
+        q += reward
+        return q
+
+    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
+        """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
+        return sign > 0 and has_compiled_form(self)
+
+    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
+        """Fill in optimistic values and policy with the compiled backup."""
+        assert sign > 0.0
+        fill_in_compiled(self, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class SandwichBounds(ValueBounds):
+    r"""Bounds on Q* from a lower and an upper bound on V* of the next stage, with p̂ = φᵀM_n, a signed measure.
+
+    .. math:: c + \hat p\bigl(\tfrac12(V_{up} + V_{low}) - c\bigr)
+            \pm \Bigl(|\hat p|\,\tfrac12(V_{up} - V_{low}) + \tfrac{\rho}{2}\sqrt{\beta_V}\,w\Bigr),
+
+    with ρ the distance and c the middle of min V_low and max V_up; both are clipped to these two numbers.
+
+    Attributes:
+        ball: Bounds that hold for all values, on the part of δ of the ball.
+        uses_ball: Whether the bounds on V* are the tighter ones of sandwich and ball.
+        half_width: (B, P) √β_V·w at the radius of the agent.
+        alarm_half_width: (B, P) √β_V·w at a proven radius, at least `half_width`.
+        most: Upper bounds on unit rewards, those of the ball.
+        least: Lower bounds on unit rewards, likewise.
+    """
+
+    ball: MatrixBounds
+    uses_ball: bool
+    half_width: FloatArray
+    alarm_half_width: FloatArray
+    most: FloatArray = field(init=False)
+    least: FloatArray = field(init=False)
+    _kept: list[tuple[IntArray, FloatArray | None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        seen = [np.flatnonzero(core.any(axis=0)) for core in self.ball.core_matrix]
+        small = sum(map(len, seen)) * self.half_width.shape[1] <= _LARGEST_KEPT
+        kept = [(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)]
+        for name, value in (("_kept", kept), ("most", self.ball.most), ("least", self.ball.least)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_replicas(self) -> int:
+        """Number of replicas B."""
+        return self.ball.n_replicas
+
+    @property
+    def is_normalised(self) -> bool:
+        """Bounds are inside the range of the bounds on V* of the next stage."""
+        return True
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Each bound on V* depends on both bounds of the next stage."""
+        return True
+
+    @property
+    def empty(self) -> IntArray:
+        """Number (B,) of pairs whose ball contains no probability distribution (misspecification alarm)."""
+        return self.ball.empty
+
+    def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
+        """Return the bounds of the ball on Q (B, A, S), which hold for any values and any policy.
+
+        Args:
+            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
+            sign: 1 for upper bounds, -1 for lower bounds.
+        """
+        return self.ball.q(values, sign=sign)
+
+    def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
+        """Return the bounds of the ball on the expected next value (B, A, S), which hold for any values."""
+        return self.ball.bound(values, sign=sign)
+
+    def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
+        """Return lower and upper bounds on Q*, and the number of pairs that contradict the features.
+
+        Args:
+            lower: (B, S) Lower bounds on V* of the next stage, or None at the last stage.
+            upper: (B, S) Upper bounds on V* of the next stage, or None at the last stage.
+        """
+        ball = self.ball
+        if lower is None or upper is None:
+            nothing = np.zeros(self.n_replicas, dtype=np.int64)
+            return OptimalBounds(ball.q(None, sign=-1.0), ball.q(None), nothing)
+        least, most = lower.min(axis=1)[:, None, None], upper.max(axis=1)[:, None, None]
+        shape = (self.n_replicas, ball.phi.n_actions, ball.phi.n_states)
+        middle, half_range = 0.5 * (least + most), 0.5 * (most - least)
+        centred = 0.5 * (lower + upper) - middle[:, :, 0]
+        centre = middle + ball.phi.dot((ball.core_matrix @ centred[:, :, None])[:, :, 0])
+        spread = self._spread(0.5 * (upper - lower)).reshape(shape)
+        half = spread + half_range * self.half_width.reshape(shape)
+        low, high = centre - half, centre + half
+        widest = spread + half_range * self.alarm_half_width.reshape(shape)
+        slack = EMPTY_SET * (1.0 + half_range)
+        bad = (centre + widest < least - slack) | (centre - widest > most + slack)
+        if ball.allowed is not None:
+            bad &= ball.allowed
+        if self.uses_ball:
+            low, high = _tightest((low, high), (ball.bound(lower, sign=-1.0), ball.bound(upper)))
+        for bound in (low, high):
+            np.clip(bound, least, most, out=bound)  # P V* is an average of V*
+        low += ball.least
+        high += ball.most
+        return OptimalBounds(low, high, bad.sum(axis=(1, 2)))
+
+    def _spread(self, half_gap: FloatArray) -> FloatArray:
+        """Return |p̂| half_gap of all pairs: (B, S) → (B, P)."""
+        found: FloatArray = np.zeros(self.half_width.shape)
+        for b, (states, absolute) in enumerate(self._kept):
+            if absolute is not None:
+                found[b] = half_gap[b, states] @ absolute
+                continue
+            step = max(1, _CHUNK // found.shape[1])
+            for first in range(0, len(states), step):
+                some = states[first : first + step]
+                found[b] += half_gap[b, some] @ self._absolute(b, some)
+        return found
+
+    def _absolute(self, replica: int, states: IntArray) -> FloatArray:
+        """Return |p̂| of some next states (k,) and all pairs: (k, P). A next state that was not seen has p̂ = 0."""
+        weights = np.ascontiguousarray(self.ball.core_matrix[replica][:, states].T)
+        return np.abs(self.ball.phi.dot(weights).reshape(len(states), self.half_width.shape[1]))
+
+
+def _tightest(
+    sandwich: tuple[FloatArray, FloatArray], ball: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the tighter lower and upper bounds of two pairs, or the wider ones where the tighter ones cross."""
+    low, high = np.maximum(sandwich[0], ball[0]), np.minimum(sandwich[1], ball[1])
+    crossed = low > high  # one of the two events failed, or the radius is a tuned one
+    if crossed.any():
+        low = np.where(crossed, np.minimum(sandwich[0], ball[0]), low)
+        high = np.where(crossed, np.maximum(sandwich[1], ball[1]), high)
+    return low, high

@@ -1,0 +1,19 @@
+"""Models own data: what was seen in B replicas, and the bounds on Q that follow from it."""
+
+from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.models.counts import CountModel
+from matrixrl.core.models.ridge import RidgeModel, Visits, core_matrix, ridge_for
+from matrixrl.core.models.sampled import ColumnEstimate, SampledModel, StateOracle
+
+__all__ = [
+    "ColumnEstimate",
+    "CountModel",
+    "Model",
+    "ModelContext",
+    "RidgeModel",
+    "SampledModel",
+    "StateOracle",
+    "Visits",
+    "core_matrix",
+    "ridge_for",
+]

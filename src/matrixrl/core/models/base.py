@@ -1,0 +1,158 @@
+"""What every model has: data of B replicas, and the bounds on Q that follow from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.core.confidence import Clock, Level
+from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.features import AllowedPart, Features
+from matrixrl.problems.stages import Stages
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["Model", "ModelContext"]
+
+
+@dataclass(frozen=True)
+class ModelContext:
+    """What a model knows of its problem and of the agent.
+
+    Attributes:
+        features: Features φ and ψ.
+        unit_reward: (A, S) Rewards mapped to [0, 1]; used only if they are known.
+        horizon: Number of steps H of an episode.
+        n_replicas: Number of replicas B.
+        delta: Probability δ with which any of the bounds may fail.
+        exploration: Factor of √β of the bounds that plans use.
+        known_reward: Whether rewards are known.
+        switch_growth: κ: data have grown if their size is 1 + κ times what it was.
+        part: φ of the allowed pairs.
+        allowed: (A, S) Allowed actions; None if all are.
+        end_state: State whose law is known, or None.
+        stages: Classes of stages; None if all stages share their laws.
+    """
+
+    features: Features
+    unit_reward: FloatArray
+    horizon: int
+    n_replicas: int
+    delta: float
+    exploration: float
+    known_reward: bool
+    switch_growth: float
+    part: AllowedPart
+    allowed: BoolArray | None
+    end_state: int | None
+    stages: Stages | None
+
+
+class Model(ABC):
+    """Data of B replicas and what they say about Q.
+
+    Attributes:
+        context: What it knows of the problem and of the agent.
+        revision: Number that is raised whenever the data change.
+        stage_cost: Time of a stage of a plan with NumPy, in units of one with balls: it decides when compiled loops
+            pay off.
+    """
+
+    stage_cost: ClassVar[float] = 1.0
+    _confidence: Any = None
+
+    def __init__(self, context: ModelContext) -> None:
+        self.context = context
+        self.revision = 0
+
+    @property
+    @abstractmethod
+    def confidence(self) -> Any:
+        """Set, radius and shares of δ, for the actions that are allowed."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Start without data (Algorithm 1, line 4)."""
+
+    @abstractmethod
+    def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
+        """Learn from steps, each (B, T) (Algorithm 1, lines 11 and 12).
+
+        Args:
+            pairs: Numbers a·S + s of the visited pairs.
+            next_states: Next states.
+            rewards: Unit rewards.
+            weights: 1 for a step that was taken, else 0.
+        """
+
+    @abstractmethod
+    def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
+        """Return bounds on Q from the data at hand, at each of some choices of the radius."""
+
+    @abstractmethod
+    def size(self) -> FloatArray:
+        """Return how much data there is: (B,) ln det(A_n / λ), or (B, m) numbers of which the growth of any counts."""
+
+    @abstractmethod
+    def logdets(self) -> FloatArray:
+        """Return ln det(A_n / λ) of every replica: (B,)."""
+
+    @abstractmethod
+    def widths(self) -> FloatArray:
+        """Return the width w of every pair, the norm of its φ in the inverse of A_n: (B, A, S)."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the data as named arrays, for saving."""
+
+    @abstractmethod
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned."""
+
+    @abstractmethod
+    def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
+        """Return which sizes grew by 1 + κ since the last plan, at which they were `kept`."""
+
+    @abstractmethod
+    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
+        """Return a bound on the regret of N episodes in unit rewards, known before any data; None if none is proven.
+
+        Args:
+            n_episodes: Number of episodes N.
+            path_delta: Probability with which chance along the played steps may exceed its bound.
+            delay: Largest number of earlier episodes that a plan did not know of.
+        """
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Number of numbers that `update` makes of one step, at most."""
+        return 16
+
+    @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
+        return 0.0
+
+    def grew(self, kept: FloatArray) -> BoolArray:
+        """Return in which replicas some size of the data grew by 1 + κ since the last plan: (B,)."""
+        n = self.context.n_replicas
+        grown: BoolArray = np.any(self.has_grown(self.size().reshape(n, -1), kept.reshape(n, -1)), axis=1)
+        return grown
+
+    def use_masks(self, part: AllowedPart, allowed: BoolArray | None) -> None:
+        """Use other allowed actions; constants of their features follow when they are needed."""
+        self.context = replace(self.context, part=part, allowed=allowed)
+        self._confidence = None
+
+    def rounding_words(self, *, regret: bool) -> str | None:
+        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them.
+
+        Args:
+            regret: Whether it is about the regret bound, which does not allow for them.
+        """
+        del regret
+        return None

@@ -1,0 +1,297 @@
+"""Counts of next states with likelihood sets around their laws, for indicator features (docs/proofs.md, section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matrixrl.checks import fail
+from matrixrl.core.confidence import Clock, Level
+from matrixrl.core.likelihood import (
+    LikelihoodConfidence,
+    LikelihoodSet,
+    dirichlet_excess,
+    log_shared_law_ratio,
+    reward_bounds,
+)
+from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.features import OneHotPsi, indicator_groups
+from matrixrl.linalg import OutcomeCounts, RewardLevels
+from matrixrl.records import BoolArray, FloatArray, IntArray
+
+__all__ = ["CountModel", "RowMemo"]
+
+
+class RowMemo:
+    """One or more numbers of every row.
+
+    Args:
+        n_rows: Number of rows.
+        fills: Number of a row without data, for each of the numbers that are kept.
+        ids: Rows that have data.
+
+    >>> memo = RowMemo(3, [0.0], ids=np.array([1]))
+    >>> memo.read(lambda ids: [10.0 * ids])
+    [array([ 0., 10.,  0.])]
+    """
+
+    def __init__(self, n_rows: int, fills: Sequence[float], ids: IntArray) -> None:
+        self._arrays = [np.full(n_rows, fill) for fill in fills]
+        self._changed = [ids] if len(ids) else []
+
+    def note(self, ids: IntArray) -> None:
+        """Note that the counts of some rows changed; rows may be repeated."""
+        self._changed.append(ids)
+
+    def read(self, compute: Callable[[IntArray], Sequence[FloatArray]]) -> list[FloatArray]:
+        """Return the numbers of all rows, one array for each of the fills; arrays that were returned do not change.
+
+        Args:
+            compute: Function of ascending rows, each of which has data, that returns one array for each of the fills.
+        """
+        if self._changed:
+            ids = np.unique(np.concatenate(self._changed))
+            arrays = [array.copy() for array in self._arrays]
+            for array, computed in zip(arrays, compute(ids), strict=True):
+                array[ids] = computed
+            self._arrays, self._changed = arrays, []
+        return self._arrays
+
+
+class CountModel(Model):
+    """Counts of the next states of groups of pairs, with likelihood sets around their laws (docs/proofs.md, section 9).
+
+    Next states are kept as lists of those seen.
+
+    Args:
+        likelihood_set: Confidence set.
+        context: Problem and agent, with indicator features.
+
+    Attributes:
+        groups: (A, S) Group of each pair; pairs of a group share a law.
+        counts: Counts of the next states of each group.
+        pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair.
+        joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
+        levels: Levels of rewards.
+        reward_sums: (B, K) Sums of the unit rewards of each group.
+    """
+
+    stage_cost = 8.0  # about seven steps of Newton's method on lists of outcomes
+    _confidence: LikelihoodConfidence | None = None
+    _memos: dict[Hashable, RowMemo]
+    _visited: list[IntArray] | None  # rows with new data since no row had grown; None for any rows
+
+    def __init__(self, likelihood_set: LikelihoodSet, context: ModelContext) -> None:
+        super().__init__(context)
+        self._set = likelihood_set
+        features = context.features
+        one_hot = isinstance(features.psi, OneHotPsi)
+        groups = indicator_groups(features.phi, context.allowed) if one_hot else None
+        if groups is None:
+            rule = (
+                "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
+            )
+            fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
+        self.groups = groups
+        self.forget()
+
+    @property
+    def confidence(self) -> LikelihoodConfidence:
+        """Set and parts of δ, for the actions that are allowed."""
+        if self._confidence is None:
+            self._confidence = LikelihoodConfidence(self._set, self.context, self.groups, self._most_stages())
+        return self._confidence
+
+    def _most_stages(self) -> int | None:
+        """Return the largest number of stages at which a group is used; None if all stages share their laws."""
+        stages = self.context.stages
+        if stages is None:
+            return None
+        used = np.zeros((stages.n_classes, self.n_rows), dtype=np.bool_)
+        for c in range(stages.n_classes):
+            used[c, self.groups[c * stages.n_own : (c + 1) * stages.n_own]] = True
+        return int((np.bincount(stages.classes) @ used).max())
+
+    @property
+    def n_rows(self) -> int:
+        """Number of groups K, those of the end state included."""
+        return int(self.groups.max()) + 1
+
+    @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies."""
+        return self.confidence.parts.returns * self.context.delta
+
+    def forget(self) -> None:
+        """Start without data."""
+        n, n_states = self.context.n_replicas, self.groups.shape[1]
+        self.counts = OutcomeCounts(n, self.n_rows, n_states)
+        self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
+        self.levels = RewardLevels(n)
+        pays = self._set.targeted and not self.context.known_reward
+        self.joint = OutcomeCounts(n, self.n_rows, n_states * self.levels.n_levels) if pays else None
+        self.reward_sums = np.zeros((n, self.n_rows))
+        self._data_changed()
+
+    def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
+        """Count steps."""
+        rows = self.groups.ravel()[pairs]
+        self.counts.add(rows, next_states, weights)
+        if self.pair_counts is not None:
+            self.pair_counts.add(pairs, next_states, weights)
+        replica = np.arange(self.context.n_replicas)[:, None]
+        if not self.context.known_reward:
+            self._count_rewards(rows, next_states, rewards, weights)
+            self.reward_sums = self.reward_sums.copy()
+            np.add.at(self.reward_sums, (replica, rows), rewards * weights)
+        ids = (replica * self.n_rows + rows)[weights > 0.0]
+        for memo in self._memos.values():
+            memo.note(ids)
+        if self._visited is not None and self.context.switch_growth > 0.0:
+            self._visited.append(ids)
+        self.revision += 1
+
+    def _count_rewards(self, rows: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
+        """Count next states together with rewards, each shared between the two levels around it."""
+        if self.joint is None:
+            return
+        shares, outcomes = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
+        self.joint.add(
+            np.concatenate([rows, rows], axis=1),
+            np.concatenate([outcomes + shares.below, outcomes + shares.above], axis=1),
+            np.concatenate([weights * (1.0 - shares.weight), weights * shares.weight], axis=1),
+        )
+
+    def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
+        """Return bounds on Q at each level."""
+        joint = None if self.joint is None else (self.joint.seen, self.levels.values)
+        contradicted = self.contradicted_groups(clock)
+        found: list[ValueBounds] = []
+        for level in levels:
+            excess = self.excess if self.confidence.needs_excess(level) else None
+            bounds = self.confidence.bounds(
+                self.counts,
+                excess,
+                reward=self.context.unit_reward,
+                bound_rewards=self._bounded_rewards,
+                joint=joint,
+                level=level,
+                shares=clock.shares,
+                empty=contradicted,
+            )
+            found.append(bounds)
+        return found
+
+    @property
+    def excess(self) -> FloatArray:
+        """`dirichlet_excess` of each group (B, K), computed where the counts changed since it was last read."""
+        [values] = self._memo("excess", [0.0]).read(
+            lambda ids: [dirichlet_excess(self.counts.seen.only(ids), self.counts.n_outcomes)]
+        )
+        return values.reshape(self.context.n_replicas, self.n_rows)
+
+    def _bounded_rewards(self, log_events: float | None, scale: float) -> tuple[FloatArray, FloatArray]:
+        """Return upper and lower bounds on the mean rewards of groups, each (B, K), computed where counts changed."""
+        most, least = self._memo((log_events, scale), [1.0, 0.0]).read(
+            lambda ids: reward_bounds(self.counts.totals_of(ids), self.reward_sums.ravel()[ids], log_events, scale)
+        )
+        shape = self.context.n_replicas, self.n_rows
+        return most.reshape(shape), least.reshape(shape)
+
+    def _memo(self, key: Hashable, fills: list[float]) -> RowMemo:
+        if key not in self._memos:
+            self._memos[key] = RowMemo(self.context.n_replicas * self.n_rows, fills, self.counts.seen.ids)
+        return self._memos[key]
+
+    def _data_changed(self) -> None:
+        """Note that any counts may have changed."""
+        self._memos, self._visited = {}, None
+        self.revision += 1
+
+    def contradicted_groups(self, clock: Clock) -> IntArray:
+        """Return the number of groups whose pairs do not share a law, by the test of docs/proofs.md, 9.6: (B,)."""
+        found = np.zeros(self.context.n_replicas, dtype=np.int64)
+        if self.pair_counts is None or not len(self.counts.seen.ids):
+            return found
+        seen, pairs, confidence = self.counts.seen, self.pair_counts.seen, self.confidence
+        replicas, pair = np.divmod(pairs.ids, self.groups.size)
+        places = np.searchsorted(seen.ids, replicas * self.n_rows + self.groups.ravel()[pair])
+        ratio = log_shared_law_ratio(pairs, places, seen, self.counts.n_outcomes)
+        alarm = ratio > confidence.log_events(confidence.alarm_part, shares=clock.shares)
+        np.add.at(found, seen.ids // self.n_rows, alarm)
+        return found
+
+    def size(self) -> FloatArray:
+        """Return the number of visits of each group: (B, K)."""
+        return self.counts.totals()
+
+    def logdets(self) -> FloatArray:
+        """Return ln det(A_n) of the design of these features, Σ ln(1 + n): (B,)."""
+        total: FloatArray = np.log1p(self.counts.totals()).sum(axis=1)
+        return total
+
+    def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
+        """Return which groups grew by 1 + κ since the last plan; a first visit counts."""
+        growth = 1.0 + self.context.switch_growth
+        grown: BoolArray = (sizes > kept) & (sizes >= kept * growth) | (kept < 0.0)
+        return grown
+
+    def grew(self, kept: FloatArray) -> BoolArray:
+        """Return in which replicas some group grew by 1 + κ since the last plan; only groups visited since are read."""
+        if self._visited is None or kept.ndim < 2:
+            grown = super().grew(kept)
+        else:
+            ids = np.concatenate([np.zeros(0, dtype=np.int64), *self._visited])
+            grown = np.zeros(self.context.n_replicas, dtype=np.bool_)
+            of_rows = self.has_grown(self.counts.totals_of(ids), kept.ravel()[ids])
+            np.logical_or.at(grown, ids // self.n_rows, of_rows)
+        # After growth all rows are compared again: the plan that is then made may be undone, or kept by none.
+        self._visited = None if grown.any() else []
+        return grown
+
+    def widths(self) -> FloatArray:
+        """Return the width 1/√(1 + n) of every pair, n the visits of its group: (B, A, S)."""
+        by_pair: FloatArray = (1.0 / np.sqrt(1.0 + self.counts.totals()))[:, self.groups]
+        return by_pair
+
+    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
+        """Return the bound of docs/proofs.md, section 9.5."""
+        growth = self.context.switch_growth
+        return self.confidence.regret_bound(n_episodes, switch_growth=growth, path_delta=path_delta, delay=delay)
+
+    def take(
+        self, counts: OutcomeCounts, joint: OutcomeCounts | None, levels: FloatArray, reward_sums: FloatArray
+    ) -> None:
+        """Take over the data of compiled loops in place of the data at hand."""
+        self.counts, self.joint, self.reward_sums = counts, joint, reward_sums
+        self.levels.values = levels
+        self._data_changed()
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the counts."""
+        lists = {"next": self.counts, "pair": self.pair_counts, "joint": self.joint}
+        arrays: dict[str, NDArray[Any]] = {
+            f"{name}_{part}": array
+            for name, counts in lists.items()
+            if counts is not None
+            for part, array in counts.arrays().items()
+        }
+        if self.joint is not None:
+            arrays["levels"] = np.where(np.isnan(self.levels.values), -1.0, self.levels.values)
+        return arrays if self.context.known_reward else arrays | {"reward_sums": self.reward_sums}
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned."""
+        self.forget()
+        for name, counts in (("next", self.counts), ("pair", self.pair_counts), ("joint", self.joint)):
+            if counts is not None:
+                counts.restore(arrays[f"{name}_codes"], arrays[f"{name}_times"])
+        if self.joint is not None:
+            self.levels.values = np.where(arrays["levels"] < 0.0, np.nan, arrays["levels"])
+        if not self.context.known_reward:
+            self.reward_sums = arrays["reward_sums"].copy()
+        self._data_changed()

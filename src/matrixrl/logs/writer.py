@@ -1,0 +1,184 @@
+"""Write the steps that an agent saw as CSV, Parquet or a Minari data set."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from matrixrl.archive import atomic_write
+from matrixrl.checks import fail
+from matrixrl.logs.files import PARQUET, import_parquet
+from matrixrl.logs.minari_data import PREFIX, write_minari
+from matrixrl.logs.step_log import StepLog, rows_differ
+from matrixrl.problems import ContinuousTask, Problem
+from matrixrl.records import BoolArray
+from matrixrl.spaces import BoxCodec, Codec
+
+__all__ = ["write_log"]
+
+_ROWS = 1 << 16  # that are written together
+_ENDINGS = (".csv", *PARQUET)
+
+
+def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
+    """Write steps in the numbers of the environment; `read_log` reads the same steps.
+
+    Args:
+        path: File whose name ends in .csv or .parquet, or ``minari:`` and the name of a data set.
+        seen: The steps.
+        logged: (m,) Which of the episodes were logged, not played.
+        problem: The problem.
+        algorithm: Name of the algorithm that saw them.
+    """
+    if path.startswith(PREFIX):
+        _write_minari(path.removeprefix(PREFIX), seen, logged, problem, algorithm)
+        return
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _ENDINGS:
+        rule = f"must end in {', '.join(_ENDINGS)}, or begin with {PREFIX}"
+        fail("path", rule, repr(path), "Such as 'episodes.csv'.")
+    if ending == ".csv":
+        atomic_write(target, lambda temporary: _write_csv(temporary, seen, logged, problem))
+    else:
+        import_parquet()
+        atomic_write(target, lambda temporary: _write_parquet(temporary, seen, logged, problem))
+
+
+def _columns(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, list[Any]]]:
+    """Yield the columns of some episodes at a time as lists; a next state that cannot be observed is None."""
+    first = 0
+    for part in seen.parts(_ROWS):
+        last = np.zeros(part.n_steps, dtype=np.bool_)
+        last[part.offsets[1:] - 1] = True
+        was_logged = np.repeat(logged[first : first + part.n_episodes], part.lengths)
+        following, hidden = _cells("next_state", part.next_states, problem), _is_hidden(part, problem)
+        if hidden.any():
+            following = {
+                name: [None if h else x for x, h in zip(cells, hidden, strict=True)]
+                for name, cells in following.items()
+            }
+        yield {
+            "episode": (part.episodes + first).tolist(),
+            "step": part.stages.tolist(),
+            **_cells("state", part.states, problem),
+            **_cells("action", part.actions, problem),
+            "reward": part.rewards.tolist(),
+            **following,
+            "terminated": part.ended.tolist(),
+            "truncated": (last & ~part.ended).tolist(),
+            "source": np.where(was_logged, "log", "played").tolist(),
+        }
+        first += part.n_episodes
+
+
+def _cells(role: str, numbers: NDArray[Any], problem: Problem) -> dict[str, list[Any]]:
+    """Return states or actions as the environment has them: one column, or one for each coordinate or part."""
+    codec = problem.actions if role == "action" else problem.states
+    values = numbers.reshape(len(numbers), -1) if codec is None else _elements(numbers, codec)
+    if values.shape[1] == 1 and (codec is not None or numbers.ndim == 1):
+        return {role: values[:, 0].tolist()}
+    return {f"{role}_{i}": values[:, i].tolist() for i in range(values.shape[1])}
+
+
+def _elements(numbers: NDArray[Any], codec: Codec) -> NDArray[Any]:
+    """Return elements of a space by their parts (n, p); an end state that is not observed becomes any element."""
+    return codec.cells(np.minimum(numbers.astype(np.int64), codec.size - 1))
+
+
+def _is_hidden(seen: StepLog, problem: Problem) -> BoolArray:
+    """Return which next states are an end state that the environment does not show: (n,)."""
+    if problem.kind != "finite":
+        return np.zeros(seen.n_steps, dtype=np.bool_)
+    hidden: BoolArray = seen.next_states >= problem.n_observed
+    return hidden
+
+
+def _write_csv(path: Path, seen: StepLog, logged: BoolArray, problem: Problem) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        for i, columns in enumerate(_columns(seen, logged, problem)):
+            if i == 0:
+                writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _write_parquet(path: Path, seen: StepLog, logged: BoolArray, problem: Problem) -> None:
+    arrow, parquet = import_parquet()
+    state = arrow.int64() if np.issubdtype(seen.states.dtype, np.integer) else arrow.float64()
+    action = arrow.float64() if isinstance(problem.actions, BoxCodec) else arrow.int64()
+    kinds = {"next": state, "reward": arrow.float64(), "source": arrow.string(), "state": state, "action": action}
+    kinds |= dict.fromkeys(("terminated", "truncated"), arrow.bool_())
+    parts = _columns(seen, logged, problem)
+    columns = next(parts)
+    schema = arrow.schema([(name, kinds.get(name.partition("_")[0], arrow.int64())) for name in columns])
+    with parquet.ParquetWriter(path, schema) as writer:
+        writer.write_table(arrow.table(columns, schema=schema))
+        for columns in parts:
+            writer.write_table(arrow.table(columns, schema=schema))
+
+
+def _write_minari(identifier: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
+    broken = seen.follows[1:] & rows_differ(seen.states[1:], seen.next_states[:-1])
+    if broken.any():
+        what = f"episode {int(seen.episodes[1:][broken][0])}, where a step does not begin where the one before ended"
+        fail("a Minari data set", "must have episodes without gaps", what, "Write CSV or Parquet instead.")
+    observations: spaces.Space[Any] = spaces.Box(-np.inf, np.inf, problem.task.state_shape, dtype=np.float64)
+    if problem.states is not None:
+        observations = _space_of(problem.states)
+    elif isinstance(problem.task, ContinuousTask):
+        observations = spaces.Box(problem.task.low, problem.task.high, dtype=np.float64)
+    write_minari(
+        identifier,
+        _minari_episodes(seen, logged, problem),
+        observation_space=observations,
+        action_space=_space_of(problem.actions),
+        algorithm_name=algorithm,
+        description=f"Episodes of {problem.name} that an agent of matrixrl played or learned from.",
+    )
+
+
+def _minari_episodes(seen: StepLog, logged: BoolArray, problem: Problem) -> Iterator[dict[str, Any]]:
+    """Yield every episode as Minari has it; the stage of each observation and the source are in `infos`."""
+    for part, was_logged in zip(seen.parts(1), logged.tolist(), strict=True):
+        length = part.n_steps
+        # Nothing follows a step that ended in a hidden state, but Minari needs some observation.
+        final = (part.states if _is_hidden(part, problem)[-1] else part.next_states)[-1:]
+        observed: NDArray[Any] = np.concatenate([part.states, final])
+        truncated = np.zeros(length, dtype=np.bool_)
+        truncated[-1] = not part.ended[-1]
+        yield {
+            "observations": observed if problem.states is None else _arrays(observed, problem.states),
+            "actions": _arrays(part.actions, problem.actions),
+            "rewards": part.rewards,
+            "terminations": part.ended,
+            "truncations": truncated,
+            "infos": {
+                "stage": np.arange(length + 1) + int(part.firsts[0]),
+                "logged": np.full(length + 1, was_logged),
+            },
+        }
+
+
+def _arrays(numbers: NDArray[Any], codec: Codec) -> NDArray[Any]:
+    """Return elements of a space as numbers (n,), as vectors (n, p) of their parts, or as arrays of a box."""
+    values = _elements(numbers, codec)
+    if isinstance(codec, BoxCodec):
+        return values.reshape(-1, *codec.shape)
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _space_of(codec: Codec) -> spaces.Space[Any]:
+    """Return the space of what `_arrays` returns."""
+    if isinstance(codec, BoxCodec):
+        low, high = (np.array(bound, dtype=codec.dtype).reshape(codec.shape) for bound in (codec.low, codec.high))
+        return spaces.Box(low, high, dtype=np.dtype(codec.dtype).type)
+    if len(codec.sizes) == 1:
+        return spaces.Discrete(codec.size, start=codec.firsts[0])
+    return spaces.MultiDiscrete(list(codec.sizes), start=list(codec.firsts))

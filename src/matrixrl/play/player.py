@@ -1,0 +1,371 @@
+"""The player of compiled episodes: MatrixRL with balls around M_n, or with likelihood sets, on one-hot pairs.
+
+It plays the same algorithm with the same random streams as the loops in NumPy, without Python in between.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from matrixrl.algorithms import Algorithm, UCMatrixRL
+from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
+from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
+from matrixrl.checks import fail
+from matrixrl.core import Level
+from matrixrl.core.compiled.arguments import split_forms
+from matrixrl.core.confidence import TIE_EXPLORATION
+from matrixrl.core.greedy import tie_weights
+from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.linalg import OutcomeCounts
+from matrixrl.play.compiled.arrays import Balls, Data, Kept, KLBalls, Lists, Played, World
+from matrixrl.play.results import Chunk
+from matrixrl.problems import FiniteMDP
+from matrixrl.records import FloatArray, IntArray, Plan
+from matrixrl.tolerances import TIE
+
+__all__ = ["CompiledPlayer", "why_not_compiled"]
+
+_LARGEST = 1 << 30  # bytes of a table
+_FEW = 64  # states; beyond them a dense P is faster as one matrix product
+_SPARSE = 8
+_LEVELS: tuple[Level, ...] = ("agent", "ties", "proven")
+_REPEATED = 64  # visits and outcomes up to which parts of the radius are kept, because many pairs share them
+
+
+def _loops(module: str) -> Any:
+    """Return a module of loops; importing numba takes half a second, compiling the first time ten."""
+    return importlib.import_module(f"matrixrl.play.compiled.{module}")
+
+
+def why_not_compiled(mdp: FiniteMDP | None, algorithm: Algorithm, n_episodes: int) -> str | None:
+    """Return why whole episodes are not compiled, or None if they are."""
+    if mdp is None:
+        return "P is not known"
+    if not isinstance(algorithm, UCMatrixRL):
+        return "only matrix-rl with all its columns has compiled episodes"
+    model = algorithm.model
+    for own, compiled in ((algorithm, (UCMatrixRL, FiniteKernelMatrixRL)), (model, (CountModel, RidgeModel))):
+        if type(own) not in compiled:
+            return f"{type(own).__name__} may override methods that compiled episodes do not call"
+    if algorithm.settings.explore_for == "certificate":
+        return "episodes that explore for a certificate are not compiled"
+    if isinstance(model, RidgeModel):
+        if algorithm.settings.switch_growth > 0.0:
+            return "rare switching is not compiled with balls"
+        reason = model.why_not_by_visits(algorithm.settings.n_episodes)
+        if reason is not None:
+            return reason
+    width = mdp.transitions.most_successors()
+    if width is None:
+        return "P is not given as a table"
+    if isinstance(model, CountModel):
+        return None if model.pair_counts is None else "pairs share groups"
+    if n_episodes * mdp.horizon * (len(algorithm.model.confidence.set.members) + 1) * 8 > _LARGEST:
+        return "the table of half-widths by visits could become larger than 1 GB"
+    if mdp.n_states > _FEW and width * _SPARSE > mdp.n_states:
+        return f"P is dense ({width} of {mdp.n_states} states can follow a pair): a matrix product is faster"
+    if algorithm.n_replicas * width * mdp.n_states * mdp.n_actions * 12 > _LARGEST:
+        return "the table of successors would be larger than 1 GB"
+    return None
+
+
+class CompiledPlayer:
+    """Plays the replicas of an algorithm for which `why_not_compiled` returns None.
+
+    The algorithm has what they learned after each chunk of episodes.
+
+    Args:
+        mdp: The MDP that is played.
+        algorithm: The algorithm, started on the MDP.
+        regret: V*(s0), and the number of episodes from one in which regret is measured to the next; None to measure
+            none.
+        certify: Whether to certify every episode.
+    """
+
+    def __init__(
+        self, mdp: FiniteMDP, algorithm: UCMatrixRL, regret: tuple[float, int] | None, *, certify: bool = False
+    ) -> None:
+        self._mdp, self._algorithm, self._certify = mdp, algorithm, certify
+        self._prefers = algorithm.settings.ties == "estimate"
+        successors = mdp.transitions.successors()
+        assert successors is not None
+        self._successors = successors
+        self._world = self._make_world(*(regret or (0.0, 0)))
+        self._revision = -1  # of the model whose data the following arrays hold
+        self._data: Data
+        self._law: Lists
+        self._joint: Lists
+        self._bounds: Balls | KLBalls
+        self._kept: Kept
+
+    def prepare(self) -> None:
+        """Load the loops, or compile them if they are not cached, by playing no episode at all."""
+        n_replicas = self._algorithm.n_replicas
+        ranks = np.zeros((n_replicas, 0, self._mdp.n_actions), dtype=np.int64)
+        uniforms = np.zeros((n_replicas, 0, self._mdp.draws_per_episode))
+        self._run(ranks, uniforms, certifies=self._certify)
+        lists = _loops("lists")
+        lists.make_room(self._law, 0, has_extras=False)
+        lists.read_lists(self._law, self._mdp.n_states)
+
+    def play(self, streams: Sequence[np.random.Generator], count: int) -> Chunk:
+        """Play and learn `count` episodes in every replica.
+
+        Args:
+            streams: Random streams of the MDP.
+            count: Number of episodes n.
+        """
+        task = self._mdp.task
+        ranking, ties = np.tile(np.arange(task.n_actions), (count, 1)), self._algorithm.streams["ties"]
+        before = [rng.bit_generator.state for rng in ties]
+        ranks = np.stack([rng.permuted(ranking, axis=1) for rng in ties])
+        uniforms = np.stack([rng.random((count, self._mdp.draws_per_episode)) for rng in streams])
+        played = self._run(ranks, uniforms, certifies=self._certify)
+        for rng, state, used in zip(ties, before, self._kept.n_plans, strict=True):
+            if used < count:  # rankings are drawn for plans only
+                rng.bit_generator.state = state
+                rng.permuted(ranking[:used], axis=1)
+        return Chunk(
+            states=played.states[:, :, :-1],
+            actions=played.actions,
+            regret=played.regret,
+            returns=played.returns,
+            lengths=played.lengths,
+            upper=task.to_own_unit(played.upper + task.tail),
+            alarms=np.zeros(played.upper.shape, dtype=np.bool_),
+            certified=self._certified(played),
+        )
+
+    def certify_advice(self) -> tuple[FloatArray, FloatArray]:
+        """Return, for each replica, upper and lower bound of the policy that all data advise: each (B,)."""
+        n_replicas, n_actions = self._algorithm.n_replicas, self._mdp.n_actions
+        lowest_first = np.tile(np.arange(n_actions)[::-1], (n_replicas, 1, 1))
+        played = self._run(lowest_first, np.zeros((n_replicas, 1, 0)), certifies=True, learns=False)
+        own = self._certified(played)[:, 0]
+        return own[:, 1], own[:, 0]
+
+    def _certified(self, played: Played) -> FloatArray:
+        """Return certificates (B, n, 2) in the environment's unit; steps that are cut off may earn all or nothing."""
+        task = self._mdp.task
+        return task.to_own_unit(played.certified + np.array([0.0, task.tail]))
+
+    def _run(self, ranks: IntArray, uniforms: FloatArray, *, certifies: bool, learns: bool = True) -> Played:
+        """Run the loops for ranks (B, n, A) of actions and uniforms (B, n, D)."""
+        task, algorithm, (n_replicas, count, n_actions) = self._mdp.task, self._algorithm, ranks.shape
+        shape = (n_replicas, count)
+        played = Played(
+            states=np.zeros((*shape, task.horizon + 1), dtype=np.int64),
+            actions=np.zeros((*shape, task.horizon), dtype=np.int64),
+            regret=np.full(shape, np.nan),
+            returns=np.zeros(shape),
+            lengths=np.zeros(shape, dtype=np.int64),
+            upper=np.zeros(shape),
+            certified=np.full((*shape, 2), np.nan),
+        )
+        tie_break = tie_weights(ranks / n_actions, task.horizon, has_preference=self._prefers)
+        if self._revision != algorithm.model.revision:
+            self._take_over(count)
+        elif isinstance(self._bounds, Balls) and self._most_visits(count) >= self._bounds.by_visits.shape[2]:
+            self._bounds = self._make_bounds(certifies=self._certify, n_episodes=count)
+        self._revision = -1  # of data that are being changed: after a failure they are taken over again
+        bounds = self._bounds if learns else self._make_bounds(certifies=certifies)
+        kept = self._kept if learns else self._new_kept()
+        kept.n_plans[:] = 0
+        kinds = (bounds, None) if isinstance(bounds, Balls) else (None, bounds)
+        weight, at = TIE if self._prefers else 0.0, np.zeros(2, dtype=np.int64)
+        options = (tie_break, uniforms, weight, certifies, learns, algorithm.episode, at, played)
+        lists = _loops("lists")
+        while not _loops("episodes").play_episodes(
+            self._world, self._data, self._law, self._joint, *kinds, kept, *options
+        ):
+            self._law = lists.make_room(self._law, task.horizon, has_extras=False)
+            self._joint = lists.make_room(self._joint, 2 * task.horizon, has_extras=True)
+        if learns and count > 0:
+            self._give_back(count)
+        self._revision = algorithm.model.revision
+        return played
+
+    def _make_world(self, optimal_value: float, every: int) -> World:
+        mdp, task, successors = self._mdp, self._mdp.task, self._successors
+        low, high = task.reward_range
+        start_cdf = np.cumsum(task.start)
+        return World(
+            lists=successors.firsts.astype(np.uint64),
+            following=successors.states.astype(np.uint32),
+            chance=successors.chance,
+            cdf=successors.cdf,
+            start=task.start,
+            start_cdf=start_cdf / start_cdf[-1],
+            reward=np.ascontiguousarray(task.reward.T).ravel(),
+            pays=np.ascontiguousarray(task.unit_reward.T).ravel(),
+            low=float(low),
+            high=float(high),
+            noisy=mdp.noisy_rewards,
+            end_state=-1 if task.end_state is None else int(task.end_state),
+            end_values=self._algorithm.frame.end_values(),
+            discount=task.discount,
+            choices=self._algorithm.frame.choices,
+            optimal_value=optimal_value - task.tail * task.reward_range[0],
+            every=every,
+            ones=np.ones(mdp.n_states),
+        )
+
+    def _new_kept(self) -> Kept:
+        """Return room for the plans that are being played, before the first of them."""
+        task, n = self._mdp.task, self._algorithm.n_replicas
+        return Kept(
+            policy=np.zeros((n, task.horizon, task.n_states), dtype=np.int32),
+            values=np.zeros((n, task.horizon + 1, task.n_states)),
+            visits=np.full(self._data.visits.shape, -1, dtype=np.int64),
+            due=np.ones(n, dtype=np.bool_),
+            upper=np.zeros(n),
+            regret=np.zeros(n),
+            measured=np.zeros(n, dtype=np.bool_),
+            n_plans=np.zeros(n, dtype=np.int64),
+            growth=self._algorithm.settings.switch_growth,
+        )
+
+    def _take_over(self, n_episodes: int) -> None:
+        """Copy what the algorithm has learned into lists that can grow, with bounds for so many more episodes."""
+        algorithm, model, n = self._algorithm, self._algorithm.model, self._algorithm.n_replicas
+        joint, paid, learns_reward = None, np.zeros((n, 1)), not algorithm.model.confidence.known_reward
+        if isinstance(model, CountModel):
+            counts, joint, paid, sums = model.counts, model.joint, model.levels.values, model.reward_sums
+            shape = (n, model.n_rows)
+        else:
+            assert isinstance(model, RidgeModel)
+            moment, sums = model.cross_moment, model.reward_moment
+            shape, codes = moment.shape[:2], np.flatnonzero(moment)
+            counts = OutcomeCounts(*moment.shape)
+            counts.take(codes, moment.ravel()[codes])
+        self._refuse_impossible(counts)
+        lists = _loops("lists")
+        self._law = lists.lists_of(counts, n, None)
+        self._joint = lists.lists_of(joint, n, None if joint is None else paid)
+        self._data = Data(
+            visits=counts.totals().astype(np.int64),
+            learns_reward=learns_reward,
+            reward_sums=sums.copy(),
+            paid=np.where(np.isnan(paid), -1.0, paid),
+            ranks=np.argsort(paid, axis=1, kind="stable"),
+            n_paid=np.isfinite(paid).sum(axis=1),
+            changed=np.zeros(shape, dtype=np.int64),
+            n_changed=np.zeros(n, dtype=np.int64),
+            is_changed=np.zeros(shape, dtype=np.bool_),
+        )
+        self._bounds = self._make_bounds(certifies=self._certify, n_episodes=n_episodes)
+        self._kept = self._new_kept()
+        plan, visits = algorithm.kept.plan, algorithm.kept.sizes
+        if visits is not None:
+            self._kept.policy[:], self._kept.values[:], self._kept.visits[:] = plan.policy, plan.values, visits
+            self._kept.upper[:] = [float(np.dot(values[0], self._mdp.task.start)) for values in plan.values]
+            self._kept.due[:] = model.has_grown(model.size(), visits).any(axis=1)
+
+    def _refuse_impossible(self, counts: OutcomeCounts) -> None:
+        """Refuse data that this P could not have produced: they come from another MDP."""
+        seen, mdp = counts.seen, self._mdp
+        actions, states = np.divmod(seen.ids[seen.places] % counts.n_rows, mdp.n_states)
+        wrong = np.flatnonzero(~self._successors.contain(states * mdp.n_actions + actions, seen.outcomes))
+        if len(wrong):
+            first = wrong[0]
+            step = f"state {states[first]}, action {actions[first]}, next state {seen.outcomes[first]}"
+            fail("what was learned", "must come from this MDP", step, "Go on in the MDP that it was learned in.")
+
+    def _most_visits(self, n_episodes: int) -> int:
+        """Return the largest number of visits of a pair after so many more episodes."""
+        return int(self._data.visits.max()) + n_episodes * self._mdp.horizon
+
+    def _make_bounds(self, *, certifies: bool, n_episodes: int = 0) -> Balls | KLBalls:
+        """Return the bounds of all pairs at the levels of the radius that are used, for so many more episodes."""
+        levels = [0, *[1] * self._prefers, *[2] * certifies]
+        make = self._kl_balls if isinstance(self._algorithm.model, CountModel) else self._balls
+        bounds = make(levels, n_episodes)
+        kinds = (bounds, None) if isinstance(bounds, Balls) else (None, bounds)
+        _loops("bounds").refresh_all(self._data, self._law, self._joint, *kinds, self._mdp.n_states)
+        if (
+            self._algorithm.frame.allowed is not None
+        ):  # no plan has pairs with −∞; their visits stay 0, so it is never changed
+            bounds.most[..., ~self._algorithm.frame.allowed.ravel()] = -np.inf
+        return bounds
+
+    def _balls(self, levels: list[int], n_episodes: int) -> Balls:
+        algorithm, (n, n_pairs) = self._algorithm, self._data.visits.shape
+        model, members, width = algorithm.model, algorithm.model.confidence.set.members, self._successors.most
+        assert isinstance(model, RidgeModel)
+        most = self._most_visits(n_episodes)
+        size = most + most // 4 + 1  # a quarter more than needed: growing is rare, and memory is not twice as large
+        tables = [algorithm.model.confidence.half_widths(size, algorithm.clock, _LEVELS[level]) for level in levels]
+        centre, norm, constant = split_forms(members)
+        reward = np.tile(algorithm.task.unit_reward.T.ravel(), (len(levels), n, 1))
+        return Balls(
+            centre=centre,
+            norm=norm,
+            constant=constant,
+            is_normalised=algorithm.model.confidence.set.is_normalised,
+            ridge=model.ridge,
+            by_visits=np.stack([half_width for half_width, _ in tables]),
+            reward_by_visits=np.stack([of_rewards for _, of_rewards in tables]),
+            half_width=np.zeros((len(levels), n, len(members), n_pairs)),
+            slack=np.zeros((n, n_pairs)),
+            successors=np.zeros((n, width, n_pairs), dtype=np.uint32),
+            shares=np.zeros((n, width, n_pairs)),
+            widest=np.zeros(n, dtype=np.int64),
+            most=reward,
+            least=reward[0].copy(),
+        )
+
+    def _kl_balls(self, levels: list[int], n_episodes: int) -> KLBalls:
+        del n_episodes  # nothing is tabulated by visits
+        confidence, (n, n_pairs) = self._algorithm.model.confidence, self._data.visits.shape
+        parts, learns, certifies = confidence.parts, self._data.learns_reward, levels[-1] == 2
+        own, functions = confidence.exploration**2, confidence.n_functions
+        reward = np.tile(self._algorithm.unit_reward.ravel(), (n, 1))
+        ones = np.ones((len(levels), n, n_pairs))
+        return KLBalls(
+            levels=np.array(levels),
+            scales=np.array([own, own * TIE_EXPLORATION**2, 1.0]),
+            log_all=confidence.log_events(parts.all_functions),
+            log_optimal=confidence.log_events(parts.optimal, functions) if confidence.targeted else math.inf,
+            log_rewards=confidence.log_events(parts.rewards) if learns else math.inf,
+            tuned=confidence.tuned,
+            priors=np.zeros((_REPEATED, _REPEATED, 4)),
+            upper=ones,
+            lower=np.ones((n, n_pairs if certifies else 0)),
+            joint=ones.copy() if learns else ones[:, :, :0],
+            top=ones.copy(),
+            no_top=np.full((n, n_pairs), np.inf),
+            most=ones.copy() if learns else np.tile(reward, (len(levels), 1, 1)),
+            least=(np.zeros_like(reward) if learns else reward)[:, : n_pairs if certifies else 0],
+        )
+
+    def _give_back(self, n_episodes: int) -> None:
+        """Copy what the loops have learned into the algorithm."""
+        algorithm, model, data, kept = self._algorithm, self._algorithm.model, self._data, self._kept
+        codes, times = _loops("lists").read_lists(self._law, self._mdp.n_states)
+        if not isinstance(model, CountModel):
+            assert isinstance(model, RidgeModel)
+            with model.editing_visits() as visits:
+                visits.counts[:], visits.rewards[:] = data.visits, data.reward_sums
+                visits.transitions.reshape(-1)[codes] = times
+            algorithm.episode += n_episodes
+            algorithm.n_plans = algorithm.n_plans + n_episodes
+            return
+        (n, n_pairs), joint = data.visits.shape, None
+        counts = OutcomeCounts(n, n_pairs, self._mdp.n_states)
+        counts.take(codes, times)
+        if model.joint is not None:
+            joint = OutcomeCounts(n, n_pairs, model.joint.n_outcomes)
+            joint.take(*_loops("lists").read_lists(self._joint, model.joint.n_outcomes))
+        levels = np.where(data.paid < 0.0, np.nan, data.paid)
+        model.take(counts, joint, levels=levels, reward_sums=data.reward_sums.copy())
+        algorithm.episode += n_episodes
+        algorithm.n_plans = algorithm.n_plans + kept.n_plans
+        if kept.growth > 0.0:
+            actions = kept.policy.astype(np.min_scalar_type(self._mdp.n_actions - 1))
+            plan = Plan(actions, kept.values.copy(), np.zeros(len(kept.n_plans), dtype=np.int64))
+            algorithm.kept = KeptPlan(plan, kept.visits.astype(np.float64))

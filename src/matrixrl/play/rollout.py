@@ -1,0 +1,321 @@
+"""Episodes of an algorithm: of many replicas on a known MDP, or of one replica in a Gymnasium environment."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding as gym_seeding
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from numpy.typing import NDArray
+
+from matrixrl.algorithms import Algorithm
+from matrixrl.checks import fail, flag, real_numbers, shown
+from matrixrl.errors import InvalidInput, ProtocolError
+from matrixrl.play.mask_reader import MaskReader, choose_among
+from matrixrl.problems import FiniteMDP, MDPEnv, Problem
+from matrixrl.problems.gym_tables import current_mask
+from matrixrl.random_streams import restore, state_of, stream_from_array, stream_seed, stream_to_array
+from matrixrl.records import Steps
+
+__all__ = [
+    "EnvWorld",
+    "Rollout",
+    "StepBuffer",
+    "TableWorld",
+    "check_first_state",
+    "first_observation",
+    "kept",
+    "play_in_env",
+    "refuse_truncation",
+]
+
+
+class StepBuffer:
+    """The steps of one episode of one replica, while it is played.
+
+    Args:
+        problem: The problem; its algorithms count the actions of each class of stages apart, so `steps` does too.
+
+    Attributes:
+        states: States before each step.
+        actions: Actions, counted from 0.
+        rewards: Rewards in the environment's unit.
+        next_states: States after each step.
+        terminated: Whether the environment ended the episode with the last step.
+    """
+
+    __slots__ = ("_problem", "actions", "next_states", "rewards", "states", "terminated")
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.states: list[Any] = []
+        self.actions: list[int] = []
+        self.rewards: list[float] = []
+        self.next_states: list[Any] = []
+        self.terminated = False
+
+    def append(self, state: Any, action: int, reward: float, following: Any, ended: bool) -> None:
+        """Add one step."""
+        self.states.append(state)
+        self.actions.append(action)
+        self.rewards.append(reward)
+        self.next_states.append(following)
+        self.terminated = ended
+
+    def steps(self, since: int = 0) -> Steps:
+        """Return the steps as a batch of one replica.
+
+        Args:
+            since: Number of the first step to return; −1 is the last one.
+        """
+        stages = np.arange(len(self.actions))[since:]
+        actions = np.asarray(self._problem.inner_number(np.array(self.actions[since:]), stages))[None]
+        ended = np.zeros(actions.shape, dtype=np.bool_)
+        ended[0, -1] = self.terminated
+        return Steps.of(
+            np.array(self.states[since:])[None],
+            actions,
+            np.array(self.rewards[since:])[None],
+            np.array(self.next_states[since:])[None],
+            ended,
+        )
+
+
+class Rollout(NamedTuple):
+    """One episode that was played.
+
+    Attributes:
+        steps: Steps of each replica.
+        plan: Plan at its end, which differs from that at its begin if the algorithm revises plans.
+        off_plan: Whether an action was not that of the plan, because the environment did not allow it.
+    """
+
+    steps: Steps
+    plan: Any
+    off_plan: bool
+
+
+class TableWorld:
+    """A known MDP, simulated for B replicas side by side; it owns the randomness of the problem, as `EnvWorld` does.
+
+    One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
+    """
+
+    def __init__(self, mdp: FiniteMDP, seeds: Sequence[int]) -> None:
+        self._mdp = mdp
+        self.streams = [gym_seeding.np_random(stream_seed(seed, "env"))[0] for seed in seeds]
+
+    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+        """Play one episode in every replica."""
+        uniforms = np.stack([stream.random(self._mdp.draws_per_episode) for stream in self.streams])
+        return Rollout(self._mdp.rollout(uniforms, lambda h, states: algorithm.act(plan, h, states)), plan, False)
+
+    def mark(self) -> list[dict[str, Any]]:
+        """Return the state of every stream."""
+        return [state_of(stream) for stream in self.streams]
+
+    def rewind(self, mark: list[dict[str, Any]]) -> None:
+        """Go back to what `mark` returned."""
+        for stream, state in zip(self.streams, mark, strict=True):
+            restore(stream, state)
+
+    def to_array(self) -> NDArray[Any]:
+        """Return the state of every stream: (B, 6)."""
+        return np.stack([stream_to_array(stream) for stream in self.streams])
+
+    def from_array(self, array: NDArray[Any]) -> None:
+        """Take the states that `to_array` returned."""
+        if array.shape != (len(self.streams), 6):
+            raise InvalidInput("the streams of the environment must be one for each seed")
+        for stream, words in zip(self.streams, array, strict=True):
+            restore(stream, state_of(stream_from_array(words)))
+
+
+class EnvWorld:
+    """A Gymnasium environment, played by one replica.
+
+    An environment that does nothing but play the known MDP of the problem is played as a table, without `env.step`.
+
+    Attributes:
+        is_seeded: Whether the environment has got its seed, with the first episode.
+        draws_starts: Whether first states are drawn from the start of the known MDP.
+        buffer: Steps of the episode that is played or was played last in `env.step`; None before its first action.
+    """
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        assert problem.env is not None
+        self._problem, self._env, self._seed = problem, problem.env, seed
+        self.is_seeded = False
+        own = self._env.unwrapped
+        self.draws_starts = isinstance(own, MDPEnv) and type(own).reset is MDPEnv.reset
+        self._mdp = problem.mdp if _only_plays(problem, self._env) else None
+        self._masks: MaskReader | None = None
+        self.buffer: StepBuffer | None = None
+
+    def play(self, algorithm: Algorithm, plan: Any) -> Rollout:
+        """Play one episode."""
+        self.buffer = None
+        seed = None if self.is_seeded else stream_seed(self._seed, "env")
+        own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
+        if self._mdp is not None and not algorithm.revises and "step" not in own and "reset" not in own:
+            return self._play_table(self._mdp, algorithm, plan, seed)
+        obs, info = first_observation(self._env, seed)
+        self.is_seeded = True
+        check_first_state(self._problem, self._problem.state("obs", obs))
+        if self._masks is None:
+            self._masks = MaskReader(algorithm, current_mask(self._env))
+        self.buffer = StepBuffer(self._problem)
+        return play_in_env(algorithm, plan, self._env, obs, info, self._masks, self.buffer)
+
+    def _play_table(self, mdp: FiniteMDP, algorithm: Algorithm, plan: Any, seed: int | None) -> Rollout:
+        """Play one episode of an `MDPEnv`: its numbers are drawn as its `reset` draws them."""
+        if seed is not None:
+            self._env.unwrapped.np_random = gym_seeding.np_random(seed)[0]
+            self.is_seeded = True
+        uniforms = self._stream.random(mdp.draws_per_episode)
+        steps = mdp.rollout(uniforms[None], lambda h, states: algorithm.act(plan, h, states))
+        return Rollout(steps if mdp.task.end_state is None else steps.cut(int(steps.taken.sum())), plan, False)
+
+    @property
+    def _stream(self) -> np.random.Generator:
+        return self._env.unwrapped.np_random
+
+    def mark(self) -> Any:
+        """Return the state of the environment's stream, if it was seeded."""
+        return state_of(self._stream) if self.is_seeded else None
+
+    def rewind(self, mark: Any) -> None:
+        """Go back to what `mark` returned."""
+        self.is_seeded = mark is not None
+        if mark is not None:
+            restore(self._stream, mark)
+
+    def to_array(self) -> NDArray[Any]:
+        """Return the state of the environment's stream; empty before the first episode."""
+        return stream_to_array(self._stream)[None] if self.is_seeded else np.empty((0, 6), dtype=np.uint64)
+
+    def from_array(self, array: NDArray[Any]) -> None:
+        """Take the state that `to_array` returned."""
+        self.is_seeded = len(array) > 0
+        if self.is_seeded:
+            self._env.unwrapped.np_random = stream_from_array(array[0])
+
+
+def _only_plays(problem: Problem, env: gym.Env[Any, Any]) -> bool:
+    """Say whether an environment does nothing but play the known MDP of a problem with numbered states."""
+    while type(env) in (OrderEnforcing, PassiveEnvChecker):
+        env = env.env  # type: ignore[attr-defined]
+    if not isinstance(env, MDPEnv) or problem.kind != "finite" or problem.mdp is not env.mdp or env.render_mode:
+        return False
+    if env.mdp.allowed is not None:  # an algorithm need not know masks: it is then told which actions are allowed
+        return False
+    return type(env).reset is MDPEnv.reset and type(env).step is MDPEnv.step
+
+
+def play_in_env(
+    algorithm: Algorithm,
+    plan: Any,
+    env: gym.Env[Any, Any],
+    obs: Any,
+    info: Any,
+    masks: MaskReader,
+    buffer: StepBuffer,
+    *,
+    explore: bool = True,
+) -> Rollout:
+    """Play one episode in an environment, from its first observation to its last step.
+
+    Args:
+        algorithm: Algorithm with one replica.
+        plan: Its plan.
+        env: The environment, just reset.
+        obs: First observation.
+        info: What `reset` returned with it.
+        masks: Reader of the masks of the environment.
+        buffer: Empty buffer, which the steps are added to.
+        explore: False draws no random number and keeps the plan.
+    """
+    problem, horizon = algorithm.problem, algorithm.problem.task.horizon
+    state, off_plan = problem.state("obs", obs), False
+    for stage in range(horizon):
+        action, is_planned = _choose(algorithm, plan, stage, state, masks.among(state, stage, info), explore=explore)
+        off_plan |= not is_planned
+        next_obs, reward, terminated, truncated, info = _take_step(env, problem.own_action(action))
+        following, earned = problem.state("next_obs", next_obs), problem.reward(reward)
+        after = problem.state_after_end(following) if terminated else following
+        buffer.append(state, action, earned, after, terminated)
+        if terminated:
+            break
+        if truncated and stage < horizon - 1:
+            refuse_truncation(stage + 1, horizon)
+        if algorithm.revises and explore and stage < horizon - 1:
+            plan = algorithm.revised(plan, buffer.steps)
+        state = following
+    else:
+        masks.note_last(state, info)
+    return Rollout(buffer.steps(), plan, off_plan)
+
+
+def _choose(algorithm: Algorithm, plan: Any, stage: int, state: Any, among: Any, *, explore: bool) -> tuple[int, bool]:
+    """Return the action of a plan, counted from 0, or the best one that is allowed; and whether it is the plan's."""
+    inner = int(algorithm.act(plan, stage, np.asarray(state)[None], explore=explore)[0])
+    action: int = algorithm.problem.own_number(inner)
+    if among is None:  # a mask may have been reported after the plan was made
+        among = algorithm.masks.at(state, stage)
+    if among is None or among[action]:
+        return action, True
+    return choose_among(algorithm, plan, stage, state, among, explore=explore), False
+
+
+def check_first_state(problem: Problem, state: Any) -> None:
+    """Refuse a first state in which no episode of the problem begins."""
+    if problem.kind != "finite" or (problem.mdp is None and not problem.task.start_is_declared):
+        return
+    start = problem.finite_task.start
+    if start[state] > 0.0:
+        return
+    possible = np.flatnonzero(start)
+    what = problem.shown_state(possible[0]) if len(possible) == 1 else f"one of {len(possible):,} states"
+    source = "the declared start" if problem.task.start_is_declared else "the first state of resets of the environment"
+    remedy = "Declare the start of this episode, start=…, or learn from its steps with learn_from."
+    fail("obs", f"must be {what} at the first step ({source})", problem.shown_state(state), remedy)
+
+
+def first_observation(env: gym.Env[Any, Any], seed: int | None) -> tuple[Any, Any]:
+    """Reset an environment and return its first observation, as it was then, and the info."""
+    answer: Any = env.reset(seed=seed)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        fail("env.reset", "must return (observation, info)", shown(answer), "Follow the interface of gymnasium.Env.")
+    return kept(answer[0]), answer[1]
+
+
+def _take_step(env: gym.Env[Any, Any], action: Any) -> tuple[Any, Any, bool, bool, Any]:
+    """Take an action and return next observation, reward, terminated, truncated and info, checked where they can be."""
+    answer: Any = env.step(action)
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        rule = "must return (observation, reward, terminated, truncated, info)"
+        fail("env.step", rule, shown(answer), "Follow the interface of gymnasium.Env.")
+    next_obs, reward, terminated, truncated, info = answer
+    if isinstance(reward, (bool, np.bool_)) or (isinstance(reward, np.ndarray) and reward.size == 1):
+        numbers = real_numbers(reward).ravel()
+        reward = float(numbers[0]) if len(numbers) else reward
+    remedy = "env.step returns it."
+    ended, cut = flag("terminated", terminated, remedy=remedy), flag("truncated", truncated, remedy=remedy)
+    return kept(next_obs), reward, ended, cut, info
+
+
+def refuse_truncation(n_steps: int, horizon: int) -> NoReturn:
+    """Raise the error of an environment that truncates an episode before the horizon."""
+    raise ProtocolError(
+        f"the environment truncated an episode after {n_steps} steps, before the horizon of {horizon}; "
+        "make it with a longer time limit or give a smaller horizon"
+    )
+
+
+def kept(obs: Any) -> Any:
+    """Return an observation that the environment cannot change any more: some reuse one array or dictionary."""
+    return copy.deepcopy(obs) if isinstance(obs, (np.ndarray, tuple, list, dict)) else obs

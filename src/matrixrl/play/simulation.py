@@ -1,0 +1,449 @@
+"""Many seeds of one algorithm on one problem, advancing episode by episode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from matrixrl.algorithms import Algorithm, ContinuousControl, Startable, UCMatrixRL, make_algorithm
+from matrixrl.algorithms.registry import split_features
+from matrixrl.checks import fail, fits_memory, flag, function, integer, optional_flag, shown
+from matrixrl.core.start import Start
+from matrixrl.envs import open_problem
+from matrixrl.errors import ProtocolError
+from matrixrl.interrupts import uninterrupted
+from matrixrl.measurement import held, is_measured, spacing
+from matrixrl.play.ledger import CertificateLedger
+from matrixrl.play.monitor import EpisodeMonitor
+from matrixrl.play.player import CompiledPlayer, why_not_compiled
+from matrixrl.play.results import Chunk, RunResult
+from matrixrl.play.rollout import EnvWorld, TableWorld
+from matrixrl.problems import Problem, RegretEvaluator
+from matrixrl.progress import EpisodeProgress
+from matrixrl.random_streams import seed_list
+from matrixrl.records import BoolArray, Bounds, Certificate, FloatArray
+from matrixrl.settings import Settings
+from matrixrl.threads import limited_threads
+
+__all__ = ["Simulation", "checked_seeds", "listed_seeds", "plays_in_batches"]
+
+_NUMBERS_PER_EPISODE = 14  # of a simulation and its result, in numbers of 8 bytes
+_PATIENCE = 0.05  # seconds that an interrupt waits for compiled episodes
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """Return seeds as plain numbers, at least one and no two alike."""
+    is_list = isinstance(seeds, np.ndarray) and seeds.ndim == 1
+    if not is_list and (isinstance(seeds, (str, bytes)) or not isinstance(seeds, Sequence)):
+        fail("seeds", "must be a list of whole numbers", shown(seeds), "Such as [0, 1, 2].")
+    seed_list(0, max(len(seeds), 1))  # not more than memory allows
+    checked = [integer("seeds", s, low=0, remedy="Seeds are whole numbers.") for s in seeds]
+    if not checked:
+        fail("seeds", "must not be empty", "no seeds", "Give at least one seed.")
+    if len(set(checked)) < len(checked):
+        fail("seeds", "must differ", checked, "A repeated seed repeats the same run.")
+    return checked
+
+
+def listed_seeds(seeds: Any) -> list[int]:
+    """Return the seeds of a list or an array of them, or the first ones if only their number is given."""
+    is_list = isinstance(seeds, (Sequence, np.ndarray)) and not (isinstance(seeds, np.ndarray) and seeds.ndim == 0)
+    return checked_seeds(seeds) if is_list else seed_list(0, seeds)
+
+
+def plays_in_batches(problem: Problem) -> bool:
+    """Say whether many seeds of a problem are simulated side by side: where P is known and states are numbers."""
+    return problem.kind == "finite" and problem.mdp is not None
+
+
+class Simulation:
+    """Independent replicas of one algorithm, one for each seed.
+
+    Every replica plays exactly as ``Agent(env, algorithm, seed=seed).learn(N)`` would; running them together only turns
+    matrix-vector products into matrix-matrix products. A problem without a known P is played in its environment by one
+    seed at a time; `run_seeds` makes one simulation for each.
+
+    Args:
+        env: Name of an environment, an environment, a `FiniteMDP`, or a `Problem` that was read before.
+        n_episodes: Number of episodes N.
+        seeds: One seed for each replica.
+        agent: Name of an agent, an algorithm that is not started, its class, or ``package.module:Name``; MatrixRL by
+            default, KernelControl for vectors.
+        settings: Settings of an agent given by name; `phi` and `psi` may be ``package.module:Name`` of feature maps.
+        env_settings: Settings of an environment given by name.
+        certify: Keep a certificate of every episode (costs two more backups each).
+        window: The episodes, counted from 0, that this object plays and remembers; all by default. One that does not
+            begin at 0 needs `restore_simulation` first.
+        compiled: Use compiled loops (the extra `fast`) wherever there are some, or nowhere; by default where one seed
+            alone would take about a second. Whole episodes of matrix-rl with one-hot features are compiled, and its
+            plans with others. They draw the same numbers and differ in the rounding of sums only.
+        measure_regret: Whether to measure exact regret where P is known. A number k measures the episodes 1, k + 1,
+            2k + 1, … and leaves the others out (NaN); False measures none, and V* is not computed.
+        trust_code: Whether names may import code (``package.module:Name``, ``gym:module:ID``).
+        options: phi, psi, psi_pinv, reward, horizon, reward_range, reward_outside, allowed, stage_dependent, discount,
+            accuracy and start, as in `matrixrl.problems.read_problem`.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        n_episodes: int,
+        seeds: Sequence[int],
+        agent: str | Startable | type[Startable] | None = None,
+        settings: dict[str, Any] | None = None,
+        env_settings: dict[str, Any] | None = None,
+        certify: bool = False,
+        window: range | None = None,
+        compiled: bool | None = None,
+        measure_regret: bool | int = True,
+        trust_code: bool = False,
+        **options: Any,
+    ) -> None:
+        self.total = integer("n_episodes", n_episodes, low=1, remedy="Ask for at least one episode.")
+        self.seeds = checked_seeds(seeds)
+        n = len(self.seeds)
+        amount = f"{self.total:,} episodes of {n:,} seed{'s' * (n > 1)}"
+        remedy = "Play fewer at a time; an agent keeps less of each episode."
+        fits_memory("n_episodes", _NUMBERS_PER_EPISODE * self.total * n, amount, remedy=remedy)
+        for name, value in (("certify", certify), ("trust_code", trust_code)):
+            flag(name, value)
+        every = spacing("measure_regret", measure_regret)
+        compiled = optional_flag("compiled", compiled)
+        self.env_settings = dict(env_settings or {})
+        settings, maps = split_features(settings, trust_code=trust_code)
+        options |= maps
+        if isinstance(env, Problem):
+            for name, value in {**options, "env_settings": env_settings}.items():
+                if value is not None and value is not False and value != {}:
+                    rule = "must be left out for a Problem that was read before"
+                    fail(name, rule, shown(value), "Read it with that option.")
+        unstarted = make_algorithm(agent, settings, trust_code=trust_code)
+        unstarted.announce(self.total)
+        options |= {"known_reward": unstarted.known_reward, "measure_regret": measure_regret, "trust_code": trust_code}
+        problem = env if isinstance(env, Problem) else open_problem(env, self.env_settings, **options)
+        if problem.env is None and not plays_in_batches(problem):
+            fail("env", "must be an environment or an MDP to play in", problem.name, "A Task is for ask and tell.")
+        if not plays_in_batches(problem) and len(self.seeds) > 1:
+            fail("seeds", "must be one where P is not known", len(self.seeds), "run_seeds plays one after the other.")
+        self.algorithm: Algorithm = unstarted.start(problem, self.seeds)
+        self.problem = self.algorithm.problem
+        if certify and not self.algorithm.claims.certifies:
+            rule = f"must be left out for {self.algorithm.name}, which has no certificates"
+            fail("certify", rule, True, "Certify matrix-rl.")
+        is_estimated = self.problem.kind == "finite" and not self.problem.task.start_is_declared
+        if certify and is_estimated and not plays_in_batches(self.problem):
+            rule = "must be left out for an environment whose first states are not declared and not simulated"
+            fail("certify", rule, True, "Give start=…, a state or one probability for each state.")
+        self.certify = certify
+        self.window = range(self.total) if window is None else window
+        mdp = self.problem.mdp
+        self.evaluator = None if mdp is None else RegretEvaluator(mdp)
+        """Measures exact regret; None where P is not known."""
+        every = self.problem.regret_every if isinstance(env, Problem) and measure_regret is True else every
+        self._asks_for_regret = every > 0 and self.problem.regret_every > 0
+        measures = self._asks_for_regret and mdp is not None and self.algorithm.has_policy_table
+        self.regret_every = every if measures else 0
+        """Regret is measured in every so many episodes, from the first one on; 0 if it is not measured."""
+        self.world: TableWorld | EnvWorld
+        if plays_in_batches(self.problem):
+            assert mdp is not None
+            self.world = TableWorld(mdp, self.seeds)
+        else:
+            self.world = EnvWorld(self.problem, self.seeds[0])
+        self._compiled = self._compile(compiled)
+        shape = (len(self.seeds), len(self.window))
+        self.regret: FloatArray = np.full(shape, np.nan)
+        self.returns: FloatArray = np.zeros(shape)
+        self.lengths: FloatArray = np.zeros(shape)
+        self.upper: FloatArray = np.zeros(shape)
+        self.alarms: BoolArray = np.zeros(shape, dtype=np.bool_)
+        self.certified: FloatArray = np.full((*shape, 2), np.nan)
+        self.ledger = CertificateLedger(self.algorithm)
+        """Best bounds so far, those before the window included."""
+        self.clock: FloatArray = np.zeros(len(self.window))
+        """(N,) seconds of each episode without compiling, all replicas together."""
+        self.done = 0
+        self.last: Chunk
+        """The last chunk of episodes."""
+        self._regret_so_far, self._last_regret = 0.0, np.zeros(len(self.seeds))
+        self._chunk = 1
+        self._monitor: EpisodeMonitor | None = None
+        self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+        return self.algorithm.name
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether a known P is simulated, for all seeds side by side."""
+        return isinstance(self.world, TableWorld)
+
+    @property
+    def optimal_value(self) -> float | None:
+        """V*(s0), where P is known and regret is measured."""
+        return None if self.evaluator is None or not self._asks_for_regret else self.evaluator.optimal_value
+
+    def run(
+        self,
+        *,
+        progress: bool = False,
+        callback: Callable[[int], bool | None] | None = None,
+        blas_threads: int | None = 1,
+        label: str | None = None,
+    ) -> RunResult:
+        """Play all episodes that are left and return the result.
+
+        An interrupt passes through; `result` then holds the episodes that were finished.
+
+        Args:
+            progress: Show progress on standard error: a bar, or lines if it is not a terminal.
+            callback: Called with the number of finished episodes after each of them; returning False stops.
+            blas_threads: Threads of the linear algebra; None leaves them unchanged.
+            label: Label of the bar.
+        """
+        threads = limited_threads(blas_threads)
+        title = label or f"{self.agent} on {self.problem.name}"
+        flag("progress", progress)
+        if callback is not None:
+            function("callback", callback, of=1, remedy="Give a function of the number of episodes, or leave it out.")
+        total = self.window.stop - self.done
+        with threads, EpisodeProgress(title, total, visible=progress) as bar:
+            if not self._is_prepared:
+                bar.advance("loading the compiled loops (the first time they are compiled: about 10 s)", 0)
+                self._prepare()
+            is_control = self.problem.kind == "continuous" and not self.regret_every  # returns are all there is to see
+            self._monitor = EpisodeMonitor(self.algorithm) if bar.is_drawn and is_control else None
+            while self.done < self.window.stop:
+                began = self.played
+                self.advance(1 if callback is not None else self._next_chunk())
+                bar.advance(self._note(), self.played - began, () if self._monitor is None else self._monitor.lines())
+                if callback is not None and callback(self.done) is False:
+                    break
+        return self.result()
+
+    def _note(self) -> str:
+        """Return what the bar says: the mean regret so far, or the latest return."""
+        if self.regret_every:
+            return f"regret {self._regret_so_far:,.1f}"
+        return f"return {float(self.returns[:, self.played - 1].mean()):.4g}"
+
+    def _prepare(self) -> None:
+        """Load what is compiled, once, so that neither clocks nor interrupts wait for it."""
+        if self._is_prepared:
+            return
+        if self._compiled is not None:
+            self._compiled.prepare()
+        else:
+            advice = self.algorithm.advice()  # changes nothing
+            if self.certify:
+                self.algorithm.certify(advice)
+        self._is_prepared = True
+
+    def _next_chunk(self) -> int:
+        """Return how many episodes to play before the next look at the clock: 1/20 s of compiled ones."""
+        if self._compiled is not None and self.played > 0:
+            per_episode = max(float(self.clock[self.played - 1]), 1e-9)
+            self._chunk = int(min(max(_PATIENCE / per_episode, 1), 4 * self._chunk))
+        return self._chunk
+
+    def _compile(self, wanted: bool | None) -> CompiledPlayer | None:
+        """Choose between compiled and NumPy plans; return the player of whole compiled episodes, where they fit."""
+        algorithm = self.algorithm
+        algorithm.use_compiled(wanted, self.total)
+        if not isinstance(algorithm, UCMatrixRL):
+            return None
+        mdp = self.problem.mdp
+        if not algorithm.compiled or mdp is None or why_not_compiled(mdp, algorithm, self.total) is not None:
+            return None
+        optimum = self.optimal_value if self.regret_every else None
+        regret = None if optimum is None else (optimum, self.regret_every)
+        return CompiledPlayer(mdp, algorithm, regret, certify=self.certify)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether whole episodes are played by compiled loops."""
+        return self._compiled is not None
+
+    @property
+    def played(self) -> int:
+        """Number of episodes of the window that were played."""
+        return self.done - self.window.start
+
+    def advance(self, count: int = 1) -> None:
+        """Play `count` episodes in every replica, or all that are left; an episode that is interrupted leaves no trace.
+
+        Compiled episodes are played as one chunk, for the end of which an interrupt waits.
+
+        Args:
+            count: At least 1.
+        """
+        count = integer("count", count, low=1, remedy="Ask for at least one episode.")
+        if self.done >= self.window.stop:
+            raise ProtocolError(f"all {self.window.stop} episodes were played; make a new simulation for more")
+        if self.done < self.window.start:
+            raise ProtocolError(
+                f"the window is episodes {self.window.start} to {self.window.stop - 1}, and {self.done} were played; "
+                "restore the state of its beginning first"
+            )
+        count = min(count, self.window.stop - self.done)
+        self._prepare()
+        chunks = []
+        for _ in range(1 if self._compiled is not None else count):
+            with self._undoing():
+                if self._compiled is not None:
+                    self._play_compiled(self._compiled, count)
+                else:
+                    self._play_one()
+            chunks.append(self.last)
+        if self.is_batched:
+            self.last = Chunk.join(chunks)
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Put the random streams back if nothing was learned because of an interrupt or an error."""
+        done, world, planning = self.done, self.world.mark(), self.algorithm.mark()
+        try:
+            yield
+        except BaseException:
+            if self.algorithm.episode == done:
+                self.algorithm.rewind(planning)
+                self.world.rewind(world)
+            raise
+
+    def _play_compiled(self, player: CompiledPlayer, count: int) -> None:
+        assert isinstance(self.world, TableWorld)
+        started = time.perf_counter()
+        with uninterrupted():
+            self._record(player.play(self.world.streams, count), started)
+
+    def _play_one(self) -> None:
+        started = time.perf_counter()
+        algorithm, n = self.algorithm, len(self.seeds)
+        plan = algorithm.plan()
+        steps = self.world.play(algorithm, plan).steps
+        first = None if self.is_batched or self.problem.task.start_is_declared else steps.states[:, 0]
+        certified = np.full((n, 1, 2), np.nan)
+        if self.certify:
+            # Without a declared start, functions of states are certified at the first state of each episode.
+            bounds = algorithm.certify(algorithm.permitted(plan), None if first is None else Start.at(first[0]))
+            certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
+        regret = np.full((n, 1), np.nan)
+        if is_measured(self.done, self.regret_every):
+            assert self.evaluator is not None
+            regret = self.evaluator.regret(algorithm.policy_table(plan))[:, None]
+        chunk = Chunk(
+            states=steps.states[:, None],
+            actions=steps.actions[:, None],
+            regret=regret,
+            returns=self.problem.task.returns(steps.rewards)[:, None],
+            lengths=steps.taken.sum(axis=1)[:, None],
+            upper=algorithm.upper(plan, first)[:, None],
+            alarms=(plan.empty > 0)[:, None],
+            certified=certified,
+        )
+        with uninterrupted():
+            algorithm.update(steps)
+            self._record(chunk, started)
+        if self._monitor is not None:
+            self._monitor.see(plan, steps)
+
+    def _record(self, chunk: Chunk, started: float) -> None:
+        count = chunk.returns.shape[1]
+        now = slice(self.played, self.played + count)
+        self.regret[:, now], self.returns[:, now], self.lengths[:, now] = (
+            chunk.regret,
+            chunk.returns,
+            chunk.lengths,
+        )
+        self.upper[:, now], self.certified[:, now] = chunk.upper, chunk.certified
+        if self.certify and self.is_batched:  # all bounds hold on one event, so the least one does
+            self.certified[:, now, 1] = self.ledger.note_uppers(chunk.certified[:, :, 1])
+        self.alarms[:, now] = chunk.alarms
+        self.ledger.alarmed = self.ledger.alarmed | chunk.alarms.any(axis=1)
+        if self.regret_every:
+            filled = held(chunk.regret, self.regret_every, self.done)
+            filled = np.where(np.isnan(filled), self._last_regret[:, None], filled)
+            self._regret_so_far += float(filled.sum(axis=1).mean())
+            self._last_regret = filled[:, -1]
+        self.last = chunk
+        self.done += count
+        self.clock[now] = (time.perf_counter() - started) / count
+
+    def result(self) -> RunResult:
+        """Return what was played so far."""
+        n, problem, algorithm = self.played, self.algorithm.problem, self.algorithm
+        return RunResult(
+            env=problem.name,
+            env_settings=self.env_settings,
+            agent=self.agent,
+            settings=algorithm.settings.as_dict() if isinstance(algorithm.settings, Settings) else {},
+            horizon=problem.task.horizon,
+            sizes=self.sizes(),
+            n_features=algorithm.n_features(),
+            seeds=self.seeds,
+            optimal_value=self.optimal_value,
+            earns_from_zero=(problem.task.reward_range or (-1.0, 0.0))[0] >= 0.0,
+            regret=self.regret[:, :n].copy(),
+            returns=self.returns[:, :n].copy(),
+            lengths=self.lengths[:, :n].copy(),
+            upper=self.upper[:, :n].copy(),
+            alarms=self.alarms[:, :n].copy(),
+            certified=self.certified[:, :n].copy(),
+            certificate=self._final_certificates(),
+            n_plans=[int(count) for count in algorithm.n_plans],
+            settings_guarantee=algorithm.claims.regret,
+            withdrawn=algorithm.claims.withdrawn,
+            seconds=np.tile(self.clock[:n] / len(self.seeds), (len(self.seeds), 1)),
+            interrupted=n < len(self.window),
+            regret_every=max(self.regret_every, 1),
+            first_episode=self.window.start,
+            discount=problem.task.discount,
+            length_scales=self._length_scales(),
+        )
+
+    def _length_scales(self) -> FloatArray | None:
+        """Return the length scales that KernelControl fitted, (B, g), or None."""
+        algorithm = self.algorithm
+        if not isinstance(algorithm, ContinuousControl) or algorithm.settings.length_scale is not None:
+            return None
+        scales = algorithm.length_scales()
+        return scales if scales.size else None
+
+    def sizes(self) -> dict[str, int]:
+        """Return S, A, d and d_psi of a finite problem; the length of observations and A of another one.
+
+        If laws depend on the stage, `stage_classes` is the number of classes of stages. If some actions are not
+        allowed, `allowed_pairs` counts the pairs of a state and an action that are.
+        """
+        task = self.problem.task
+        if self.problem.kind == "continuous":
+            return {"n_coordinates": int(getattr(task, "n_coordinates", 0)), "n_actions": task.n_actions}
+        d, d_psi = self.problem.dimensions
+        n_states = self.problem.finite_task.n_states if self.problem.kind == "finite" else 0
+        sizes = {"n_states": n_states, "n_actions": self.problem.actions.size, "d": d, "d_psi": d_psi}
+        if self.problem.task.stages is not None:
+            sizes["stage_classes"] = self.problem.task.stages.n_classes
+        if self.problem.allowed_by_action is not None:
+            sizes["allowed_pairs"] = self.problem.finite_task.n_pairs
+        return sizes
+
+    def _final_certificates(self) -> list[Certificate]:
+        """Return, for each seed, the certificate of the policy that all its data advise.
+
+        There are none for a baseline, nor for a window that another one follows: its policy is not the final one.
+        """
+        algorithm = self.algorithm
+        if not algorithm.claims.certifies or not self.is_batched or self.window.stop < self.total:
+            return []
+        if self._compiled is not None:
+            bounds = Bounds(*self._compiled.certify_advice(), np.zeros(len(self.seeds), dtype=np.int64))
+        else:
+            bounds = algorithm.certify(algorithm.advice())
+        return self.ledger.final_certificates(bounds)

@@ -1,0 +1,148 @@
+"""What users pass to be drawn: agents, states and stages, and runs of one or more agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matrixrl.agents import Agent
+from matrixrl.agents.action_tables import ActionTables, action_tables
+from matrixrl.checks import fail, index, shown
+from matrixrl.display import printable
+from matrixrl.measurement import held
+from matrixrl.play import RunResult
+from matrixrl.problems import solve
+from matrixrl.records import FloatArray, Guarantee, History
+
+__all__ = [
+    "Run",
+    "action_names",
+    "checked_agent",
+    "checked_stage",
+    "finite_agent",
+    "read_runs",
+    "state_names",
+    "tables_of",
+]
+
+_REMEDY = "Pass an agent, agent.history, the result of run_seeds, or a dictionary of them by name."
+
+
+def checked_agent(agent: Any) -> Agent:
+    """Return `agent` if it is an `Agent`, or raise `InvalidInput`."""
+    if not isinstance(agent, Agent):
+        fail("agent", "must be an agent", shown(agent), 'Such as matrixrl.MatrixRL("river-swim").')
+    return agent
+
+
+def finite_agent(agent: Any) -> Agent:
+    """Return an agent on numbered states, or raise `InvalidInput`."""
+    if checked_agent(agent).problem.kind != "finite":
+        fail("agent", "must be on numbered states", shown(agent), "Draw regret or returns instead.")
+    return agent  # type: ignore[no-any-return]
+
+
+def checked_stage(agent: Agent, stage: Any) -> int:
+    """Return a stage of the agent's problem, or raise `InvalidInput`."""
+    return index("stage", stage, size=agent.problem.task.horizon, remedy="Stages count from 0.")
+
+
+def tables_of(agent: Agent) -> ActionTables:
+    """Return the plan of the next episode, with proven bounds on Q* of every action; nothing is changed."""
+    return action_tables(agent.algorithm, agent.algorithm.advice())
+
+
+def action_names(agent: Agent) -> list[str]:
+    """Return the actions of a problem, as its environment names them."""
+    codec = agent.problem.actions
+    return [printable(codec.decode(a)) for a in range(codec.size)]
+
+
+def state_names(agent: Agent) -> list[str]:
+    """Return the states of a finite problem, as its environment names them; the end state is called so."""
+    problem, task = agent.problem, agent.problem.finite_task
+    names = [printable(problem.shown_state(s)) for s in range(task.n_states)]
+    if task.end_state is not None:
+        names[task.end_state] = "end"
+    return names
+
+
+@dataclass(frozen=True)
+class Run:
+    """N episodes of K seeds, in the environment's unit.
+
+    Attributes:
+        label: Name in the legend.
+        returns: (K, N) Sum of the rewards of each episode.
+        regret: (K, N) Regret of each episode, held between measured ones; None if it was not measured.
+        certified: (K, N, 2) Lower and upper bound of each certificate; NaN where none was requested.
+        optimum: Optimal value V*(s0); None if it is not known.
+        guarantee: Whether the regret bound is proven; None if it is not known.
+        earns_from_zero: Whether rewards are never negative; None if it is not known.
+    """
+
+    label: str
+    returns: FloatArray
+    regret: FloatArray | None
+    certified: FloatArray
+    optimum: float | None
+    guarantee: Guarantee | None
+    earns_from_zero: bool | None = None
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes N."""
+        return int(self.returns.shape[1])
+
+    @property
+    def n_seeds(self) -> int:
+        """Number of seeds K."""
+        return int(self.returns.shape[0])
+
+
+def read_runs(given: Any) -> list[Run]:
+    """Return the runs that a user wants to see, each with its name.
+
+    Args:
+        given: An `Agent`, a `History`, a `RunResult`, or a dictionary of them by name.
+
+    Raises:
+        InvalidInput: It is something else, or nothing was played.
+    """
+    named = given if isinstance(given, Mapping) else {None: given}
+    if not named:
+        fail("runs", "must not be empty", shown(given), _REMEDY)
+    runs = [_read(label, one) for label, one in named.items()]
+    played = [run for run in runs if run.n_episodes]
+    if not played:
+        fail("runs", "must have episodes", "none", "Call learn(n_episodes=…) first.")
+    return played
+
+
+def _read(label: Any, given: Any) -> Run:
+    if isinstance(given, Agent):
+        mdp, name = given.problem.mdp, given.name if label is None else label
+        optimum = None if mdp is None else solve(mdp).start_value
+        earns = None if mdp is None else mdp.task.reward_range[0] >= 0.0
+        return _of_history(printable(name), given.history, optimum, given.guarantee, earns)
+    if isinstance(given, RunResult):
+        regret = given.held_regret if given.measures_regret else None
+        name = given.agent if label is None else label
+        record = given.returns, regret, given.certified, given.optimal_value, given.guarantee, given.earns_from_zero
+        return Run(printable(name), *record)
+    if isinstance(given, History):
+        return _of_history(printable("history" if label is None else label), given, None, None, None)
+    fail("runs", "must be what was played", shown(given), _REMEDY)
+
+
+def _of_history(
+    label: str, history: History, optimum: float | None, guarantee: Guarantee | None, earns: bool | None
+) -> Run:
+    regret = None if history.regret is None else held(history.regret, history.regret_every)
+    if regret is not None and np.isnan(regret).any():  # episodes that others played have no regret of the agent
+        regret = None
+    rows = (None if regret is None else regret[None]), history.certified[None]
+    return Run(label, history.returns[None], *rows, optimum, guarantee, earns)

@@ -1,0 +1,198 @@
+"""Axes, curves with bands, heat maps, and the colours, dashes and markers of agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from matrixrl.checks import fail, shown
+from matrixrl.errors import MissingExtra
+from matrixrl.pages import COLOURS, ON_DARK
+from matrixrl.records import FloatArray, IntArray
+
+__all__ = [
+    "LOOKS",
+    "REFERENCE",
+    "Look",
+    "add_grid",
+    "axes_of",
+    "draw_curve",
+    "draw_heat",
+    "look",
+    "require_matplotlib",
+    "shown_episodes",
+]
+
+REFERENCE = "#888888"
+"""Colour of reference lines, which belong to no agent."""
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+# Plotly's name of each dash with matplotlib's description. Six dashes and seven colours have no common factor, so all
+# 42 pairs are different.
+_DASHES: dict[str, Any] = {
+    "solid": "-",
+    "dash": (0, (4, 1.6)),
+    "dot": (0, (1, 1.4)),
+    "dashdot": (0, (4, 1.4, 1, 1.4)),
+    "longdash": (0, (7, 2)),
+    "longdashdot": (0, (7, 1.6, 1, 1.6)),
+}
+
+Bar = Literal["beside", "below"]
+_POINTS = 400
+_MOST_NUMBERS = 60  # cells of a heat map in which numbers are legible
+_GREY = "#d9d9d9"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, dash and marker of one agent.
+
+    Attributes:
+        colour: Colour on a light ground, as #rrggbb.
+        on_dark: Colour on a dark ground, as #rrggbb.
+        dash: Name of the dash in Plotly.
+        marker: Marker code of matplotlib.
+    """
+
+    colour: str
+    on_dark: str
+    dash: str
+    marker: str
+
+    @property
+    def line_style(self) -> Any:
+        """Return the dash as a line style of matplotlib."""
+        return _DASHES[self.dash]
+
+
+LOOKS = tuple(
+    Look(COLOURS[i % 7], ON_DARK[i % 7], tuple(_DASHES)[i % 6], _MARKERS[i % len(_MARKERS)]) for i in range(42)
+)
+"""All looks, in the order in which agents receive them."""
+
+
+def look(i: int) -> Look:
+    """Return the look of the agent at position i; looks repeat after 42 positions.
+
+    >>> look(0).colour, look(1).dash
+    ('#0072B2', 'dash')
+    """
+    return LOOKS[i % len(LOOKS)]
+
+
+def require_matplotlib() -> None:
+    """Raise an error that names the extra to install if matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("figures need matplotlib, which is not installed; pip install 'matrixrl[viz]'") from error
+
+
+def axes_of(ax: Any, size: tuple[float, float] = (6.0, 4.0)) -> Any:
+    """Return the axes to draw on: those that were given, or those of a new figure.
+
+    Args:
+        ax: Axes of matplotlib, or None.
+        size: Width and height of a new figure in inches.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        InvalidInput: `ax` is something else.
+    """
+    require_matplotlib()
+    from matplotlib.axes import Axes  # slow to import, and optional
+
+    if ax is None:
+        from matplotlib import pyplot
+
+        return pyplot.subplots(figsize=size, layout="constrained")[1]
+    if not isinstance(ax, Axes):
+        fail("ax", "must be axes of matplotlib", shown(ax), "Such as those of plt.subplots(), or leave it out.")
+    return ax
+
+
+def shown_episodes(n: int) -> IntArray:
+    """Return the episodes 1 … n to draw: all if they are few, else some that are dense enough for both scales.
+
+    >>> shown_episodes(3)
+    array([1, 2, 3])
+    """
+    most = min(n, _POINTS)
+    even, logarithmic = np.linspace(1, n, most), np.geomspace(1, n, most)
+    found: IntArray = np.union1d(even.round().astype(int), logarithmic.round().astype(int))
+    return found
+
+
+def draw_curve(
+    axes: Any,
+    episode: FloatArray,
+    mean: FloatArray,
+    band: tuple[FloatArray, FloatArray],
+    look: Look,
+    *,
+    label: str | None = None,
+    line_width: float = 1.3,
+    dashed: bool = True,
+    markers: int = 0,
+) -> Any:
+    """Draw a curve of regret or returns with the band around it.
+
+    Args:
+        axes: Axes of matplotlib.
+        episode: Episode numbers, shape (m,).
+        mean: Values of the line, shape (m,).
+        band: Lower and upper edge of the band, shape (m,) each; not drawn if they are equal everywhere.
+        look: Colour, dash and marker.
+        label: Name in the legend.
+        line_width: Width of the line in points.
+        dashed: Use the dash of the look; otherwise the line is solid.
+        markers: Number of markers on the line.
+
+    Returns:
+        The line, which can be passed to a legend.
+    """
+    style: dict[str, Any] = {"linestyle": look.line_style if dashed else "-", "linewidth": line_width}
+    if markers:
+        at = np.searchsorted(episode, np.linspace(0.12, 0.95, markers) * episode[-1]).clip(max=len(episode) - 1)
+        style |= {"marker": look.marker, "markersize": 2.8, "markeredgewidth": 0, "markevery": np.unique(at).tolist()}
+    (line,) = axes.plot(episode, mean, color=look.colour, label=label, **style)
+    low, high = band
+    if (low < high).any():
+        axes.fill_between(episode, low, high, color=look.colour, alpha=0.18, linewidth=0)
+    return line
+
+
+def add_grid(axes: Any, axis: str = "both") -> None:
+    """Add a faint grid to axes of matplotlib."""
+    axes.grid(alpha=0.25, linewidth=0.6, axis=axis)
+
+
+def draw_heat(
+    axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar: Bar = "beside", numbers: str | None = None
+) -> None:
+    """Draw a table (m, n) as a heat map with its scale; row 0 is at the top, and NaN is grey.
+
+    Args:
+        axes: Axes of matplotlib.
+        table: Numbers.
+        label: Label of the scale.
+        norm: How numbers become colours; linear by default.
+        bar: Place of the scale: beside the axes and as high as they are, or below them.
+        numbers: Format of the numbers that are written into the cells of a small table; None for no numbers.
+    """
+    axes.set_facecolor(_GREY)
+    image = axes.imshow(np.ma.masked_invalid(table), cmap="viridis", norm=norm, aspect="auto", interpolation="nearest")
+    if bar == "beside":
+        axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)), label=label)
+    else:
+        axes.figure.colorbar(image, ax=axes, label=label, location="bottom")
+    if numbers is None or table.size > _MOST_NUMBERS:
+        return
+    for (row, column), number in np.ndenumerate(table):
+        if np.isfinite(number):
+            red, green, blue, _ = image.cmap(image.norm(number))
+            ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"  # legible on the cell
+            axes.text(column, row, numbers.format(number), ha="center", va="center", color=ink, fontsize=8)

@@ -1,0 +1,549 @@
+"""Finite spaces: each element of a space (a number, an array, a tuple, a dictionary) has one whole number.
+
+An element with several parts is a number with one digit for each part, in mixed radix. The first part is the most
+significant digit, as in NumPy's order of array entries. `codec_of` reads a Gymnasium space, `codec_from` a description.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from matrixrl.checks import fail, index, shown
+from matrixrl.errors import InvalidInput
+
+__all__ = [
+    "LARGEST_SPACE",
+    "ArrayCodec",
+    "BoxCodec",
+    "Codec",
+    "DictCodec",
+    "DiscreteCodec",
+    "TupleCodec",
+    "codec_from",
+    "codec_of",
+    "control_codec",
+    "space_remedy",
+]
+
+LARGEST_SPACE = 10**7
+"""Largest number of states or actions that are numbered: plans and rewards have an entry for each of them."""
+
+_DEEPEST = 8  # levels of Tuple and Dict inside each other, which the header of a file must hold
+_MOST_PARTS = 4096  # entries of all arrays together, likewise
+_FINITE = "Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict of them"
+_FINEST = 4097  # grid points along one continuous number
+_SLACK = 1e-6  # share of the range by which a continuous number may lie outside of its bounds, from rounding
+
+
+class Codec(ABC):
+    """Numbers the elements of a finite space from 0 to `size` − 1, and returns the element of a number.
+
+    Two codecs are equal if they give the same number to the same element.
+
+    Attributes:
+        sizes: Number of values of each digit.
+        firsts: Smallest value of each digit.
+    """
+
+    sizes: tuple[int, ...]
+    firsts: tuple[int, ...]
+
+    @abstractmethod
+    def names(self, name: str) -> list[str]:
+        """Return the name of each digit of an element with a name, such as ``state['stock'][0]``."""
+
+    @abstractmethod
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of an element.
+
+        Args:
+            name: Name of the element in error messages; the name of a part is ``name[…]``.
+            value: The element.
+            remedy: Sentence that tells the user what to do.
+
+        Raises:
+            InvalidInput: `value` is not an element; the message names the part that is wrong.
+        """
+
+    @abstractmethod
+    def decode(self, number: int) -> Any:
+        """Return a new object for the element of a number from 0 to `size` − 1."""
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data, which `codec_from` reads."""
+
+    @cached_property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.sizes)
+
+    def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the value of each part of elements (n,) as tables show them: (n, p).
+
+        >>> TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=5))).cells(np.array([4]))
+        array([[1, 6]])
+        """
+        digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
+        return np.asarray(digits + np.array(self.firsts))
+
+    def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the digits of values (n,) of a part, and which of them it can have: (n,) and (n,)."""
+        first, size = self.firsts[part], self.sizes[part]
+        good = (cells == np.floor(cells)) & (cells >= first) & (cells < first + size)
+        return np.where(good, cells - first, 0.0).astype(np.int64), good
+
+    def rule(self, part: int) -> str:
+        """Return in words which values a part can have."""
+        return f"must be a whole number in {self.firsts[part]} … {self.firsts[part] + self.sizes[part] - 1}"
+
+    def coordinates(self) -> NDArray[np.float64]:
+        """Return a point for each element, (size, p): one coordinate for each digit, evenly from −1 to 1.
+
+        >>> TupleCodec((DiscreteCodec(2), DiscreteCodec(3))).coordinates()[1]
+        array([-1.,  0.])
+        """
+        digits = np.unravel_index(np.arange(self.size), self.sizes) if self.sizes else ()
+        columns = [np.linspace(-1.0, 1.0, n)[digit] for n, digit in zip(self.sizes, digits, strict=True)]
+        return np.stack(columns, axis=1) if columns else np.zeros((self.size, 1))
+
+
+@dataclass(frozen=True)
+class DiscreteCodec(Codec):
+    """The whole numbers first, …, first + count − 1, as Gymnasium's `Discrete`.
+
+    >>> DiscreteCodec(3, first=5).encode("obs", 6, "Give a state."), DiscreteCodec(3, first=5).decode(1)
+    (1, 6)
+    """
+
+    count: int
+    first: int = 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Number of values of the only digit."""
+        return (self.count,)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Smallest value of the only digit."""
+        return (self.first,)
+
+    def names(self, name: str) -> list[str]:
+        """Return the name itself."""
+        return [name]
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return value − first."""
+        return index(name, value, size=self.count, first=self.first, remedy=remedy) - self.first
+
+    def decode(self, number: int) -> int:
+        """Return number + first."""
+        return int(number) + self.first
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {"kind": "discrete", "count": self.count, "first": self.first}
+
+    def __str__(self) -> str:
+        return f"Discrete({self.count})" if self.first == 0 else f"Discrete({self.count}, start={self.first})"
+
+
+@dataclass(frozen=True)
+class ArrayCodec(Codec):
+    """Arrays of whole numbers, each with a range of its own, as Gymnasium's `MultiDiscrete` and `MultiBinary`.
+
+    Attributes:
+        sizes: Number of values of each entry, in C order.
+        firsts: Smallest value of each entry.
+        shape: Shape of the array.
+        dtype: Type of its entries.
+
+    >>> codec = ArrayCodec((2, 3), (0, 0), (2,))
+    >>> codec.encode("obs", [1, 2], "Give a state."), codec.decode(5)
+    (5, array([1, 2]))
+    """
+
+    sizes: tuple[int, ...]
+    firsts: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str = "int64"
+
+    def names(self, name: str) -> list[str]:
+        """Return the name of each entry."""
+        return _entry_names(name, self.shape)
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of an array, or of nested lists."""
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):
+            array = np.empty(0, dtype=object)
+        kinds = "iub" if all(count == 2 for count in self.sizes) else "iu"
+        if array.shape != self.shape or (array.dtype.kind not in kinds and array.size):
+            fail(name, f"must be whole numbers of shape {self.shape}", shown(value), remedy)
+        found = 0
+        for i, entry in enumerate(array.ravel().tolist()):
+            count, first = self.sizes[i], self.firsts[i]
+            if not first <= entry < first + count:
+                fail(self.names(name)[i], f"must be in {first} … {first + count - 1}", shown(entry), remedy)
+            found = found * count + int(entry) - first
+        return found
+
+    def decode(self, number: int) -> NDArray[Any]:
+        """Return a new array."""
+        values = [first + digit for first, digit in zip(self.firsts, _digits(number, self.sizes), strict=True)]
+        return np.array(values, dtype=self.dtype).reshape(self.shape)
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        lists = {"counts": list(self.sizes), "firsts": list(self.firsts), "shape": list(self.shape)}
+        return {"kind": "array", **lists, "dtype": self.dtype}
+
+    def __str__(self) -> str:
+        counts, firsts = (np.array(values).reshape(self.shape).tolist() for values in (self.sizes, self.firsts))
+        return f"MultiDiscrete({counts}, start={firsts})" if any(self.firsts) else f"MultiDiscrete({counts})"
+
+
+@dataclass(frozen=True)
+class BoxCodec(Codec):
+    """Arrays of real numbers between bounds, as Gymnasium's `Box`, on a grid that is as fine as numbers allow.
+
+    Attributes:
+        levels: Number of grid points along each entry, odd, so that the middle is one of them.
+        low: Smallest value of each entry, in C order.
+        high: Largest value of each entry.
+        shape: Shape of the array.
+        dtype: Type of its entries.
+
+    >>> codec = BoxCodec.of((-2.0,), (2.0,), (1,), "float64")
+    >>> codec.levels, codec.encode("action", [0.5], "Give an action."), codec.decode(2560)
+    (4097, 2560, array([0.5]))
+    """
+
+    levels: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    shape: tuple[int, ...]
+    dtype: str = "float64"
+
+    @classmethod
+    def of(cls, low: Sequence[float], high: Sequence[float], shape: tuple[int, ...], dtype: str) -> BoxCodec:
+        """Return the finest grid whose elements can be numbered; it has fewer than 3 levels if there are too many."""
+        levels = min(_FINEST, int(LARGEST_SPACE ** (1.0 / max(1, len(low))) + 1e-9))
+        return cls(levels - (levels % 2 == 0), tuple(map(float, low)), tuple(map(float, high)), tuple(shape), dtype)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of the array."""
+        return len(self.low)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Number of grid points along each entry."""
+        return (self.levels,) * self.n_entries
+
+    @property
+    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Zero for each entry."""
+        return (0,) * self.n_entries
+
+    def names(self, name: str) -> list[str]:
+        """Return the name of each entry."""
+        return _entry_names(name, self.shape)
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of the nearest array of the grid."""
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.shape != self.shape or not np.isfinite(array).all():
+            fail(name, f"must be finite numbers of shape {self.shape}", shown(value), remedy)
+        found = []
+        for i, entry in enumerate(array.ravel()):
+            [digit], [good] = self.digits(i, np.array([entry]))
+            if not good:
+                fail(self.names(name)[i], self.rule(i), shown(float(entry)), remedy)
+            found.append(digit)
+        return int(np.ravel_multi_index(tuple(found), self.sizes))
+
+    def decode(self, number: int) -> NDArray[Any]:
+        """Return a new array."""
+        found: NDArray[Any] = self.cells(np.array([number]))[0].reshape(self.shape)
+        return found
+
+    def cells(self, numbers: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the entries of elements (n,): (n, q)."""
+        low, high = np.array(self.low), np.array(self.high)
+        exact = low + 0.5 * (self.scaled(numbers) + 1.0) * (high - low)
+        found: NDArray[Any] = np.clip(exact, low, high).astype(self.dtype)  # rounding may have left the box
+        return found
+
+    def digits(self, part: int, cells: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the nearest grid points of values (n,) of an entry, and which of them are within its bounds."""
+        low, high = self.low[part], self.high[part]
+        slack = _SLACK * (high - low)
+        good = (cells >= low - slack) & (cells <= high + slack)
+        share = (np.where(good, cells, low) - low) / (high - low if high > low else 1.0)
+        return np.rint(np.clip(share, 0.0, 1.0) * (self.levels - 1)).astype(np.int64), good
+
+    def rule(self, part: int) -> str:
+        """Return the bounds of an entry in words."""
+        return f"must be in [{self.low[part]:g}, {self.high[part]:g}]"
+
+    def scaled(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the entries of elements (n,), from −1 at the lower to 1 at the upper bound: (n, q)."""
+        digits = np.stack(np.unravel_index(numbers, self.sizes), axis=1)
+        return np.asarray(digits * (2.0 / (self.levels - 1)) - 1.0, dtype=np.float64)
+
+    def nearest(self, scaled: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the numbers of the elements nearest to entries (n, q) from −1 to 1: (n,)."""
+        digits = np.rint(0.5 * (np.clip(scaled, -1.0, 1.0) + 1.0) * (self.levels - 1)).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(digits.T), self.sizes), dtype=np.int64)
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        bounds = {"low": list(self.low), "high": list(self.high)}
+        return {"kind": "box", "levels": self.levels, **bounds, "shape": list(self.shape), "dtype": self.dtype}
+
+    def __str__(self) -> str:
+        return f"Box({list(self.low)}, {list(self.high)}, {self.shape}, {self.dtype})"
+
+
+@dataclass(frozen=True)
+class TupleCodec(Codec):
+    """Tuples with one element of each part.
+
+    >>> codec = TupleCodec((DiscreteCodec(2), DiscreteCodec(3, first=1)))
+    >>> codec.encode("obs", (1, 3), "Give a state."), codec.decode(5)
+    (5, (1, 3))
+    """
+
+    parts: tuple[Codec, ...]
+
+    @property
+    def labels(self) -> Sequence[str | int]:
+        """Position of each part."""
+        return range(len(self.parts))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Number of values of each digit of each part."""
+        return tuple(n for part in self.parts for n in part.sizes)
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Smallest value of each digit of each part."""
+        return tuple(n for part in self.parts for n in part.firsts)
+
+    def names(self, name: str) -> list[str]:
+        """Return the name of each digit of each part."""
+        labelled = zip(self.labels, self.parts, strict=True)
+        return [one for label, part in labelled for one in part.names(f"{name}[{label!r}]")]
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of a tuple, a list or a vector."""
+        values = list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+        if not isinstance(values, (tuple, list)) or len(values) != len(self.parts):
+            fail(name, f"must be a tuple of {len(self.parts)} parts", shown(value), remedy)
+        return self._joined(name, values, remedy)
+
+    def _joined(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of an element whose parts are found under their labels."""
+        found = 0
+        for label, part in zip(self.labels, self.parts, strict=True):
+            one = value[label]
+            if isinstance(one, (bool, np.bool_)) and part == DiscreteCodec(2):  # flags are often given as such
+                one = int(one)
+            found = found * part.size + part.encode(f"{name}[{label!r}]", one, remedy)
+        return found
+
+    def decode(self, number: int) -> Any:
+        """Return a new tuple."""
+        digits = _digits(number, [part.size for part in self.parts])
+        return tuple(part.decode(digit) for part, digit in zip(self.parts, digits, strict=True))
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {"kind": "tuple", "parts": [part.description() for part in self.parts]}
+
+    def __str__(self) -> str:
+        return f"Tuple({', '.join(map(str, self.parts))})"
+
+
+@dataclass(frozen=True)
+class DictCodec(TupleCodec):
+    """Dictionaries with one element of each part; keys are text or whole numbers.
+
+    >>> codec = DictCodec((DiscreteCodec(2), DiscreteCodec(3)), ("day", "stock"))
+    >>> codec.encode("obs", {"stock": 2, "day": 1}, "Give a state."), codec.decode(5)
+    (5, {'day': 1, 'stock': 2})
+    """
+
+    keys: tuple[str | int, ...]
+
+    @property
+    def labels(self) -> Sequence[str | int]:
+        """Key of each part."""
+        return self.keys
+
+    def encode(self, name: str, value: Any, remedy: str) -> int:
+        """Return the number of a dictionary, whatever the order of its keys."""
+        wanted = ", ".join(map(repr, self.keys))
+        if not isinstance(value, Mapping):
+            fail(name, f"must be a dictionary with the keys {wanted}", shown(value), remedy)
+        if len(value) != len(self.keys) or any(key not in value for key in self.keys):
+            fail(name, f"must have the keys {wanted}", f"the keys {shown(list(value))}", remedy)
+        return self._joined(name, value, remedy)
+
+    def decode(self, number: int) -> dict[str | int, Any]:
+        """Return a new dictionary."""
+        return dict(zip(self.keys, super().decode(number), strict=True))
+
+    def description(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return super().description() | {"kind": "dict", "keys": list(self.keys)}
+
+    def __str__(self) -> str:
+        return f"Dict({', '.join(f'{k!r}: {part}' for k, part in zip(self.keys, self.parts, strict=True))})"
+
+
+def _entry_names(name: str, shape: tuple[int, ...]) -> list[str]:
+    return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(shape)]
+
+
+def _digits(number: int, sizes: Sequence[int]) -> list[int]:
+    """Return the digits of a number in mixed radix, the most significant one first."""
+    digits, rest = [], int(number)
+    for size in reversed(sizes):
+        rest, digit = divmod(rest, size)
+        digits.append(digit)
+    return digits[::-1]
+
+
+def codec_of(part: str, space: spaces.Space[Any]) -> Codec:
+    """Return the codec of a finite Gymnasium space of states or actions.
+
+    Args:
+        part: "observation" or "action".
+        space: Space of the environment.
+
+    Raises:
+        InvalidInput: The space, or a part of it that the message names, is not finite, or it has too many elements.
+
+    >>> codec_of("observation", spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])).size
+    12
+    """
+    argument = f"{part}_space"
+    codec = _codec(argument, part, space, space, depth=0)
+    if len(codec.sizes) > _MOST_PARTS:
+        fail(argument, f"must have at most {_MOST_PARTS:,} parts", f"{len(codec.sizes):,}", space_remedy(part, space))
+    if codec.size > LARGEST_SPACE:
+        count = f"{codec.size:,}" if codec.size < 10**15 else f"about 10^{len(str(codec.size)) - 1}"
+        rule = f"must have at most {LARGEST_SPACE:,} elements to be numbered"
+        fail(argument, rule, f"{shown(space)}, with {count} elements", space_remedy(part, space))
+    return codec
+
+
+def control_codec(actions: spaces.Space[Any]) -> Codec:
+    """Return the codec of discrete actions, or of continuous ones with bounds."""
+    if not isinstance(actions, spaces.Box) or not np.issubdtype(actions.dtype, np.floating):
+        return codec_of("action", actions)
+    if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
+        remedy = "Give them bounds: gymnasium.wrappers.TransformAction(env, lambda a: a, Box(-1.0, 1.0, …))."
+        fail("action_space", "must have bounds if actions are continuous", shown(actions), remedy)
+    dtype = "float32" if actions.dtype == np.float32 else "float64"
+    codec = BoxCodec.of(actions.low.ravel().tolist(), actions.high.ravel().tolist(), actions.shape, dtype)
+    if not codec.n_entries >= 1 or codec.levels < 3:
+        rule = "must have 1 to 14 continuous numbers"
+        fail("action_space", rule, shown(actions), "Leave out parts of it, or use deep RL.")
+    return codec
+
+
+def _codec(name: str, part: str, whole: spaces.Space[Any], space: Any, *, depth: int) -> Codec:
+    """Return the codec of a space, which is a part of the space `whole`; `name` is its name in messages."""
+    if depth > _DEEPEST:
+        fail(name, f"must not have Tuple and Dict in more than {_DEEPEST} levels", shown(whole), "Flatten it.")
+    if isinstance(space, spaces.Discrete):
+        return DiscreteCodec(int(space.n), int(space.start))
+    if isinstance(space, (spaces.MultiBinary, spaces.MultiDiscrete)):
+        ranges = (space.nvec, space.start) if isinstance(space, spaces.MultiDiscrete) else (2, 0)
+        counts, firsts = (tuple(np.broadcast_to(n, space.shape).ravel().tolist()) for n in ranges)
+        return ArrayCodec(counts, firsts, space.shape, str(space.dtype))
+    if isinstance(space, (spaces.Tuple, spaces.Dict)):
+        items = dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else space.spaces
+        for key in items:
+            if type(key) not in (str, int):
+                fail(name, "must have texts or whole numbers as keys", shown(key), "Rename it.")
+        parts = tuple(_codec(f"{name}[{k!r}]", part, whole, one, depth=depth + 1) for k, one in items.items())
+        return TupleCodec(parts) if isinstance(space, spaces.Tuple) else DictCodec(parts, tuple(items))
+    fail(name, f"must be finite: {_FINITE}", shown(space), space_remedy(part, whole))
+
+
+def space_remedy(part: str, space: spaces.Space[Any]) -> str:
+    """Return the sentence that says how to make a space of states or actions one that agents can use.
+
+    Args:
+        part: "observation" or "action".
+        space: Space that agents cannot use.
+
+    >>> space_remedy("action", spaces.Box(-1.0, 1.0, (1,)))
+    'Wrap it in matrixrl.envs.GridActions, which offers a grid of actions.'
+    """
+    if part == "action" and isinstance(space, spaces.Box):
+        return "Wrap it in matrixrl.envs.GridActions, which offers a grid of actions."
+    wrapper = f"gymnasium.wrappers.Transform{part.capitalize()}"
+    fewer = f"number fewer with {wrapper}(env, function, gymnasium.spaces.Discrete(n))."
+    if part == "action":
+        return f"Leave out or coarsen parts of it, or {fewer}"
+    vectors = "Wrap it in gymnasium.wrappers.FlattenObservation, which gives vectors, for KernelMatrixRL"
+    return f"{vectors}, give features with a FunctionalTask, or {fewer}"
+
+
+def codec_from(data: Any) -> Codec:
+    """Return the codec that `Codec.description` described, from a file that need not be trusted.
+
+    The space is made again and read as any other, and must then have the same description.
+
+    Raises:
+        InvalidInput: The data do not describe a codec.
+
+    >>> str(codec_from(DiscreteCodec(4).description()))
+    'Discrete(4)'
+    """
+    try:
+        space = _space_from(data)
+        codec = control_codec(space) if isinstance(space, spaces.Box) else codec_of("saved", space)
+        same = json.dumps(codec.description(), sort_keys=True) == json.dumps(data, sort_keys=True)
+    except (AssertionError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, InvalidInput):
+        same = False
+    if not same:
+        raise InvalidInput("a space must be described by its kind and its parts, as this version writes them")
+    return codec
+
+
+def _space_from(data: Any) -> spaces.Space[Any]:
+    """Return the Gymnasium space of a description; whatever is wrong with it raises some error."""
+    kind = data["kind"]
+    if kind == "discrete":
+        return spaces.Discrete(data["count"], start=data["first"])
+    if kind == "array":
+        counts, firsts = (np.array(data[name]).reshape(data["shape"]) for name in ("counts", "firsts"))
+        return spaces.MultiDiscrete(counts, dtype=np.dtype(data["dtype"]).type, start=firsts)
+    if kind == "box":
+        low, high = (np.array(data[name], dtype=data["dtype"]).reshape(data["shape"]) for name in ("low", "high"))
+        return spaces.Box(low, high, dtype=np.dtype(data["dtype"]).type)
+    parts = [_space_from(part) for part in data["parts"]]
+    return spaces.Tuple(parts) if kind == "tuple" else spaces.Dict(OrderedDict(zip(data["keys"], parts, strict=True)))

@@ -53,9 +53,15 @@ def add_lab_commands(app: typer.Typer) -> None:
 
 @contextmanager
 def _ending_in_one_line() -> Iterator[None]:
-    """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print."""
+    """Load the library and run the command; Ctrl-C ends it with one line, if it has no better one to print.
+
+    Imports come first because some of them turn a KeyboardInterrupt into another error, or lose it.
+    """
     with ending_at_once():
         import matrixrl.play  # noqa: F401  # takes a second or more
+
+        require_lab()
+        import matrixrl.lab.experiments  # noqa: F401
     try:
         yield
     except KeyboardInterrupt:
@@ -83,7 +89,6 @@ def compare_command(
 
     If the directory holds all results of the same spec, nothing is run: the table and the files are made again.
     """
-    require_lab()
     from matrixrl.lab.execution.executors import check_executor, make_executor
     from matrixrl.lab.spec import read_spec, work_out
     from matrixrl.lab.store import Store
@@ -115,7 +120,6 @@ def resume_command(
     trust_code: TrustOption = False,
 ) -> None:
     """Continue an experiment that was interrupted or killed, or that had failures; the results are the same."""
-    require_lab()
     from matrixrl.lab.execution.executors import make_executor
     from matrixrl.lab.experiments import check_trust
     from matrixrl.lab.store import Store
@@ -136,7 +140,6 @@ def show_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Print the status of every cell of an experiment, and the results so far."""
-    require_lab()
     from matrixrl.lab.analysis import summarise
     from matrixrl.lab.contents import contents
     from matrixrl.lab.store import Store
@@ -156,7 +159,6 @@ def export_command(
     form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
 ) -> None:
     """Write all episodes of an experiment as one flat table."""
-    require_lab()
     from matrixrl.lab.export import export
     from matrixrl.lab.store import Store
 
@@ -197,7 +199,6 @@ def report_command(
     ] = None,
 ) -> None:
     """Write the report of an experiment as one HTML file that works offline."""
-    require_lab()
     from matrixrl.lab.report import draw_paper_figure, table_form, write_bibtex, write_report, write_table
     from matrixrl.lab.store import Store
 
@@ -219,7 +220,6 @@ def watch_command(
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Serve a web page on this machine that shows an experiment while it runs."""
-    require_lab()
     from matrixrl.lab.live import serve
     from matrixrl.lab.store import Store
 
@@ -245,7 +245,6 @@ def reproduce_command(
     only: Annotated[list[str] | None, typer.Option("--only", help="Ids of questions; all by default.")] = None,
 ) -> None:
     """Test every claim of the paper and of the library by an experiment. The same command continues after a stop."""
-    require_lab()
     from matrixrl.lab.execution.executors import check_executor
     from matrixrl.lab.study import run_study, write_pages
 
@@ -326,8 +325,9 @@ def _present(store: Store, what: str, console: Console) -> None:
         what: What was played, in words.
         console: Console to print on.
     """
-    from matrixrl.lab.analysis import summarise
-    from matrixrl.lab.report import draw_paper_figure, write_report
+    with ending_at_once():
+        from matrixrl.lab.analysis import summarise
+        from matrixrl.lab.report import draw_paper_figure, write_report
 
     summaries = summarise(store)
     written = [write_report(store, store.folder / "report.html")]  # before anything is printed

@@ -50,19 +50,23 @@ _starting = threading.Lock()
 
 
 @contextmanager
-def safe_path() -> Iterator[None]:
+def safe_path(**more: str) -> Iterator[None]:
     """Start Python processes in the block without the current directory on their import path.
 
     ``python -m`` and ``python -c``, by which worker processes are started, put the current directory first, so a file
     ``signal.py`` there would run. Workers still receive the import path of this process once they run.
+
+    Args:
+        more: Other variables of their environment.
 
     >>> with safe_path():
     ...     os.environ["PYTHONSAFEPATH"]
     '1'
     """
     with _starting:
-        before = {name: os.environ.get(name) for name in SAFE_PATH}
-        os.environ.update(SAFE_PATH)
+        changed = {**SAFE_PATH, **more}
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
         try:
             yield
         finally:

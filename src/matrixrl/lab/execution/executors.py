@@ -25,6 +25,8 @@ __all__ = ["EXECUTORS", "Executor", "OrderResult", "check_executor", "make_execu
 
 _ATTEMPTS = 3  # largest number of workers that one block may lose
 _POLL = 0.2  # seconds to wait for results before progress is redrawn
+# After Ctrl-C, loky's tracker may report a semaphore whose removal it was not told of; it removes it itself if need be.
+_NO_TRACKER_WARNING = "ignore:resource_tracker"
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class ProcessExecutor:
             self._launch(self._waiting.popleft())
 
     def _launch(self, order: Order) -> None:
-        with safe_path(), starting_processes():
+        filters = [os.environ.get("PYTHONWARNINGS"), _NO_TRACKER_WARNING]
+        with safe_path(PYTHONWARNINGS=",".join(filter(None, filters))), starting_processes():
             self._pool = self._make()
             self._in_progress[self._pool.submit(self._play, order)] = order
 

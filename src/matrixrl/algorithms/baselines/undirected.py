@@ -28,6 +28,10 @@ class RandomActions:
 
     empty: IntArray
 
+    def arrays(self) -> Arrays:
+        """Return the only array."""
+        return {"empty": self.empty}
+
 
 class RandomPlay(Baseline):
     """Random play: every action is drawn uniformly.
@@ -105,12 +109,8 @@ class RandomPlay(Baseline):
             return super().policy_table(plan)
         self.problem.refuse("must have numbered states for a table of actions")
 
-    def plan_to_arrays(self, plan: Plan | RandomActions) -> Arrays:
-        """Return the tables of a plan; on vectors there is none but `empty`."""
-        return super().plan_to_arrays(plan) if isinstance(plan, Plan) else {"empty": plan.empty}
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the plan of one replica that `plan_to_arrays` wrote."""
+        """Return the plan of one replica whose `arrays` were saved."""
         if self.has_policy_table:
             return super().plan_from_arrays(arrays)
         if set(arrays) != {"empty"}:

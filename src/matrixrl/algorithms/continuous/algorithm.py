@@ -94,13 +94,7 @@ class ContinuousSettings(Settings):
 
 
 def make_state_map(n_coordinates: int, settings: ContinuousSettings, seed: int) -> StateMap:
-    """Return the representation of states that the settings ask for.
-
-    Args:
-        n_coordinates: Length p of an observation.
-        settings: Settings of the agent.
-        seed: Seed of random features.
-    """
+    """Return the representation of states that the settings ask for."""
     kernel, transformer = settings.kernel, settings.transformer
     if transformer is not None:
         if kernel is not None:

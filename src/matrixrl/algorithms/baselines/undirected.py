@@ -48,12 +48,8 @@ class RandomPlay(Baseline):
     name = "random"
     learned_parts = ()
     kinds = ("finite", "continuous")
-
     no_proof = "random play learns nothing"
     model = None
-
-    def make_model(self) -> None:
-        """Make no model: nothing is learned."""
 
     def begin(self) -> None:
         """Prepare tables where states are numbered."""

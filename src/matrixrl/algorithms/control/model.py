@@ -188,7 +188,7 @@ def fit_dynamics(
 
 
 def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
-    """Say which steps (n, k) the others predict, up to noise; the rest are impacts and the like, which mislead a model."""
+    """Say by errors (n, k) of predictions from all other steps which are usual; impacts and the like mislead."""
     size = np.abs(errors)
     usual = np.maximum(_UNUSUAL * MEDIAN * np.median(size, axis=0), _LARGE * spread)
     rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))

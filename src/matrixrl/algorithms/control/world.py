@@ -172,7 +172,7 @@ class WorldModel:
     bonus: float
 
     def outcomes(self, states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return next states (n, p), what steps pay (n,), and probabilities that they go on (n,), of pairs (n, p), (n, q)."""
+        """Return next states (n, p), what steps pay (n,), and the probabilities that they go on (n,)."""
         return self._arrived(*self.dynamics.predict(np.concatenate([states, actions], axis=1)))
 
     def _arrived(self, following: FloatArray, pays: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -49,7 +49,7 @@ class Logged(NamedTuple):
 class OutsideRewards(NamedTuple):
     """Number of rewards outside the declared range that were learned from, and episode of the first, counted from 1."""
 
-    count: int = 0
+    total: int = 0
     first_episode: int = 0
 
 
@@ -333,7 +333,7 @@ class Algorithm(ABC):
             inside, count = self._clipped(steps)
             if count:
                 before = self._outside
-                self._outside = OutsideRewards(before.count + count, before.first_episode or self.episode + 1)
+                self._outside = OutsideRewards(before.total + count, before.first_episode or self.episode + 1)
             self.learn(inside)
             self.masks.note(steps)
             self.episode += n_episodes

@@ -67,9 +67,8 @@ class RandomPlay(Baseline):
             return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
         policy = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
-        values = np.zeros((n, task.horizon + 1, task.n_states))
-        small = np.min_scalar_type(task.n_actions - 1)
-        return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))
+        small = policy.astype(np.min_scalar_type(task.n_actions - 1))
+        return Plan(small, np.zeros((n, task.horizon + 1, task.n_states)), np.zeros(n, dtype=np.int64))
 
     def learn(self, steps: Steps) -> None:
         """Learn nothing."""

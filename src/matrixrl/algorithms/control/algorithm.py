@@ -94,8 +94,7 @@ class ContinuousControl(VectorAlgorithm):
             return
         self._tested[b] = n
         skill = self.skill(plan, b)
-        words = None if skill is None else skill.words()
-        if words is not None:
+        if skill is not None and (words := skill.words()):
             self._say("model", f"after {n:,} steps of {self.problem.name}, {words}")
 
     def _say(self, what: str, words: str) -> None:

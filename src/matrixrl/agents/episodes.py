@@ -204,7 +204,7 @@ class OpenEpisode:
         planned = self._planned(reported.state, explore=False).planned
         self._off_plan |= reported.action != planned
         self.data.append(*reported)
-        if self.algorithm.revises and not self.is_finished:
+        if self.algorithm.revised is not None and not self.is_finished:
             self._plan = self.algorithm.revised(self._plan, self.data.steps)
 
     def end(self) -> Episode | None:

@@ -51,7 +51,7 @@ def episode_arrays(agent: Agent) -> tuple[Arrays, Arrays, list[dict[str, int]]]:
     for episode in episodes:
         if id(episode._plan) not in by_plan:
             numbers = []
-            for name, table in agent.algorithm.plan_to_arrays(episode._plan).items():
+            for name, table in episode._plan.arrays().items():
                 known = tables.setdefault(name, {})
                 numbers.append((name, known.setdefault(id(table), (len(known), table))[0]))
             by_plan[id(episode._plan)] = plans.setdefault(tuple(numbers), len(plans))

@@ -66,9 +66,8 @@ def make_algorithm(
     given = with_objects(settings or {}, trust_code=trust_code)
     if isinstance(agent, Startable):
         if given:
-            fail(
-                _first(given), "must be left out for an agent that is already made", sorted(given), "Make it with them."
-            )
+            rule = "must be left out for an agent that is already made"
+            fail(next(iter(given)), rule, sorted(given), "Make it with them.")
         return copy.deepcopy(agent)
     made = DefaultStarter if agent is None else algorithm_class(agent, trust_code=trust_code)
     try:
@@ -77,18 +76,13 @@ def make_algorithm(
         raise InvalidInput(f"agent {agent!r} cannot be made with settings {sorted(given)} ({error})") from error
 
 
-def _first(names: Mapping[str, Any]) -> str:
-    return next(iter(names))
-
-
 def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -> type[Startable]:
     """Return the class that a name or a reference stands for."""
     found: Any = agent
     if isinstance(agent, str):
-        if is_reference(agent):
-            found = load_reference("agent", agent, trust_code=trust_code)
-        else:
+        if not is_reference(agent):
             return ALGORITHMS[choice("agent", agent, ALGORITHMS)]
+        found = load_reference("agent", agent, trust_code=trust_code)
     if not isinstance(found, type) or not issubclass(found, Startable):
         name = getattr(found, "name", None)
         if isinstance(found, type) and name in ALGORITHMS:
@@ -127,9 +121,7 @@ def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool
 def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, Any]:
     """Return settings in which references ``package.module:Name`` became objects: classes are called without arguments.
 
-    Args:
-        settings: Settings of an agent, as a spec or a command line gives them.
-        trust_code: Whether text may import code.
+    Text may import code only if `trust_code` says so.
     """
     made = dict(settings)
     for name in OBJECT_SETTINGS:
@@ -141,12 +133,7 @@ def with_objects(settings: Mapping[str, Any], *, trust_code: bool) -> dict[str, 
 
 
 def split_features(settings: Mapping[str, Any] | None, *, trust_code: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Divide the settings of a spec into those of the algorithm and the feature maps `phi`, `psi` and `psi_pinv`.
-
-    Args:
-        settings: Settings as a spec gives them; feature maps are references ``package.module:Name``.
-        trust_code: Whether text may import code.
-    """
+    """Divide the settings of a spec into those of the algorithm and the feature maps `phi`, `psi` and `psi_pinv`."""
     rest, maps = dict(settings or {}), {}
     for name in _FEATURE_SETTINGS:
         if name in rest:

@@ -161,7 +161,7 @@ class EnvWorld:
         self.buffer = None
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
         own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
-        if self._mdp is not None and not algorithm.revises and "step" not in own and "reset" not in own:
+        if self._mdp is not None and algorithm.revised is None and "step" not in own and "reset" not in own:
             return self._play_table(self._mdp, algorithm, plan, seed)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
@@ -252,7 +252,7 @@ def play_in_env(
             break
         if truncated and stage < horizon - 1:
             refuse_truncation(stage + 1, horizon)
-        if algorithm.revises and explore and stage < horizon - 1:
+        if algorithm.revised is not None and explore and stage < horizon - 1:
             plan = algorithm.revised(plan, buffer.steps)
         state = following
     else:

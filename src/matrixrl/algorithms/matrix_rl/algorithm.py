@@ -65,7 +65,7 @@ class UCMatrixRL(FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
-    stream_names = ("ties",)
+    _stream_names = ("ties",)
     _memory_names = ("kept",)
     settings: MatrixRLSettings
     model: Model

@@ -163,6 +163,10 @@ class SampledPlans:
         """(B, H, S), where states can be counted."""
         return np.stack([plan.table() for plan in self.plans])
 
+    def arrays(self) -> Arrays:
+        """Return what the plan of the only replica was made from."""
+        return self.plans[0].arrays()
+
 
 class SampledClaims(MatrixRLClaims):
     """What is proven about plans on sampled columns: the same if these are all states, else nothing."""
@@ -213,7 +217,7 @@ class SampledMatrixRL(Algorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
-    stream_names = ("ties", "sampling")
+    _stream_names = ("ties", "sampling")
     _memory_names = ("kept", "columns")
     settings: MatrixRLSettings
     claims: SampledClaims
@@ -410,10 +414,6 @@ class SampledMatrixRL(Algorithm):
                 plans.append(SampledPlan.from_arrays(own, one))
             self.kept = KeptPlan(plans, arrays["kept_sizes"].copy())
 
-    def plan_to_arrays(self, plan: SampledPlans) -> Arrays:
-        """Return what the plan of the only replica was made from."""
-        return plan.plans[0].arrays()
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
-        """Make the plan again that `plan_to_arrays` wrote."""
+        """Make the plan again whose `arrays` were saved."""
         return SampledPlans([SampledPlan.from_arrays(arrays, self.model.replicas[0])])

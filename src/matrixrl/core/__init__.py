@@ -16,7 +16,7 @@ from matrixrl.core.models import core_matrix
 from matrixrl.core.policy_bounds import PolicyBounds, PolicyIntervals, policy_bounds
 from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
 from matrixrl.core.regularity import Regularity, regularity, reward_regularity
-from matrixrl.core.reward import reward_bounds
+from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, SetContext, SingleSet
 from matrixrl.core.value_bounds import ValueBounds
 

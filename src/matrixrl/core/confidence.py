@@ -11,10 +11,10 @@ from matrixrl.checks import fail
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, regularity, reward_regularity
-from matrixrl.core.reward import reward_bounds, rewards_misfit
+from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
 from matrixrl.core.sets.base import widths
-from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Phi, Psi, allowed_part
+from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, allowed_part
 from matrixrl.linalg import DiagonalPairs, PairDesign
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 
@@ -349,14 +349,3 @@ class Confidence:
     def watches_rewards(self) -> bool:
         """Whether rewards are learned and may fail to be linear in φ, as they cannot for one-hot pairs."""
         return not self.known_reward and not self.blocks.one_pair_each
-
-    def rewards_misfit(self, phi: Phi, counts: FloatArray, sums: FloatArray, clock: Clock) -> BoolArray:
-        """Return whether observed rewards refute that they are linear in φ (B,); false with probability at most δ/2.
-
-        Args:
-            phi: Features φ of all pairs.
-            counts: (B, P) Number of visits of each pair.
-            sums: (B, P) Sum of the unit rewards of each pair.
-            clock: Number of the episode and of the run.
-        """
-        return rewards_misfit(phi, counts, sums, delta=self.delta / (2.0 * clock.shares))

@@ -14,7 +14,7 @@ from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
 from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
-from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
+from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR, MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.checks import choice, fail

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption
-from matrixrl.core.likelihood import LikelihoodSet
 from matrixrl.core.models import CountModel, RidgeModel
-from matrixrl.core.sets import MatrixSet
+from matrixrl.core.sets import LikelihoodSet, MatrixSet
 from matrixrl.display import confidence
 from matrixrl.problems import Task
 from matrixrl.records import Guarantee
 
 if TYPE_CHECKING:
-    from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
+    from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 
 __all__ = ["MatrixRLClaims"]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import OPTIONAL, Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
-from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
+from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail

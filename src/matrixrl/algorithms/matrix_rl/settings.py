@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
-from matrixrl.core.likelihood import LIKELIHOOD_SETS, LikelihoodSet
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
-from matrixrl.core.sets import Sandwich
+from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
 from matrixrl.features import Features, is_indicator
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole

@@ -66,20 +66,6 @@ class Radii(NamedTuple):
     alarm: FloatArray
     rewards: FloatArray | None
 
-    def widened(self, error: FloatArray | None, psi: Psi) -> Radii:
-        """Return the radii with what rounding errors of moments add to them (docs/proofs.md, section 18).
-
-        Args:
-            error: (B,) Largest error of a moment Σ φy with ‖y‖ <= 1, as `PairDesign.moment_error`; None if negligible.
-            psi: Features ψ, of whose K_ψ⁻¹ψ the error of the model is a multiple.
-        """
-        if error is None:
-            return self
-        more = error[:, None]
-        models = more * psi.error_scale
-        rewards = None if self.rewards is None else self.rewards + more
-        return Radii(self.models + models, self.alarm + models, rewards)
-
 
 @dataclass(frozen=True)
 class Confidence:
@@ -275,7 +261,12 @@ class Confidence:
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
             allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
-        radii = self.radii(design, clock, level=level, blocks=blocks).widened(design.moment_error, features.psi)
+        radii = self.radii(design, clock, level=level, blocks=blocks)
+        if design.moment_error is not None:  # what rounding errors of moments add (docs/proofs.md, section 18)
+            more = design.moment_error[:, None]
+            of_model = more * features.psi.error_scale
+            of_rewards = None if radii.rewards is None else radii.rewards + more
+            radii = Radii(radii.models + of_model, radii.alarm + of_model, of_rewards)
         rewards = (reward, reward)
         if radii.rewards is not None:
             rewards = reward_bounds(features.phi, design, reward_moment, radii.rewards)
@@ -284,8 +275,8 @@ class Confidence:
         if not isinstance(self.set, Sandwich):
             return ball
         width = widths(design)
-        more = 0.0 if design.moment_error is None else design.moment_error[:, None]
-        own, alarm = ((radius + more) * width for radius in self.value_radii(design, clock, level=level))
+        error = 0.0 if design.moment_error is None else design.moment_error[:, None]
+        own, alarm = ((radius + error) * width for radius in self.value_radii(design, clock, level=level))
         return SandwichBounds(ball, self.set.uses_ball, own, alarm)
 
     def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:

@@ -212,24 +212,23 @@ class UCMatrixRL(FiniteAlgorithm):
         Args:
             rankings: (B, A) rankings of the actions that break ties.
         """
-        if self.settings.ties == "random":
-            [own], preference = self.model.bounds(self.clock, "agent"), None
-        else:
-            own, small = self.model.bounds(self.clock, "agent", "ties")
-            preference = self._preference(small)
+        own, preference = self._own_bounds()
         return greedy_plan(own, self.frame, rankings, compiled=self._compiles(), preference=preference)
+
+    def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
+        """Return bounds at the agent's radius, and what breaks ties before chance does."""
+        if self.settings.ties == "random":
+            return self.model.bounds(self.clock, "agent")[0], None
+        own, small = self.model.bounds(self.clock, "agent", "ties")
+        return own, self._preference(small)
 
     def _scored_plan(self) -> ScoredPlan:
         """Return the optimistic plan for the data at hand together with what its policy is greedy in."""
-        scores = self._empty_q()
-        if self.settings.ties == "random":
-            plan = self._optimistic_plan(self.model.bounds(self.clock, "agent")[0], q_out=scores)
-            return ScoredPlan(plan, scores, has_preference=False)
-        own, small = self.model.bounds(self.clock, "agent", "ties")
-        preference = self._preference(small)
+        scores, (own, preference) = self._empty_q(), self._own_bounds()
         plan = self._optimistic_plan(own, preference=preference, q_out=scores)
-        scores += TIE * preference
-        return ScoredPlan(plan, scores, has_preference=True)
+        if preference is not None:
+            scores += TIE * preference
+        return ScoredPlan(plan, scores, has_preference=preference is not None)
 
     def _empty_q(self) -> FloatArray:
         """Return an array for Q: (B, H, A, S)."""
@@ -258,9 +257,6 @@ class UCMatrixRL(FiniteAlgorithm):
 
         It is optimistic at the proven radius. In every second plan one stage, each in turn, takes the action whose
         bounds on Q are furthest apart among those that may still be the best.
-
-        Args:
-            rankings: (B, A) Rankings of the actions that break ties.
         """
         [belief], frame, compiled = self.model.bounds(self.clock, "proven"), self.frame, self._compiles()
         high, low = self._empty_q(), self._empty_q()

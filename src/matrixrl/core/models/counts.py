@@ -195,7 +195,7 @@ class CountModel(Model):
         return LikelihoodBounds(
             groups=self.groups,
             n_groups=self.n_rows,
-            batch=self.context.n_replicas,
+            n_replicas=self.context.n_replicas,
             seen=seen,
             upper=upper,
             top=top if known_reward else None,
@@ -203,7 +203,7 @@ class CountModel(Model):
             most=most,
             least=least,
             joint=law,
-            contradicted=contradicted,
+            empty=contradicted,
         )
 
     @property

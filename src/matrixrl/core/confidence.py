@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from matrixrl.checks import fail
+from matrixrl.core.bounds import explicit_bound
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, regularity, reward_regularity
@@ -94,6 +95,7 @@ class Confidence:
     reward_regularity: Regularity
     blocks: Blocks
     left_out: str | None = None
+    returns_delta: ClassVar[float] = 0.0  # there are no bounds from the returns of frozen policies
 
     @classmethod
     def of(
@@ -234,6 +236,35 @@ class Confidence:
             values = largest(self.value_regularity, self.n_optimal_functions)
             models = None if values is None else max(models, values)
         return models, 0.0 if self.known_reward else largest(self.reward_regularity)
+
+    def regret_bound(
+        self, n_episodes: int, *, switch_growth: float, path_delta: float | None, delay: int = 0
+    ) -> float | None:
+        """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
+
+        The radii and ln det A are replaced by their largest values over all data of N episodes.
+
+        Args:
+            n_episodes: Number of episodes N.
+            switch_growth: Growth κ of det A_n up to which a plan is kept.
+            path_delta: Probability δ' that is allowed for chance along the played steps; None bounds expected regret.
+            delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
+        """
+        surplus, (radius, reward_radius) = self.set.surplus, self.largest_radii(n_episodes)
+        if not self.guarantee or surplus is None or radius is None or reward_radius is None:
+            return None
+        return explicit_bound(
+            self.regularity,
+            horizon=self.horizon,
+            n_episodes=n_episodes,
+            radius=radius,
+            delta=self.delta,
+            surplus=surplus,
+            reward_radius=reward_radius,
+            switch_growth=switch_growth,
+            path_delta=path_delta,
+            delay=delay,
+        )
 
     def bounds(
         self,

@@ -98,6 +98,11 @@ class LikelihoodConfidence:
         return DeltaParts(optimal, 1.0 - optimal - 2.0 * rewards - returns, rewards, returns)
 
     @property
+    def returns_delta(self) -> float:
+        """Part of δ for bounds from the returns of frozen policies."""
+        return self.parts.returns * self.delta
+
+    @property
     def guarantee(self) -> Guarantee:
         """Whether the regret bound is proven."""
         if self.tuned:

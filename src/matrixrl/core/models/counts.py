@@ -116,11 +116,6 @@ class CountModel(Model):
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1
 
-    @property
-    def returns_delta(self) -> float:
-        """Part of δ for bounds from the returns of frozen policies."""
-        return self.confidence.parts.returns * self.context.delta
-
     def forget(self) -> None:
         """Start without data."""
         n, n_states = self.context.n_replicas, self.groups.shape[1]
@@ -277,11 +272,6 @@ class CountModel(Model):
         """Return the width 1/√(1 + n) of every pair, n the visits of its group: (B, A, S)."""
         by_pair: FloatArray = (1.0 / np.sqrt(1.0 + self.counts.totals()))[:, self.groups]
         return by_pair
-
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return the bound of docs/proofs.md, section 9.5."""
-        growth = self.context.switch_growth
-        return self.confidence.regret_bound(n_episodes, switch_growth=growth, path_delta=path_delta, delay=delay)
 
     def take(
         self, counts: OutcomeCounts, joint: OutcomeCounts | None, levels: FloatArray, reward_sums: FloatArray

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
-from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.models.base import Model, ModelContext
 from matrixrl.core.sets import MatrixSet, Sandwich
@@ -151,10 +150,6 @@ class RidgeModel(Model):
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return self.design.logdet
 
-    def logdets(self) -> FloatArray:
-        """Return ln det(A_n / λ) of every replica: (B,)."""
-        return self.design.logdet
-
     def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
         """Return where det A_n grew by 1 + κ since the last plan; `kept` is -∞ where there is none."""
         return sizes >= kept + math.log1p(self.context.switch_growth)
@@ -176,16 +171,6 @@ class RidgeModel(Model):
         elif regret:  # certificates have the error in their radii
             error = max(error, float(self.design.moment_error.max()) * share)
         return lost_digits(error)
-
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return the bound of docs/proofs.md, section 7."""
-        return a_priori_bound(
-            self.confidence,
-            n_episodes=n_episodes,
-            switch_growth=self.context.switch_growth,
-            path_delta=path_delta,
-            delay=delay,
-        )
 
     @property
     def is_one_hot(self) -> bool:

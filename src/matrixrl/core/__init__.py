@@ -3,13 +3,7 @@
 This package contains functions without side effects and frozen data only.
 """
 
-from matrixrl.core.backup import (
-    Frame,
-    backward_induction,
-    greedy_plan,
-    optimal_plan,
-    pessimistic_values,
-)
+from matrixrl.core.backup import Frame, backward_induction, greedy_plan, optimal_plan, pessimistic_values
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.models import core_matrix

@@ -8,13 +8,7 @@ from collections.abc import Callable
 from matrixrl.core.regularity import Regularity
 from matrixrl.tolerances import TIE
 
-__all__ = [
-    "explicit_bound",
-    "first_informative",
-    "theorem_1_bound",
-    "theorem_2_bound",
-    "theorem_3_bound",
-]
+__all__ = ["explicit_bound", "first_informative", "theorem_1_bound", "theorem_2_bound", "theorem_3_bound"]
 
 
 def theorem_1_bound(

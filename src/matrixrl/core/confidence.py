@@ -111,18 +111,10 @@ class Confidence:
         part: AllowedPart | None = None,
         end_state: int | None = None,
     ) -> Confidence:
-        """Return the confidence region for features φ and ψ.
+        """Return the confidence region for features φ and ψ, of a set that is not yet bound to a problem.
 
-        Args:
-            features: Features φ and ψ.
-            confidence_set: Confidence set with its radius, not yet bound to a problem.
-            ridge: Ridge parameter λ in the units of φ.
-            exploration: Factor of √β.
-            delta: Probability δ with which any of the bounds may fail.
-            known_reward: Whether rewards are known.
-            horizon: Number of steps H of an episode.
-            part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
-            end_state: State whose law is known, or None.
+        The ridge parameter λ is in the units of φ. Constants and blocks follow from `part`, φ of the allowed pairs,
+        which by default is φ of all pairs; the law of `end_state` is known. The others are as the attributes.
         """
         part = allowed_part(features.phi, None) if part is None else part
         constants = regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge)

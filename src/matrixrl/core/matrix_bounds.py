@@ -64,17 +64,10 @@ class MatrixBounds(ValueBounds):
         rewards: tuple[FloatArray, FloatArray],
         allowed: BoolArray | None = None,
     ) -> Self:
-        """Return the bounds that follow from M_n, A_n and a confidence set.
+        """Return the bounds that follow from M_n, A_n and a confidence set that is bound to ψ.
 
-        Args:
-            phi: Features φ of the pairs.
-            psi: Features ψ of the next states.
-            confidence_set: Confidence set, bound to ψ.
-            design: A_n with the widths of the pairs.
-            core_matrix: (B, d, d_psi) Estimate M_n.
-            radii: Radii √β of the confidence set and of the alarm, each (B, 1) or (B, P).
-            rewards: Upper and lower bounds on unit rewards, each (A, S) or (B, A, S).
-            allowed: (A, S) Allowed actions, of whose confidence sets alone the alarm is raised; None if all are.
+        Radii √β are those of the set and of the alarm, each (B, 1) or (B, P), and rewards are upper and lower bounds.
+        The alarm is raised by confidence sets of allowed actions alone.
         """
         slack, reaches = None, []
         if confidence_set.is_normalised:

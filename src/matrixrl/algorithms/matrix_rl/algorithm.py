@@ -42,8 +42,6 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["UCMatrixRL"]
 
-_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
-
 
 class UCMatrixRL(FiniteAlgorithm):
     """Optimism over a confidence set (YW19 Algorithm 1): the set makes the model, and plans are made from its bounds.
@@ -149,14 +147,13 @@ class UCMatrixRL(FiniteAlgorithm):
     @property
     def steps_at_once(self) -> int:
         """Return a number of steps whose features take little memory: steps are added up."""
-        return 1 if is_plug_in(type(self)) else max(1, _NUMBERS // self.model.numbers_per_step)
+        return 1 if is_plug_in(type(self)) else self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
-        weights, unit = steps.weights, self.to_unit(steps.rewards)
-        pairs = self.features.phi.pairs(steps.states, steps.actions)
-        self.model.update(pairs, steps.next_states, unit, weights)
-        self.rewards.add(pairs, weights, unit * weights, steps, played=self.episode + 1, clock=self.clock)
+        unit, pairs = self.to_unit(steps.rewards), self.features.phi.pairs(steps.states, steps.actions)
+        self.model.update(pairs, steps.next_states, unit, steps.weights)
+        self.rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""

@@ -162,25 +162,15 @@ class RewardWatch:
         self.visits: FloatArray = np.zeros(shape)
         self.sums: FloatArray = np.zeros(shape)
 
-    def add(
-        self, pairs: IntArray, weights: FloatArray, paid: FloatArray, steps: Steps, *, played: int, clock: Clock
-    ) -> None:
-        """Add visits and unit rewards of pairs; compare them with φ after 1, 2, 3, 4, 6, 8, 12, … episodes.
+    def add(self, steps: Steps, pairs: IntArray, unit: FloatArray, *, played: int, clock: Clock) -> None:
+        """Add steps, with their pairs and unit rewards (B, T); compare them with φ after 1, 2, 3, 4, 6, 8, … episodes.
 
         The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
-
-        Args:
-            pairs: (B, T) Visited pairs.
-            weights: (B, T) 1 for a step that was taken, else 0.
-            paid: (B, T) Unit rewards, 0 for a step that was not taken.
-            steps: The same steps, for given rewards.
-            played: Number of episodes with these.
-            clock: Number of the episode and of the run.
         """
         if self._is_on:
             self.visits, self.sums = self.visits.copy(), self.sums.copy()
-            np.add.at(self.visits, (self._replica, pairs), weights)
-            np.add.at(self.sums, (self._replica, pairs), paid)
+            np.add.at(self.visits, (self._replica, pairs), steps.weights)
+            np.add.at(self.sums, (self._replica, pairs), unit * steps.weights)
             if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
                 self.compare(clock)
         self.given.add(steps)

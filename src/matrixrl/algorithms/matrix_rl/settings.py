@@ -82,9 +82,7 @@ class MatrixRLSettings(Settings):
         1.0, "Factor of √β; below 1 the guarantee is off.", real(high=1e6, remedy="1 keeps the guarantee.")
     )
     delta: float = setting(
-        0.05,
-        "Probability with which the guarantee may fail.",
-        real(high=1.0, open_ends=True, remedy="Try 0.05."),
+        0.05, "Probability with which the guarantee may fail.", real(high=1.0, open_ends=True, remedy="Try 0.05.")
     )
     n_episodes: int | None = setting(
         None, "N, if known in advance; only the theorem's radius uses it.", optional(whole(remedy="Leave it out."))
@@ -134,9 +132,7 @@ class MatrixRLSettings(Settings):
     c: float = setting(1.0, "Absolute constant of the theorem's radius.", _positive)
     beta: float = setting(1.0, "β of the constant radius, in units of C_ψ'².", real())
     c_core: float | None = setting(
-        None,
-        "C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.",
-        optional(_positive),
+        None, "C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.", optional(_positive)
     )
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS

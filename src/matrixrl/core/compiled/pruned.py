@@ -209,15 +209,7 @@ def _maximum(numbers: Any) -> float:
 
 @lean
 def _fill_stages(
-    tried: Any,
-    of_law: Any,
-    of_joint: Any,
-    rooms: Any,
-    uses: Any,
-    ties: Any,
-    ends: Any,
-    values: Any,
-    policy: Any,
+    tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, ties: Any, ends: Any, values: Any, policy: Any
 ) -> None:
     """Fill in values and policy, from the last stage to the first."""
     end_state, end_values, discount, choices = ends

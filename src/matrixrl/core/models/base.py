@@ -52,6 +52,11 @@ class ModelContext:
     stages: Stages | None
 
 
+def steps_at_once(numbers_per_step: int) -> int:
+    """Return how many steps, of each of which so many numbers are made, take at most 128 MB."""
+    return max(1, (1 << 24) // numbers_per_step)
+
+
 class Model(ABC):
     """Data of B replicas and what they say about Q.
 
@@ -118,9 +123,9 @@ class Model(ABC):
         """Return which sizes grew by 1 + κ since the last plan, at which they were `kept`."""
 
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most."""
-        return 16
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together, so that what it makes of them takes little memory."""
+        return steps_at_once(16)
 
     def grew(self, kept: FloatArray) -> BoolArray:
         """Return in which replicas some size of the data grew by 1 + κ since the last plan: (B,)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from matrixrl.checks import fail
 from matrixrl.core.confidence import Clock, Confidence, Level
-from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.models.base import Model, ModelContext, steps_at_once
 from matrixrl.core.sets import MatrixSet, Sandwich
 from matrixrl.core.sets.base import widths
 from matrixrl.core.value_bounds import ValueBounds
@@ -179,10 +179,10 @@ class RidgeModel(Model):
         return isinstance(features.phi, OneHotPhi) and isinstance(features.psi, OneHotPsi)
 
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most: few if both features are one-hot."""
-        features = self.context.features
-        return 16 if self.is_one_hot else 8 + features.phi.n_actions * features.phi.d + features.psi.d_psi
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together: many if both features are one-hot."""
+        phi, psi = self.context.features.phi, self.context.features.psi
+        return steps_at_once(16 if self.is_one_hot else 8 + phi.n_actions * phi.d + psi.d_psi)
 
     def why_not_by_visits(self, n_episodes: int | None) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are.

@@ -16,6 +16,7 @@ from matrixrl.checks import fail
 from matrixrl.core.columns import Columns, column_sampler
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds
+from matrixrl.core.models.base import steps_at_once
 from matrixrl.core.models.ridge import ridge_for
 from matrixrl.core.sets import MatrixSet
 from matrixrl.errors import InvalidInput
@@ -295,9 +296,9 @@ class SampledModel:
         return all(one.columns.is_all for one in self.replicas)
 
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most."""
-        return int(8 + self.oracle.task.n_actions * self.oracle.d + self.oracle.d_psi)
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together."""
+        return steps_at_once(8 + self.oracle.task.n_actions * self.oracle.d + self.oracle.d_psi)
 
     def update(self, steps: Steps) -> None:
         """Learn from the steps of every replica (Algorithm 1, lines 11 and 12)."""

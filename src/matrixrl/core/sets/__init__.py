@@ -12,13 +12,7 @@ such bounds, one for each of its members.
 from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, MatrixSet, Reach, SetContext, SingleSet, Split
 from matrixrl.core.sets.likelihood import LIKELIHOOD_SETS, LikelihoodSet, ValueTargetedSet
 from matrixrl.core.sets.normalised import Intersection, NormalisedBall, NormalisedColumnBall, chebyshev_centre
-from matrixrl.core.sets.paper import (
-    ColumnBall,
-    ColumnClosedForm,
-    FrobeniusBall,
-    FrobeniusClosedForm,
-    PaperBall,
-)
+from matrixrl.core.sets.paper import ColumnBall, ColumnClosedForm, FrobeniusBall, FrobeniusClosedForm, PaperBall
 from matrixrl.core.sets.sandwich import SANDWICH_SETS, Sandwich, SandwichOrBall
 
 __all__ = [

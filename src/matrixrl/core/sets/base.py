@@ -250,11 +250,7 @@ class SingleSet(MatrixSet):
 
     @abstractmethod
     def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,
-        slack: FloatArray | None,
+        self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
     ) -> Reach:
         """Return the part of the bound that depends on the pair.
 

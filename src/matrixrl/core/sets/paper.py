@@ -43,7 +43,7 @@ class FrobeniusBall(SingleSet):
         self,
         design: PairDesign,
         radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002  # the ball is never empty
+        alarm_radius: FloatArray,
         slack: FloatArray | None,  # noqa: ARG002
     ) -> Reach:
         """Return √β · w."""
@@ -107,7 +107,7 @@ class ColumnBall(SingleSet):
         self,
         design: PairDesign,
         radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002
+        alarm_radius: FloatArray,
         slack: FloatArray | None,  # noqa: ARG002
     ) -> Reach:
         """Return √(d'β) · w."""

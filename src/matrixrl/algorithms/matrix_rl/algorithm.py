@@ -239,8 +239,8 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _preference(self, bounds: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
-        q = self._empty_q()
-        self._optimistic_plan(bounds, q_out=q)
+        q, rankings = self._empty_q(), lowest_first(self.task.n_actions, self.n_replicas)
+        greedy_plan(bounds, self.frame, rankings, compiled=self._compiles(), q_out=q)
         return np.clip(q, 0.0, float(self.frame.horizon), out=q)
 
     def q_table(self) -> FloatArray:

@@ -13,7 +13,7 @@ from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
 from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
 from matrixrl.checks import choice
 from matrixrl.core import RADII, SANDWICH_SETS, SETS
-from matrixrl.core.likelihood import LIKELIHOOD_SETS
+from matrixrl.core.sets import LIKELIHOOD_SETS
 from matrixrl.envs import CONTROL, ENVIRONMENTS
 from matrixrl.lab.shipped import shipped_titles
 from matrixrl.settings import describe_settings

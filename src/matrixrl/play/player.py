@@ -17,10 +17,10 @@ from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core import Level
-from matrixrl.core.compiled.arguments import split_forms
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.core.greedy import tie_weights
 from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.core.sets.base import split_forms
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Balls, Data, Kept, KLBalls, Lists, Played, World
 from matrixrl.play.results import Chunk

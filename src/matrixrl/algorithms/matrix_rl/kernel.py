@@ -27,9 +27,7 @@ class KernelSettings(MatrixRLSettings):
     k_phi: Any = setting(None, "Kernel of states inside k_φ; the RBF kernel of `length_scale` by default.")
     k_psi: Any = setting(None, "Kernel of next states; the identity by default.")
     length_scale: float = setting(
-        0.5,
-        "Length scale of the RBF kernel, in the unit of the points.",
-        real(open_ends=True, remedy="Try 0.5."),
+        0.5, "Length scale of the RBF kernel, in the unit of the points.", real(open_ends=True, remedy="Try 0.5.")
     )
     action_correlation: float = setting(0.0, "How much actions share, from 0 to below 1.", real(high=0.999))
 

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ __all__ = [
     "code_of",
     "describe",
     "is_reference",
+    "later_names",
     "load_reference",
     "reference_of",
     "refuse_untrusted",
@@ -71,6 +72,22 @@ def safe_path() -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+
+def later_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the function `__getattr__` of a package, which imports the module of a name when it is first used.
+
+    Args:
+        package: Name of the package.
+        modules: Module in the package of each name.
+    """
+
+    def find(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return find
 
 
 def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:

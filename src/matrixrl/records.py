@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +87,7 @@ class Guarantee:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both entries by name."""
-        return {"holds": self.holds, "reason": self.reason}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +120,7 @@ class Steps:
         ended: NDArray[Any] | None = None,
         taken: NDArray[Any] | None = None,
     ) -> Steps:
-        """Return steps made of the given arrays, converted to the types that `Steps` uses.
-
-        Args:
-            states: (B, k, …) States before each step.
-            actions: (B, k) Actions, counted from 0.
-            rewards: (B, k) Rewards in the environment's unit.
-            next_states: (B, k, …) States after each step.
-            ended: (B, k) Whether a step terminated the episode; False everywhere by default.
-            taken: (B, k) Whether a step was taken; True everywhere by default.
-        """
+        """Return steps of arrays in the types of `Steps`; by default, all were taken and none ended the episode."""
         actions = np.asarray(actions)
         no, yes = np.zeros(actions.shape, dtype=np.bool_), np.ones(actions.shape, dtype=np.bool_)
         return cls(
@@ -148,18 +139,11 @@ class Steps:
 
     def cut(self, length: int) -> Steps:
         """Return the first `length` steps."""
-        parts: tuple[NDArray[Any], ...] = (self.states, self.actions, self.rewards, self.next_states)
-        return Steps(*(array[:, :length] for array in (*parts, self.ended, self.taken)))
+        return Steps(*(array[:, :length] for array in self._arrays()))
 
-    def padded(self, length: int) -> Steps:
-        """Return the steps padded to `length` steps with steps that were not taken."""
-        return self._with_missing(length - self.actions.shape[1], before=False)
-
-    def delayed(self, missing: int) -> Steps:
-        """Return the steps after `missing` steps that were not taken, as the beginning of an episode is unknown."""
-        return self._with_missing(missing, before=True)
-
-    def _with_missing(self, missing: int, *, before: bool) -> Steps:
+    def padded(self, length: int, *, before: bool = False) -> Steps:
+        """Return `length` steps, with some that were not taken after these, or before them."""
+        missing = length - self.actions.shape[1]
         if missing <= 0:
             return self
 
@@ -167,8 +151,10 @@ class Steps:
             nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
             return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
-        parts = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
-        return Steps(*(pad(array) for array in parts))
+        return Steps(*(pad(array) for array in self._arrays()))
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken
 
 
 class Bounds(NamedTuple):
@@ -187,14 +173,7 @@ class Bounds(NamedTuple):
     optimal_lower: FloatArray | None = None
 
     def certificate(self, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
-        """Return the certificate of one replica.
-
-        Args:
-            replica: Number of the replica.
-            delta: Probability δ with which the bounds may fail.
-            guarantee: Whether the bounds are proven.
-            start: What the bounds are about, in words.
-        """
+        """Return the certificate of one replica."""
         optimal = None if self.optimal_lower is None else float(self.optimal_lower[replica])
         upper, lower = float(self.upper[replica]), float(self.lower[replica])
         return Certificate(upper, lower, delta, guarantee, optimal, start)
@@ -217,11 +196,8 @@ class Plan:
     def updated(self, fresh: Plan, due: BoolArray) -> Plan:
         """Return a plan with the replicas of `fresh` where `due` (B,) is True, and of this plan elsewhere."""
         tables = due[:, None, None]
-        return Plan(
-            policy=np.where(tables, fresh.policy, self.policy),
-            values=np.where(tables, fresh.values, self.values),
-            empty=np.where(due, fresh.empty, self.empty),
-        )
+        policy, values = np.where(tables, fresh.policy, self.policy), np.where(tables, fresh.values, self.values)
+        return Plan(policy, values, np.where(due, fresh.empty, self.empty))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the plan by name, for saving."""
@@ -393,15 +369,7 @@ class RegretBound:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name."""
-        return {
-            "total": self.total,
-            "a_priori": self.a_priori,
-            "gaps": self.gaps,
-            "n_episodes": self.n_episodes,
-            "delta": self.delta,
-            "guarantee": self.guarantee.as_dict(),
-            "about": self.about,
-        }
+        return asdict(self) | {"about": self.about}
 
 
 def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
@@ -446,17 +414,9 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds, delta, guarantee, the verdict and the start by name."""
-        return {
-            "lower": self.lower,
-            "upper": self.upper,
-            "policy": list(self.policy),
-            "incumbent": list(self.incumbent),
-            "delta": self.delta,
-            "guarantee": self.guarantee.as_dict(),
-            "probably_better": self.probably_better,
-            "probably_worse": self.probably_worse,
-            "start": self.start,
-        }
+        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
+        verdict = {"probably_better": self.probably_better, "probably_worse": self.probably_worse}
+        return asdict(self) | bounds | verdict
 
     def __repr__(self) -> str:
         what = f"the policy earns {self._interval()} the incumbent in an episode"
@@ -474,12 +434,13 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the comparison as a table, as notebooks show it."""
-        both = {"policy": self.policy, "incumbent": self.incumbent, "difference": (self.lower, self.upper)}
-        rows: dict[str, object] = {f"value of the {k}": f"{low:.4g} to {high:.4g}" for k, (low, high) in both.items()}
-        rows["difference"] = rows.pop("value of the difference")
-        rows["start"] = self.start or "not known"
-        rows["holds with probability"] = confidence(self.delta)
-        rows["guarantee"] = self.guarantee
+        rows = {
+            "value of the policy": "{:.4g} to {:.4g}".format(*self.policy),
+            "value of the incumbent": "{:.4g} to {:.4g}".format(*self.incumbent),
+            "difference": f"{self.lower:.4g} to {self.upper:.4g}",
+            "start": self.start or "not known",
+            **_claim(self.delta, self.guarantee),
+        }
         return html_table(repr(self)[1:-1], rows)
 
     def _interval(self) -> str:

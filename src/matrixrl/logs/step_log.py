@@ -119,7 +119,7 @@ class StepLog:
             self.ended[None],
         )
         missing = int(self.firsts[0]) if self.n_episodes == 1 else 0
-        return found.delayed(missing)
+        return found.padded(missing + self.n_steps, before=True)
 
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:

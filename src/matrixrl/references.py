@@ -91,11 +91,7 @@ def later_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any
 
 
 def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
-    """Raise unless the caller allowed text to import code.
-
-    Raises:
-        UntrustedCode: `trust_code` is False.
-    """
+    """Raise `UntrustedCode` unless the caller allowed text to import code."""
     if not trust_code:
         raise UntrustedCode(
             f"{what} {value!r} would import and run code, which is not allowed by default. Pass --trust-code "
@@ -104,12 +100,7 @@ def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
 
 
 def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
-    """Import the object that a reference names.
-
-    Args:
-        what: What it is used as, for messages.
-        value: ``package.module:Name``; the name may have dots.
-        trust_code: Whether importing code because a text says so is allowed.
+    """Import the object that a reference names, which is used as `what`; the name may have dots.
 
     Raises:
         UntrustedCode: It is not allowed.

@@ -39,10 +39,10 @@ def _first(bad: BoolArray) -> int | None:
     return int(np.argmax(bad)) if bad.any() else None
 
 
-def _and_more(found: object, bad: BoolArray, what: str) -> object:
+def _and_more(found: object, bad: BoolArray, what: str) -> str:
     """Return what was found at the first bad place, and the number of the others in words."""
     more = int(bad.sum()) - 1
-    return f"{found} and {more:,} more such {what}" if more else found
+    return f"{found} and {more:,} more such {what}" if more else str(found)
 
 
 class LogRows:

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
-from typing import Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from matrixrl.agents import ask_and_tell, certificates, deployment, logged
 from matrixrl.agents.action_tables import ActionTables, action_tables
 from matrixrl.agents.ask_and_tell import Finished, PlannedAhead
 from matrixrl.agents.certificates import LOG_ASSUMPTION, MASK_ASSUMPTION, START_ASSUMPTION, TIME_OUT_ASSUMPTION
-from matrixrl.agents.checkpoint import agent_state, load_agent, load_agent_state, save_agent
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.agents.vector import check_vector_env, play_vector
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
 from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names, with_objects
 from matrixrl.checks import (
@@ -45,11 +43,12 @@ from matrixrl.play.rollout import EnvWorld
 from matrixrl.policies import Policy
 from matrixrl.problems import Problem, ProblemOptions, RegretEvaluator
 from matrixrl.problems.reader import OPTION_DEFAULTS
-from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import fresh_seed
 from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
 from matrixrl.settings import ELSEWHERE, Settings
-from matrixrl.threads import limited_threads
+
+if TYPE_CHECKING:
+    from matrixrl.progress import EpisodeProgress
 
 __all__ = ["Agent"]
 
@@ -464,6 +463,10 @@ class Agent:
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             self._check_certifies("until_gap")
+        from matrixrl.agents.vector import check_vector_env, play_vector
+        from matrixrl.progress import EpisodeProgress
+        from matrixrl.threads import limited_threads
+
         vector = None if env is None else check_vector_env(self, env)
         bar = EpisodeProgress(self._algorithm.name, count, visible=progress)
         with self._exploring_for(explore_for), limited_threads(blas_threads), bar:
@@ -543,6 +546,8 @@ class Agent:
         >>> bool((one.learn(2).returns == other.learn(2).returns).all())
         True
         """
+        from matrixrl.agents.checkpoint import agent_state
+
         return agent_state(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -552,10 +557,14 @@ class Agent:
             CheckpointError: It is the state of something else; nothing is changed.
             ProtocolError: This agent has begun to play.
         """
+        from matrixrl.agents.checkpoint import load_agent_state
+
         load_agent_state(self, state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
+        from matrixrl.agents.checkpoint import save_agent
+
         save_agent(self, file_path("path", path))
 
     @classmethod
@@ -591,6 +600,8 @@ class Agent:
                 rule = "must be left out, as it is saved with the agent"
                 remedy = f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
                 fail(name, rule, shown(value), remedy)
+        from matrixrl.agents.checkpoint import load_agent
+
         return load_agent(
             cls,
             file_path("path", path),

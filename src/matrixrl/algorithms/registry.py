@@ -7,20 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from matrixrl.algorithms.base import Algorithm
-from matrixrl.algorithms.baselines import BASELINES
-from matrixrl.algorithms.continuous import ContinuousMatrixRL
-from matrixrl.algorithms.control import ContinuousControl
-from matrixrl.algorithms.matrix_rl import SampledMatrixRL, UCMatrixRL
-from matrixrl.algorithms.matrix_rl.doubling import DoublingMatrixRL
-from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, FiniteKernelMatrixRL, KernelStarter, Startable
+from matrixrl.algorithms.matrix_rl.kernel import DefaultStarter, KindStarter, Startable
 from matrixrl.checks import choice, fail, shown
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.errors import InvalidInput
-from matrixrl.references import code_of, is_reference, load_reference
+from matrixrl.references import is_reference, load_reference
 from matrixrl.settings import Settings
 
 __all__ = [
-    "ALGORITHMS",
     "OBJECT_SETTINGS",
     "algorithm_class",
     "import_algorithm",
@@ -30,15 +24,6 @@ __all__ = [
     "split_features",
     "with_objects",
 ]
-
-ALGORITHMS: dict[str, type[Startable]] = {
-    UCMatrixRL.name: UCMatrixRL,
-    DoublingMatrixRL.name: DoublingMatrixRL,
-    KernelStarter.name: KernelStarter,
-    ContinuousControl.name: ContinuousControl,
-    **BASELINES,
-}
-"""Every algorithm by the name used on the command line and in specs."""
 
 _OBJECT_CLASSES: dict[str, type[Any]] = {"set": ConfidenceSet, "radius": Radius}
 _FEATURE_SETTINGS = ("phi", "psi", "psi_pinv")
@@ -78,12 +63,12 @@ def make_algorithm(
 
 def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -> type[Startable]:
     """Return the class that a name or a reference stands for."""
-    found: Any = agent
-    if isinstance(agent, str):
-        if not is_reference(agent):
-            return ALGORITHMS[choice("agent", agent, ALGORITHMS)]
-        found = load_reference("agent", agent, trust_code=trust_code)
+    found: Any = load_reference("agent", str(agent), trust_code=trust_code) if is_reference(agent) else agent
     if not isinstance(found, type) or not issubclass(found, Startable):
+        from matrixrl.algorithms.named import ALGORITHMS  # imports all algorithms
+
+        if isinstance(agent, str) and found is agent:
+            return ALGORITHMS[choice("agent", agent, ALGORITHMS)]
         name = getattr(found, "name", None)
         if isinstance(found, type) and name in ALGORITHMS:
             return ALGORITHMS[name]  # an agent class stands for its algorithm
@@ -94,16 +79,21 @@ def algorithm_class(agent: str | type[Startable], *, trust_code: bool = False) -
 
 def setting_names(agent: Any) -> set[str]:
     """Return the names of all settings of an algorithm, a name or a class; no names for what is none of them."""
-    kind = DefaultStarter if agent is None else ALGORITHMS.get(agent) if isinstance(agent, str) else agent
-    forms = getattr(kind, "forms", {"": kind}).values()
+    kind = DefaultStarter if agent is None else agent
+    if isinstance(agent, str):
+        from matrixrl.algorithms.named import ALGORITHMS  # imports all algorithms
+
+        kind = ALGORITHMS.get(agent)
+    is_choice = isinstance(kind, KindStarter) or (isinstance(kind, type) and issubclass(kind, KindStarter))
+    forms = kind.forms().values() if is_choice else [kind]
     return {name for form in forms for name in getattr(form, "settings_class", Settings).names()}
 
 
 def saved_class(code: str) -> type[Algorithm] | None:
     """Return the class of the library that a file names as ``package.module:Name``, or None for a user's own."""
-    forms: list[type[Algorithm]] = [UCMatrixRL, SampledMatrixRL, DoublingMatrixRL]
-    forms += [FiniteKernelMatrixRL, ContinuousMatrixRL, ContinuousControl, *BASELINES.values()]
-    return {code_of(form): form for form in forms}.get(code)
+    from matrixrl.algorithms.named import CLASSES  # imports all algorithms
+
+    return CLASSES.get(code)
 
 
 def import_algorithm(code: str, settings: Mapping[str, Any], *, trust_code: bool) -> Startable:

@@ -185,12 +185,7 @@ class CertificateLedger:
             self.contradiction = CONTRADICTION
 
     def note(self, upper: float, policy: CertifiedPolicy | None) -> None:
-        """Take note of a certificate of an agent.
-
-        Args:
-            upper: Upper bound on V*(s0), in the environment's unit.
-            policy: The policy and its lower bound, if it has a table.
-        """
+        """Take note of a certificate of an agent."""
         self.least_upper = np.minimum(self.least_upper, upper)
         self._offer(policy)
 
@@ -206,12 +201,7 @@ class CertificateLedger:
             self.contradict(upper=float(self.least_upper[0]), lower=self.best.lower)
 
     def tighten(self, table: IntArray | None, interval: tuple[float, float]) -> tuple[float, float]:
-        """Return an interval of the value of a policy, cut to what was certified so far.
-
-        Args:
-            table: (H, S) The policy, if it is deterministic.
-            interval: Lower and upper bound on its value, in the environment's unit.
-        """
+        """Return an interval of the value of a policy, (H, S) if it is deterministic, cut to what was certified so far."""
         lower, upper = interval
         if np.isinf(self.least_upper[0]):
             return interval

@@ -201,7 +201,7 @@ class CertificateLedger:
             self.contradict(upper=float(self.least_upper[0]), lower=self.best.lower)
 
     def tighten(self, table: IntArray | None, interval: tuple[float, float]) -> tuple[float, float]:
-        """Return an interval of the value of a policy, (H, S) if it is deterministic, cut to what was certified so far."""
+        """Return an interval of the value of a policy (H, S), or None for a random one, cut to what was certified."""
         lower, upper = interval
         if np.isinf(self.least_upper[0]):
             return interval
@@ -308,17 +308,17 @@ class FrozenReturns:
     def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
         """Return the reward up to the first action that is not that of each table (j, H, S), as a share of the most."""
         task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
-        n_steps, low = len(actions), task.reward_range[0]
+        n_steps, low, unit, most = len(actions), task.reward_range[0], task.unit, task.steps_weight
         same = tables[:, np.arange(n_steps), states] == actions
         lengths = np.where(same.all(axis=1), n_steps, same.argmin(axis=1)).tolist()
-        unit = np.clip((steps.rewards[0] - low) / task.unit, 0.0, 1.0)
+        earned = np.clip((steps.rewards[0] - low) / unit, 0.0, 1.0)
         # The end state pays 0 in each of the steps that are left.
-        left = task.steps_weight - total_weight(task.discount, n_steps)
-        rest = left * (0.0 - low) / task.unit if steps.ended[0, -1] else 0.0
+        rest = (most - total_weight(task.discount, n_steps)) * (0.0 - low) / unit if steps.ended[0, -1] else 0.0
         totals = {
-            length: float(task.returns(unit[:length])) + (rest if length == n_steps else 0.0) for length in set(lengths)
+            length: float(task.returns(earned[:length])) + (rest if length == n_steps else 0.0)
+            for length in set(lengths)
         }
-        return [totals[length] / task.steps_weight for length in lengths]
+        return [totals[length] / most for length in lengths]
 
     def _counted(self) -> OutcomeCounts:
         """Return the numbers of episodes of each frozen policy at each level of return."""

@@ -11,7 +11,7 @@ import numpy as np
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.records import Guarantee
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
@@ -124,6 +124,20 @@ def export(self: Agent, path: str | os.PathLike[str]) -> int:
     if digest not in self._exported:
         self._exported.append(digest)
     return seen.n_steps
+
+
+def visits(self: Agent) -> IntArray:
+    """Return how often each action was taken in each state; see `Agent.visits`."""
+    if self._seen is None:
+        raise ProtocolError("visits needs the steps that were seen; make the agent with keep_log=True")
+    if self.problem.kind != "finite":
+        raise ProtocolError("visits are counted for numbered states only")
+    shape = self.problem.finite_task.n_states, self.problem.actions.size
+    if not self._seen.n_episodes:
+        return np.zeros(shape, dtype=np.int64)
+    seen, _ = self._seen.all()
+    pairs = seen.states.astype(np.int64) * shape[1] + seen.actions
+    return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _read(self: Agent, log: Any, columns: Any, first_step: int | None) -> CheckedLog:

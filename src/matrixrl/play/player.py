@@ -114,12 +114,7 @@ class CompiledPlayer:
         lists.read_lists(self._law, self._mdp.n_states)
 
     def play(self, streams: Sequence[np.random.Generator], count: int) -> Chunk:
-        """Play and learn `count` episodes in every replica.
-
-        Args:
-            streams: Random streams of the MDP.
-            count: Number of episodes n.
-        """
+        """Play and learn `count` episodes in every replica."""
         task = self._mdp.task
         ranking, ties = np.tile(np.arange(task.n_actions), (count, 1)), self._algorithm.streams["ties"]
         before = [rng.bit_generator.state for rng in ties]

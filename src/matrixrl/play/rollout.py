@@ -86,17 +86,11 @@ class StepBuffer:
 
 
 class Rollout(NamedTuple):
-    """One episode that was played.
+    """One episode that was played."""
 
-    Attributes:
-        steps: Steps of each replica.
-        plan: Plan at its end, which differs from that at its begin if the algorithm revises plans.
-        off_plan: Whether an action was not that of the plan, because the environment did not allow it.
-    """
-
-    steps: Steps
-    plan: Any
-    off_plan: bool
+    steps: Steps  # Steps of each replica
+    plan: Any  # Plan at its end, which differs from that at its begin if the algorithm revises plans
+    off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
 
 
 class TableWorld:
@@ -104,6 +98,8 @@ class TableWorld:
 
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
+
+    draws_starts = True
 
     def __init__(self, mdp: FiniteMDP, seeds: Sequence[int]) -> None:
         self._mdp = mdp

@@ -19,7 +19,7 @@ from matrixrl.algorithms.continuous.base import Experience
 from matrixrl.algorithms.continuous.model import KernelModel
 from matrixrl.algorithms.continuous.plan import optimistic_plan
 from matrixrl.core.dual import effective_dimension
-from matrixrl.features.kernel_features import factor_gram
+from matrixrl.features.from_kernels import factor_gram
 from matrixrl.features.kernels import ObservationScale, as_kernel
 from matrixrl.features.state_maps import InducingMap
 from matrixrl.play import Simulation

@@ -57,7 +57,7 @@ FIRST = {
     "models/ridge": ["eq2_eq3_estimator"],
     "radius": [*RADII, "explicit_bound", "sandwich"],
     "regularity": ["radius_self_normalised", "explicit_bound", "special_cases"],
-    "reward": ["reward_alarm", "unknown_rewards", "special_cases", "supermartingale"],
+    "rewards": ["reward_alarm", "given_rewards", "unknown_rewards", "special_cases", "supermartingale"],
     "sets/base": [*SETS, "every_set_and_radius"],
     "sets/normalised": ["normalised_set", "eq5_column_ball", "explicit_bound", "every_set_and_radius"],
     "sets/paper": [*SETS, "explicit_bound"],
@@ -69,7 +69,7 @@ EXTRA = {
     "greedy": ["tests/core/test_greedy.py", "tests/paper/test_ties_by_estimate.py"],
     "confidence": ["tests/core/test_confidence.py"],
     "compiled/backup": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
-    "compiled/arguments": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
+    "matrix_bounds": ["tests/core/test_one_compiled_backup.py", "tests/core/test_own_sets_and_radii.py"],
 }
 """Tests that are run first, where they are not in tests/paper."""
 

@@ -17,8 +17,8 @@ from typer.main import get_command
 import matrixrl
 from matrixrl.algorithms import make_algorithm
 from matrixrl.cli.main import app
-from matrixrl.cli.names import TOPICS
 from matrixrl.cli.options import parse_settings
+from matrixrl.cli.play import TOPICS
 from matrixrl.envs import open_problem
 from matrixrl.lab.spec import read_spec
 from matrixrl.references import is_reference

@@ -75,7 +75,9 @@ def set_context(world: EmbeddedMDP) -> SetContext:
 class UnclippedBounds(MatrixBounds):
     """Bounds that are not clipped to the range of the values, as functions of v = ΨᵀV."""
 
-    is_normalised = False
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "is_normalised", False)
 
 
 def set_bounds(world, algorithm, v, radius, *, kind, sign=1.0, alarm_radius=None):

@@ -48,7 +48,6 @@ FORMAT_VERSION = 11
 
 Result = TypeVar("Result")
 Arrays = dict[str, NDArray[Any]]
-_HEADER = b"header.npy"
 _HEADER_LIMIT = 1 << 20  # bytes
 _DEEPEST = 32  # levels of lists and objects in a header
 _DTYPES = {np.dtype(kind) for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
@@ -63,16 +62,10 @@ _DAMAGE = (  # what struct, json, NumPy and matrixrl raise on bytes and entries 
 
 
 def atomic_write(path: str | os.PathLike[str], fill: Callable[[Path], Result], *, parents: bool = True) -> Result:
-    """Write a file completely or not at all: an incomplete file never has the final name.
+    """Write a file completely or not at all, and return what `fill` returned.
 
-    Args:
-        path: Path of the file.
-        fill: Function that writes to the path that it is given: that of a new file in the same directory, with the
-            same suffix, which is flushed to disk and renamed afterwards.
-        parents: Whether to create the directory of the file.
-
-    Returns:
-        What `fill` returned.
+    `fill` writes to the path that it is given: that of a new file in the same directory, with the same suffix, which is
+    flushed to disk and renamed afterwards. `parents` creates the directory.
 
     Raises:
         CheckpointError: The file cannot be written.
@@ -103,14 +96,7 @@ def write_archive(
     *,
     version: int = FORMAT_VERSION,
 ) -> None:
-    """Write an archive to a file, atomically.
-
-    Args:
-        path: Path of the file.
-        kind: Name of the type of content, checked by `read_archive`.
-        header: Entries of the JSON header.
-        arrays: Arrays by name.
-        version: Format version of this kind.
+    """Write an archive to a file, atomically; `kind` and `version` say what it holds, and `read_archive` checks them.
 
     Raises:
         CheckpointError: The file cannot be written.
@@ -126,12 +112,7 @@ def write_archive(
 def read_archive(
     path: str | os.PathLike[str], kind: str, *, version: int = FORMAT_VERSION
 ) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays of a file written by `write_archive`.
-
-    Args:
-        path: Path of the file.
-        kind: Name of the type of content that is expected.
-        version: Format version of this kind that is read.
+    """Return header and arrays of a file that `write_archive` wrote for the same kind and version.
 
     Raises:
         CheckpointError: The file is missing or is not a valid archive of this kind and version.
@@ -192,12 +173,14 @@ def _digest(file: IO[bytes], size: int) -> bytes:
 
 
 def _read(file: IO[bytes], kind: str, source: str, version: int) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays of a file."""
     arrays: Arrays = {}
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        header = _read_header(kind, *_read_member(file, size, source), source)
+        name, text = _read_member(file, size, source)
+        if name != "header" or text.dtype != np.uint8 or text.size > _HEADER_LIMIT:
+            raise CheckpointError(f"{source} is not a matrixrl file: it has no header")
+        header = read_json(text.tobytes(), kind, source, part="header")
         check_version(header, source, version)  # before the digest, which other formats may not have
         start = file.tell()
         if _digest(file, size - _DIGITS) != file.read():
@@ -208,8 +191,8 @@ def _read(file: IO[bytes], kind: str, source: str, version: int) -> tuple[dict[s
         while (mark := file.read(4)) == b"PK\x03\x04":
             file.seek(-4, os.SEEK_CUR)
             name, array = _read_member(file, size, source)
-            if arrays.setdefault(name.decode("ascii").removesuffix(".npy"), array) is not array:
-                raise CheckpointError(f"{source} holds {name.decode('ascii')[:80]} twice")
+            if arrays.setdefault(name, array) is not array:
+                raise CheckpointError(f"{source} holds {name[:80]} twice")
         if mark != b"PK\x01\x02":  # the directory, which is for other readers
             raise CheckpointError(f"{source} has bytes that belong to no array")
     except _DAMAGE as error:
@@ -217,22 +200,13 @@ def _read(file: IO[bytes], kind: str, source: str, version: int) -> tuple[dict[s
     return header, arrays
 
 
-def _read_header(kind: str, name: bytes, array: NDArray[Any], source: str) -> dict[str, Any]:
-    if name != _HEADER or array.dtype != np.uint8 or array.size > _HEADER_LIMIT:
-        raise CheckpointError(f"{source} is not a matrixrl file: it has no header")
-    return read_json(array.tobytes(), kind, source, part="header")
-
-
-def _read_member(file: IO[bytes], size: int, source: str) -> tuple[bytes, NDArray[Any]]:
-    """Return the name and the array of the member at the position of a file.
-
-    The shape is compared with the size of the file before anything is allocated.
-    """
+def _read_member(file: IO[bytes], size: int, source: str) -> tuple[str, NDArray[Any]]:
+    """Return name and array of the member at the position of a file, which must fill the shape before it is read."""
     mark, _, flags, method, *_, name_size, extra_size = _LOCAL.unpack(file.read(_LOCAL.size))
     if mark != b"PK\x03\x04":
         raise CheckpointError(f"{source} is truncated or not a matrixrl file")
-    name = file.read(name_size)
-    member = f"{source}: {name[:80].decode('ascii', 'replace')}"
+    name = file.read(name_size).decode("ascii")
+    member = f"{source}: {name[:80]}"
     file.seek(extra_size, os.SEEK_CUR)
     if flags or method != zipfile.ZIP_STORED:
         raise CheckpointError(f"{member} is compressed or encrypted, which matrixrl never writes")
@@ -249,25 +223,28 @@ def _read_member(file: IO[bytes], size: int, source: str) -> tuple[bytes, NDArra
         raise CheckpointError(f"{member} claims {claimed:,} bytes, and the file has {held:,}")
     array = np.empty(shape, dtype=dtype)
     file.readinto(array.reshape(-1).view(np.uint8))  # type: ignore[attr-defined]
-    return name, array
+    return name.removesuffix(".npy"), array
 
 
 def read_json(text: bytes, kind: str, source: str, *, part: str) -> dict[str, Any]:
-    """Return the object of a JSON text whose entry `format` is `kind`.
+    """Return the object of a JSON text, which is a `part` of the file `source`, if its entry `format` is `kind`.
 
     Names that occur twice, numbers that are not finite and deep nesting are refused.
-
-    Args:
-        text: The text.
-        kind: Name of the type of content that is expected.
-        source: Name of the file in messages.
-        part: What the text is of the file, in messages.
 
     Raises:
         CheckpointError: The text is not such an object.
     """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(made := dict(pairs)) < len(pairs):
+            raise ValueError("a name occurs twice")
+        return made
+
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not a number")
+
     try:
-        found = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        found = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{source} has a damaged {part} ({error})") from error
     depth, level = 0, [found]
@@ -281,23 +258,8 @@ def read_json(text: bytes, kind: str, source: str, *, part: str) -> dict[str, An
     return found
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
-
-
 def check_version(header: dict[str, Any], source: str, known: int) -> None:
-    """Refuse a header of another format version than the known one.
-
-    Raises:
-        CheckpointError: The version is older, newer, or none.
-    """
+    """Raise `CheckpointError` unless a header has the known format version."""
     version, library = header.get("version"), header.get("library")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{source} has no valid format version; got {str(version)[:80]!r}")
@@ -317,16 +279,10 @@ def check_arrays(
     optional: Sequence[str] = (),
     may_be_nan: Sequence[str] = (),
 ) -> None:
-    """Refuse arrays of a file that are not like others of the same names.
+    """Raise `InvalidInput` unless arrays have the names, shapes and types of others, and no NaN.
 
-    Args:
-        found: The arrays of the file.
-        own: Arrays with the right shapes and types. An axis of length 0 is a list, which may have any length.
-        optional: Names that may be there or not, and are not compared.
-        may_be_nan: Names of arrays in which NaN has a meaning.
-
-    Raises:
-        InvalidInput: A name, a shape or a type is another one, or an array has NaN.
+    An axis of length 0 in `own` is a list, which may have any length. Names in `optional` may be there or not, and are
+    not compared; in those of `may_be_nan`, NaN has a meaning.
     """
     names, known = set(found) - set(optional), set(own) - set(optional)
     if names != known:
@@ -341,15 +297,9 @@ def check_arrays(
 
 
 def check_entries(what: str, found: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Refuse entries of a header that have other names or types.
+    """Raise `InvalidInput` unless entries of a header, named `what` in messages, have the names and types of `kinds`.
 
-    Args:
-        what: What they are of, in messages.
-        found: The entries.
-        kinds: Type of each entry, or a tuple of types. True and False are no whole numbers here.
-
-    Raises:
-        InvalidInput: A name or a type is another one.
+    A kind is a type or a tuple of types; True and False are no whole numbers here.
     """
     if set(found) != set(kinds):
         raise InvalidInput(f"{what} must have the entries {sorted(kinds)}")

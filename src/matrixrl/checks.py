@@ -50,27 +50,22 @@ _SHOWN_NAMES = 30  # longer lists, such as the environments of Gymnasium, are sh
 def fail(argument: str, rule: str, received: object, remedy: str) -> NoReturn:
     """Raise `InvalidInput` with a message of the form "argument rule; got received. remedy".
 
-    Args:
-        argument: Name of the argument.
-        rule: Rule that the argument breaks, such as "must be at least 1".
-        received: What was received.
-        remedy: Sentence that tells the user what to do.
-
     >>> fail("horizon", "must be at least 1", 0, "Give the number of steps in an episode.")
     Traceback (most recent call last):
     matrixrl.errors.InvalidInput: horizon must be at least 1; got 0. Give the number of steps in an episode.
     """
-    error = InvalidInput(f"{argument} {rule}; got {_as_text(received)}. {remedy}")
+    try:
+        text = str(received)
+    except Exception:  # noqa: BLE001  # of a user's class
+        text = shown(received)
+    error = InvalidInput(f"{argument} {rule}; got {text}. {remedy}")
     error.argument = argument
     raise error
 
 
-def _as_text(received: object) -> str:
-    """Return what was received as text, also if its class cannot be printed."""
-    try:
-        return str(received)
-    except Exception:  # noqa: BLE001  # of a user's class
-        return shown(received)
+def _number_of(value: object) -> object:
+    """Return the number of an array without axes, and any other value as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def shown(value: object) -> str:
@@ -96,8 +91,7 @@ def integer(argument: str, value: object, *, low: int, high: int = LARGEST_INTEG
 
 def flag(argument: str, value: object, *, remedy: str = "Pass one of them.") -> bool:
     """Return `value` as a bool; only True and False are accepted, also those of NumPy."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
+    value = _number_of(value)
     if not isinstance(value, (bool, np.bool_)):
         fail(argument, "must be true or false", shown(value), remedy)
     return bool(value)
@@ -120,20 +114,16 @@ def function(argument: str, value: Any, *, of: int, remedy: str) -> Callable[...
 
 def optional_flag(argument: str, value: object) -> bool | None:
     """Return `value` as a bool, or None."""
-    if value is None:
-        return None
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    fail(argument, "must be true, false or None", shown(value), "Leave it out or pass one of these.")
+    if value is not None and not isinstance(value, (bool, np.bool_)):
+        fail(argument, "must be true, false or None", shown(value), "Leave it out or pass one of these.")
+    return None if value is None else bool(value)
 
 
 def file_path(argument: str, value: object) -> str:
     """Return the path of a file or directory as text; an empty one and null characters are refused."""
-    if not isinstance(value, (str, os.PathLike)):
-        fail(argument, "must be a path", shown(value), "Give text or a pathlib.Path.")
-    path = os.fspath(value)
+    path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(path, str) or not path.strip():
-        fail(argument, "must be a path that is not empty", shown(path), "Give text or a pathlib.Path.")
+        fail(argument, "must be a path that is not empty", shown(value), "Give text or a pathlib.Path.")
     if "\0" in path:
         fail(argument, "must be a path without null characters", shown(path), "Remove them.")
     return path
@@ -159,14 +149,7 @@ def installed_memory() -> float:
 
 
 def fits_memory(argument: str, n_numbers: float, received: object, *, remedy: str) -> None:
-    """Raise `InvalidInput` if so many numbers of 8 bytes are more than the memory of this machine.
-
-    Args:
-        argument: Name of the argument that sets the size.
-        n_numbers: Number of float64 numbers that will be stored at least.
-        received: What was received.
-        remedy: Sentence that tells the user what to do.
-    """
+    """Raise `InvalidInput` if so many numbers of 8 bytes are more than the memory of this machine."""
     if 8.0 * n_numbers > installed_memory():
         need = f"{8.0 * n_numbers / 1e9:,.3g} GB of memory"
         fail(argument, f"must fit in memory ({installed_memory() / 1e9:,.3g} GB)", f"{received}: {need}", remedy)
@@ -182,8 +165,7 @@ def number(
     remedy: str,
 ) -> float:
     """Return `value` as a finite float in [low, high], or (low, high) with `open_ends`; 0-d arrays are accepted."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
+    value = _number_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         fail(argument, "must be a number", shown(value), remedy)
     try:
@@ -192,20 +174,14 @@ def number(
         x = math.inf
     inside = low < x < high if open_ends else low <= x <= high
     if not math.isfinite(x) or not inside:
-        brackets = "()" if open_ends else "[]"
-        fail(
-            argument,
-            f"must be finite and in {brackets[0]}{low:g}, {high:g}{brackets[1]}",
-            x,
-            remedy,
-        )
+        interval = f"({low:g}, {high:g})" if open_ends else f"[{low:g}, {high:g}]"
+        fail(argument, f"must be finite and in {interval}", x, remedy)
     return x
 
 
 def index(argument: str, value: object, *, size: int, first: int = 0, remedy: str) -> int:
     """Return `value` as an int in first … first+size-1; NumPy integers and 0-d arrays of integers are accepted."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
+    value = _number_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         fail(argument, "must be a whole number", shown(value), remedy)
     i = int(value)
@@ -237,11 +213,7 @@ def indices(argument: str, value: object, *, size: int, first: int = 0, remedy: 
 def choice(argument: str, value: object, options: Iterable[str], *, remedy: str | None = None) -> str:
     """Return `value` if it is one of `options`, else raise `UnknownName` with the nearest option in the message.
 
-    Args:
-        argument: Name of the argument.
-        value: What was received.
-        options: Names that are accepted.
-        remedy: Sentence for a value without a similar name.
+    The remedy is for a value without a similar name.
 
     >>> choice("set", "normalized", ["frobenius", "normalised"])
     Traceback (most recent call last):
@@ -249,24 +221,16 @@ def choice(argument: str, value: object, options: Iterable[str], *, remedy: str 
     Did you mean 'normalised'?
     """
     names = list(options)
-    if not isinstance(value, str):
-        raise UnknownName(f"{argument} must be one of {_some(names, '')}; got {shown(value)}. {remedy or _PICK}")
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else remedy or _PICK
-    raise UnknownName(f"{argument} must be one of {_some(names, value)}; got {shown(value)}. {hint}")
-
-
-_PICK = "Pick one of those names."
-
-
-def _some(names: list[str], value: str) -> str:
-    """Return all names, or those that are nearest to a value if there are many."""
-    if len(names) <= _SHOWN_NAMES:
-        return ", ".join(names)
-    nearest = difflib.get_close_matches(value, names, n=5, cutoff=0.0)
-    return f"{len(names)} names, such as {', '.join(nearest)}"
+    text = value if isinstance(value, str) else ""
+    near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else remedy or "Pick one of those names."
+    known = ", ".join(names)
+    if len(names) > _SHOWN_NAMES:
+        nearest = difflib.get_close_matches(text, names, n=5, cutoff=0.0)
+        known = f"{len(names)} names, such as {', '.join(nearest)}"
+    raise UnknownName(f"{argument} must be one of {known}; got {shown(value)}. {hint}")
 
 
 _REPLACE = "Remove or replace those entries."

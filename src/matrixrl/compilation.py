@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from matrixrl.checks import fail
+from matrixrl.checks import fail, optional_flag
 
 __all__ = ["compiled", "inlined", "lean", "pays_off", "saves_time", "summed", "to_compile", "why_not_usable"]
 
@@ -44,11 +44,6 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
 
     With NumPy a stage of a backup takes about 60 µs, and more if there are hundreds of pairs.
 
-    Args:
-        n_episodes: Number of episodes N.
-        horizon: Number of steps H of an episode.
-        n_pairs: Number of pairs P.
-
     >>> pays_off(100, horizon=24, n_pairs=12), pays_off(1000, horizon=24, n_pairs=12)
     (False, True)
     """
@@ -58,9 +53,7 @@ def pays_off(n_episodes: int, horizon: int, n_pairs: int) -> bool:
 def saves_time(wanted: bool | None, seconds: float) -> bool:
     """Return whether to use compiled loops in place of NumPy code that gives the same numbers.
 
-    Args:
-        wanted: True or False to request or refuse them; None to use them if they are available and save time.
-        seconds: Time that they save if they are loaded.
+    They are used if they are wanted, or if that is None, they are available and save so many `seconds` once loaded.
 
     Raises:
         InvalidInput: Compiled loops are requested but not available, or `wanted` is not True, False or None.
@@ -74,25 +67,17 @@ def saves_time(wanted: bool | None, seconds: float) -> bool:
 
 
 def to_compile(wanted: bool | None, *, n_episodes: int, horizon: int, n_pairs: int) -> bool:
-    """Return whether to use compiled loops.
-
-    Args:
-        wanted: True or False to request or refuse them; None to use them if they are available and `pays_off` is True.
-        n_episodes: Number of episodes N.
-        horizon: Number of steps H of an episode.
-        n_pairs: Number of pairs P.
+    """Return whether to use compiled loops: if they are wanted, or if that is None, they are available and pay off.
 
     Raises:
         InvalidInput: Compiled loops are requested but not available, or `wanted` is not True, False or None.
     """
-    if wanted not in (None, True, False):
-        fail("compiled", "must be true, false or None", repr(wanted), "Leave it out or pass one of these.")
-    if wanted is None:
+    chosen = optional_flag("compiled", wanted)
+    if chosen is None:
         return pays_off(n_episodes, horizon, n_pairs) and _usable()
-    reason = why_not_usable() if wanted else None
-    if reason is not None:
+    if chosen and (reason := why_not_usable()) is not None:
         fail("compiled", "needs numba", reason, "Install it: pip install 'matrixrl[fast]'.")
-    return wanted
+    return chosen
 
 
 @cache

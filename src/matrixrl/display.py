@@ -34,20 +34,13 @@ def literal(value: object) -> str:
     >>> literal("[red]a")
     '\\[red]a'
     """
-    from rich.markup import (
-        escape as as_text,  # only terminals need it; `printable` is also used where a policy is deployed
-    )
+    from rich import markup  # only terminals need it; `printable` is also used where a policy is deployed
 
-    return as_text(printable(value))
+    return markup.escape(printable(value))
 
 
 def sparkline(values: NDArray[Any], *, low: float | None = None, high: float | None = None) -> str:
-    """Return the last 40 values as a line of block characters, with a dot for NaN.
-
-    Args:
-        values: (n,) numbers, at least one of them not NaN.
-        low: Value of the lowest block; the least value that is shown by default.
-        high: Value of the highest block; the largest value that is shown by default.
+    """Return the last 40 values (n,) as a line of block characters from `low` to `high`, with a dot for NaN.
 
     >>> import numpy as np
     >>> sparkline(np.array([0.0, np.nan, 1.0, 2.0])), sparkline(np.array([1.0, 1.0]), low=0.0, high=1.0)
@@ -56,10 +49,9 @@ def sparkline(values: NDArray[Any], *, low: float | None = None, high: float | N
     import numpy as np  # the help of the command line does not need it
 
     shown = values[-40:]
-    if np.isnan(shown).all():
-        return _UNKNOWN * len(shown)
-    bottom = float(np.nanmin(shown)) if low is None else low
-    top = float(np.nanmax(shown)) if high is None else high
+    known = shown[~np.isnan(shown)]
+    bottom = known.min(initial=np.inf) if low is None else low
+    top = known.max(initial=-np.inf) if high is None else high
     if top <= bottom:
         return "".join(_UNKNOWN if np.isnan(x) else _BARS[0] for x in shown)
     heights = np.clip((shown - bottom) / (top - bottom), 0.0, 1.0) * (len(_BARS) - 1)

@@ -21,12 +21,8 @@ class FolderLock:
 
     There are two locks. One is an exclusive transaction on an empty SQLite file in the directory, which works on every
     operating system, but the file can be deleted on POSIX systems. There the directory itself is locked as well, which
-    nobody can delete without deleting what is in it.
-
-    Args:
-        folder: The directory.
-        name: Name of the SQLite file.
-        remedy: What to do if another process has the lock.
+    nobody can delete without deleting what is in it. The SQLite file has the `name`, and `remedy` says what to do if
+    another process has the lock.
 
     Raises:
         StoreError: Another process has the lock, or the directory cannot be written.

@@ -41,15 +41,9 @@ def measured_places(n_episodes: int, every: int, first: int = 0) -> NDArray[np.i
 
 
 def held(series: NDArray[np.float64], every: int, first: int = 0) -> NDArray[np.float64]:
-    """Return a series in which every episode has the last measured value.
+    """Return a series (…, N) of episodes from number `first` on, in which each has the last measured value.
 
-    Args:
-        series: (…, N) Numbers of N episodes; those of episodes without a measurement are not read.
-        every: k, at least 1.
-        first: Number of the first episode.
-
-    Returns:
-        (…, N) The values; NaN before the first measured episode, and wherever the measured value is NaN.
+    It is NaN before the first measured episode, and wherever the measured value is NaN.
 
     >>> held(np.array([1.0, np.nan, np.nan, 4.0]), every=3)
     array([1., 1., 1., 4.])

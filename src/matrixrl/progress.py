@@ -8,18 +8,10 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from matrixrl.checks import fail
@@ -37,12 +29,10 @@ def progress_console(console: Console | None) -> Console:
 
 
 def can_draw(console: Console | None) -> bool:
-    """Return whether a bar can be redrawn on a console; standard error must be a terminal itself, or a notebook's.
+    """Return whether a bar can be redrawn on a console: a terminal, or a notebook with ipywidgets.
 
-    Rich draws in notebooks with ipywidgets.
-
-    Settings such as FORCE_COLOR make Rich treat any file as a terminal, and a bar would fill a log with copies of
-    itself.
+    Standard error must be a terminal itself: settings such as FORCE_COLOR make Rich treat any file as one, and a bar
+    would fill a log with copies of itself.
     """
     given = progress_console(console)
     if given.is_jupyter:
@@ -60,7 +50,7 @@ class ProgressLines:
     Args:
         label: Text before the numbers.
         console: Console to print on; standard error by default.
-        seconds: Least number of seconds between two lines, and before the first; that of the environment variable
+        seconds: Least time between two lines, and before the first; that of the environment variable
             MATRIXRL_PROGRESS_SECONDS by default, or 30. 0 prints no lines.
 
     Raises:
@@ -82,13 +72,7 @@ class ProgressLines:
         self._mark: tuple[int, float] | None = None  # episodes that were done first, and when
 
     def show(self, done: int, total: int, note: str = "") -> None:
-        """Print a line if the last one is long enough ago.
-
-        Args:
-            done: Number of episodes that are done, including those of earlier runs.
-            total: Number of episodes of the whole run.
-            note: Text at the end of the line.
-        """
+        """Print a line if the last one is long enough ago; episodes of earlier runs count as done."""
         now = time.monotonic()
         if self._before is None:
             self._before = done
@@ -180,12 +164,7 @@ class EpisodeProgress:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
     @property
@@ -194,13 +173,7 @@ class EpisodeProgress:
         return not self._progress.disable
 
     def advance(self, note: str = "", count: int = 1, lines: Sequence[str] = ()) -> None:
-        """Advance the bar.
-
-        Args:
-            note: Text after the bar.
-            count: Number of episodes that were finished since the last call.
-            lines: Lines of plain text below the bar.
-        """
+        """Advance the bar by `count` episodes, with a note after it and lines of plain text below it."""
         self._done += count
         self._print_line(note)
         if self._progress.disable:

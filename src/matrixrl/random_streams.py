@@ -86,12 +86,7 @@ def restore(rng: np.random.Generator, state: object) -> None:
     try:
         rng.bit_generator.state = state  # type: ignore[assignment]
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        fail(
-            "random state",
-            "must be one that matrixrl saved",
-            f"something else ({error})",
-            "Use an intact checkpoint.",
-        )
+        fail("random state", "must be one that matrixrl saved", f"something else ({error})", "Use an intact file.")
 
 
 def stream_to_array(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -117,10 +112,6 @@ def stream_from_array(words: NDArray[Any]) -> np.random.Generator:
 
 class Streams:
     """The named generators of B replicas, one of each name for each seed.
-
-    Args:
-        seeds: One seed for each replica.
-        names: The streams that an algorithm draws from.
 
     >>> streams = Streams([0, 1], ["ties"])
     >>> len(streams["ties"]), streams.to_array().shape

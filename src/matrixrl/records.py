@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.display import Described, confidence, html_table, in_digits
+from matrixrl.display import Described, confidence, html_table, in_digits, printable
 from matrixrl.errors import InvalidInput
 from matrixrl.measurement import held
 
@@ -17,6 +17,7 @@ __all__ = [
     "BoolArray",
     "Bounds",
     "Certificate",
+    "Comparison",
     "Episode",
     "FloatArray",
     "Guarantee",
@@ -86,7 +87,7 @@ class Guarantee:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both entries by name."""
-        return {"holds": self.holds, "reason": self.reason}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +120,7 @@ class Steps:
         ended: NDArray[Any] | None = None,
         taken: NDArray[Any] | None = None,
     ) -> Steps:
-        """Return steps made of the given arrays, converted to the types that `Steps` uses.
-
-        Args:
-            states: (B, k, …) States before each step.
-            actions: (B, k) Actions, counted from 0.
-            rewards: (B, k) Rewards in the environment's unit.
-            next_states: (B, k, …) States after each step.
-            ended: (B, k) Whether a step terminated the episode; False everywhere by default.
-            taken: (B, k) Whether a step was taken; True everywhere by default.
-        """
+        """Return steps of arrays in the types of `Steps`; by default, all were taken and none ended the episode."""
         actions = np.asarray(actions)
         no, yes = np.zeros(actions.shape, dtype=np.bool_), np.ones(actions.shape, dtype=np.bool_)
         return cls(
@@ -147,18 +139,11 @@ class Steps:
 
     def cut(self, length: int) -> Steps:
         """Return the first `length` steps."""
-        parts: tuple[NDArray[Any], ...] = (self.states, self.actions, self.rewards, self.next_states)
-        return Steps(*(array[:, :length] for array in (*parts, self.ended, self.taken)))
+        return Steps(*(array[:, :length] for array in self._arrays()))
 
-    def padded(self, length: int) -> Steps:
-        """Return the steps padded to `length` steps with steps that were not taken."""
-        return self._with_missing(length - self.actions.shape[1], before=False)
-
-    def delayed(self, missing: int) -> Steps:
-        """Return the steps after `missing` steps that were not taken, as the beginning of an episode is unknown."""
-        return self._with_missing(missing, before=True)
-
-    def _with_missing(self, missing: int, *, before: bool) -> Steps:
+    def padded(self, length: int, *, before: bool = False) -> Steps:
+        """Return `length` steps, with some that were not taken after these, or before them."""
+        missing = length - self.actions.shape[1]
         if missing <= 0:
             return self
 
@@ -166,8 +151,10 @@ class Steps:
             nothing = np.zeros((array.shape[0], missing, *array.shape[2:]), dtype=array.dtype)
             return np.concatenate([nothing, array] if before else [array, nothing], axis=1)
 
-        parts = (self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken)
-        return Steps(*(pad(array) for array in parts))
+        return Steps(*(pad(array) for array in self._arrays()))
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.states, self.actions, self.rewards, self.next_states, self.ended, self.taken
 
 
 class Bounds(NamedTuple):
@@ -186,14 +173,7 @@ class Bounds(NamedTuple):
     optimal_lower: FloatArray | None = None
 
     def certificate(self, replica: int, delta: float, guarantee: Guarantee, start: str) -> Certificate:
-        """Return the certificate of one replica.
-
-        Args:
-            replica: Number of the replica.
-            delta: Probability δ with which the bounds may fail.
-            guarantee: Whether the bounds are proven.
-            start: What the bounds are about, in words.
-        """
+        """Return the certificate of one replica."""
         optimal = None if self.optimal_lower is None else float(self.optimal_lower[replica])
         upper, lower = float(self.upper[replica]), float(self.lower[replica])
         return Certificate(upper, lower, delta, guarantee, optimal, start)
@@ -216,11 +196,8 @@ class Plan:
     def updated(self, fresh: Plan, due: BoolArray) -> Plan:
         """Return a plan with the replicas of `fresh` where `due` (B,) is True, and of this plan elsewhere."""
         tables = due[:, None, None]
-        return Plan(
-            policy=np.where(tables, fresh.policy, self.policy),
-            values=np.where(tables, fresh.values, self.values),
-            empty=np.where(due, fresh.empty, self.empty),
-        )
+        policy, values = np.where(tables, fresh.policy, self.policy), np.where(tables, fresh.values, self.values)
+        return Plan(policy, values, np.where(due, fresh.empty, self.empty))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the plan by name, for saving."""
@@ -392,20 +369,90 @@ class RegretBound:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all entries by name."""
-        return {
-            "total": self.total,
-            "a_priori": self.a_priori,
-            "gaps": self.gaps,
-            "n_episodes": self.n_episodes,
-            "delta": self.delta,
-            "guarantee": self.guarantee.as_dict(),
-            "about": self.about,
-        }
+        return asdict(self) | {"about": self.about}
 
 
 def _claim(delta: float, guarantee: Guarantee) -> dict[str, object]:
     """Return what is claimed about bounds, as rows of a table."""
     return {"holds with probability": confidence(delta), "guarantee": guarantee}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """An interval of V^policy(s0) − V^incumbent(s0), in the environment's unit (docs/proofs.md, section 12).
+
+    Attributes:
+        lower: Lower bound on the difference.
+        upper: Upper bound on the difference.
+        policy: Lower and upper bound on V^policy(s0).
+        incumbent: Lower and upper bound on V^incumbent(s0).
+        delta: Probability δ with which any of the bounds of the agent may fail, those of all its comparisons included.
+        guarantee: Whether the bounds are proven.
+        start: Start s0 that the bounds are about, in words, as in `Certificate`.
+
+    >>> Comparison(0.5, 2.0, policy=(3.0, 4.0), incumbent=(1.5, 2.5), delta=0.05, guarantee=Guarantee(True))
+    <Comparison: with probability 0.95 the policy earns 0.5 to 2 more than the incumbent in an episode: it is better>
+    """
+
+    lower: float
+    upper: float
+    policy: tuple[float, float]
+    incumbent: tuple[float, float]
+    delta: float
+    guarantee: Guarantee
+    start: str = ""
+
+    @property
+    def probably_better(self) -> bool:
+        """Whether the policy is proven to earn more than the incumbent, with probability 1 − δ."""
+        return self.guarantee.holds and self.lower > 0.0
+
+    @property
+    def probably_worse(self) -> bool:
+        """Whether the policy is proven to earn less than the incumbent, with probability 1 − δ."""
+        return self.guarantee.holds and self.upper < 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the bounds, delta, guarantee, the verdict and the start by name."""
+        bounds = {"policy": list(self.policy), "incumbent": list(self.incumbent)}
+        verdict = {"probably_better": self.probably_better, "probably_worse": self.probably_worse}
+        return asdict(self) | bounds | verdict
+
+    def __repr__(self) -> str:
+        what = f"the policy earns {self._interval()} the incumbent in an episode"
+        what += f" (start: {printable(self.start)})" if self.start else ""
+        if not self.guarantee:
+            return f"<Comparison: estimated, not proven: {what} ({printable(self.guarantee.reason)})>"
+        verdict = "more data are needed to tell which one is better"
+        if self.lower == self.upper == 0.0:
+            verdict = "they have the same value"
+        elif self.lower > 0.0:
+            verdict = "it is better"
+        elif self.upper < 0.0:
+            verdict = "it is worse"
+        return f"<Comparison: with probability {confidence(self.delta)} {what}: {verdict}>"
+
+    def _repr_html_(self) -> str:
+        """Return the comparison as a table, as notebooks show it."""
+        rows = {
+            "value of the policy": "{:.4g} to {:.4g}".format(*self.policy),
+            "value of the incumbent": "{:.4g} to {:.4g}".format(*self.incumbent),
+            "difference": f"{self.lower:.4g} to {self.upper:.4g}",
+            "start": self.start or "not known",
+            **_claim(self.delta, self.guarantee),
+        }
+        return html_table(repr(self)[1:-1], rows)
+
+    def _interval(self) -> str:
+        """Return the interval in words that go on with "the incumbent"."""
+        low, high = f"{abs(self.lower):.4g}", f"{abs(self.upper):.4g}"
+        if self.lower == self.upper == 0.0:
+            return "as much as"
+        if self.lower >= 0.0:
+            return f"{low} to {high} more than"
+        if self.upper <= 0.0:
+            return f"{high} to {low} less than"
+        return f"between {low} less and {high} more than"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ __all__ = [
     "code_of",
     "describe",
     "is_reference",
+    "later_names",
     "load_reference",
     "reference_of",
     "refuse_untrusted",
@@ -77,12 +78,24 @@ def safe_path(**more: str) -> Iterator[None]:
                     os.environ[name] = value
 
 
-def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
-    """Raise unless the caller allowed text to import code.
+def later_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the function `__getattr__` of a package, which imports the module of a name when it is first used.
 
-    Raises:
-        UntrustedCode: `trust_code` is False.
+    Args:
+        package: Name of the package.
+        modules: Module in the package of each name.
     """
+
+    def find(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return find
+
+
+def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
+    """Raise `UntrustedCode` unless the caller allowed text to import code."""
     if not trust_code:
         raise UntrustedCode(
             f"{what} {value!r} would import and run code, which is not allowed by default. Pass --trust-code "
@@ -91,12 +104,7 @@ def refuse_untrusted(what: str, value: str, *, trust_code: bool) -> None:
 
 
 def load_reference(what: str, value: str, *, trust_code: bool) -> Any:
-    """Import the object that a reference names.
-
-    Args:
-        what: What it is used as, for messages.
-        value: ``package.module:Name``; the name may have dots.
-        trust_code: Whether importing code because a text says so is allowed.
+    """Import the object that a reference names, which is used as `what`; the name may have dots.
 
     Raises:
         UntrustedCode: It is not allowed.

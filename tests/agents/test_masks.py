@@ -456,7 +456,7 @@ def test_an_algorithm_without_q_says_so():
         def act(self, plan, stage, states, *, explore=True):
             return np.array([1])
 
-        upper = policy_table = plan_to_arrays = plan_from_arrays = None
+        upper = policy_table = plan_from_arrays = None
 
     agent = Agent(declared_task(), First(), seed=0)
     episode = agent.begin_episode()

@@ -12,10 +12,16 @@ from sklearn.base import clone
 import matrixrl
 from matrixrl import Agent, InvalidInput, KernelControl, KernelMatrixRL, MatrixRL, ProtocolError
 from matrixrl.agents.matrix_rl import BallOptions, KernelOptions
-from matrixrl.algorithms import BASELINES, ContinuousControl, ContinuousSettings, MatrixRLSettings
+from matrixrl.algorithms import (
+    ALGORITHMS,
+    BASELINES,
+    ContinuousControl,
+    ContinuousSettings,
+    MatrixRLSettings,
+    make_algorithm,
+)
 from matrixrl.algorithms.baselines import PSRL
 from matrixrl.algorithms.matrix_rl.kernel import KernelSettings
-from matrixrl.algorithms.registry import ALGORITHMS, make_algorithm
 from matrixrl.problems import ProblemOptions
 from matrixrl.problems.reader import OPTION_DEFAULTS
 from named_agents import AGENTS

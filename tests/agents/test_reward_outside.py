@@ -127,7 +127,7 @@ def test_learn_survives_surprises_and_a_saved_agent_goes_on(make, env, tmp_path)
     agent = make(env(), reward_outside="clip", seed=1)
     history = agent.learn(8)
     assert history.n_episodes == 8
-    assert agent.algorithm.outside.count > 0
+    assert agent.algorithm._outside.total > 0
     low, high = agent.problem.task.reward_range
     assert (low, high) == (0.0, 1.0)
     agent.save(tmp_path / "a")

@@ -10,9 +10,9 @@ import pytest
 
 from matrixrl import Agent, FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.algorithms import DoublingMatrixRL, UCMatrixRL
-from matrixrl.core.likelihood import ValueTargetedSet, dirichlet_excess, targeted_beta
+from matrixrl.core.likelihood import dirichlet_excess, targeted_beta
 from matrixrl.core.models import CountModel
-from matrixrl.core.sets import NormalisedBall
+from matrixrl.core.sets import NormalisedBall, ValueTargetedSet
 from matrixrl.linalg import SeenRows
 from matrixrl.problems import Problem, evaluate, solve
 from matrixrl.records import Steps

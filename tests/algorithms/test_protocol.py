@@ -215,7 +215,7 @@ def test_plans_act_by_their_table_and_are_saved(name, settings, world):
     np.testing.assert_array_equal(agent.upper(plan, states), task.to_own_unit(plan.values[[0, 1], 0, states]))
     alone = agent_of(name, world, [5], **settings)
     plan = alone.plan()
-    arrays = alone.plan_to_arrays(plan)
+    arrays = plan.arrays()
     assert_same_plan(alone.plan_from_arrays(arrays), plan)
     with pytest.raises(InvalidInput, match="does not fit"):
         alone.plan_from_arrays({**arrays, "policy": arrays["policy"] + task.n_actions})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from experiments import SMALL, experiment, finished
 
-from matrixrl.algorithms.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by
-from matrixrl.algorithms.registry import ALGORITHMS
+from matrixrl.algorithms import ALGORITHMS
 from matrixrl.lab.report import write_bibtex, write_report
+from matrixrl.lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, bibtex, cited_by
 from matrixrl.lab.report.citations import references_of
 from matrixrl.lab.store import Store
 

@@ -13,7 +13,7 @@ from matrixrl import FiniteMDP, InvalidInput, MatrixRL, make, run_seeds
 from matrixrl.core.bounds import theorem_3_bound
 from matrixrl.core.dual import DualEstimate, effective_dimension, hat_projection
 from matrixrl.features import Features, TablePhi, TablePsi, features_from_grams, kernel_features, transformer_features
-from matrixrl.features.kernel_features import factor_gram
+from matrixrl.features.from_kernels import factor_gram
 from matrixrl.problems import low_rank
 from tolerances import ALGEBRA
 from worlds import algorithm_with_data

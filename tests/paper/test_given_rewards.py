@@ -11,8 +11,8 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from matrixrl import Task
-from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
-from matrixrl.core.given_rewards import N_BETS, log_bets, log_evidence
+from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
+from matrixrl.core.rewards import N_BETS, log_bets, log_evidence
 from matrixrl.problems import Problem
 from matrixrl.records import Steps
 from matrixrl.tolerances import GIVEN_REWARD

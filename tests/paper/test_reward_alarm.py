@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from matrixrl import FiniteMDP, MatrixRL, MDPEnv, Task, run_seeds
 from matrixrl.core.embedding import fit_rewards
-from matrixrl.core.reward import rewards_misfit
+from matrixrl.core.rewards import rewards_misfit
 from matrixrl.features import OneHotPhi, TablePhi, one_hot
 from matrixrl.problems import low_rank
 from worlds import algorithm_with_data
@@ -163,15 +163,14 @@ def test_the_threshold_is_the_one_of_the_proof():
 def test_each_alarm_has_half_of_delta_and_each_run_its_part(rng):
     world = low_rank(n_states=5, n_actions=2, horizon=4, seed=3, d=3)
     algorithm, _ = algorithm_with_data(world, rng, episodes=3, known_reward=False, delta=0.1)
-    ours, clock, asked = algorithm.model.confidence, algorithm.clock, []
-    import matrixrl.core.confidence as module
+    clock, asked = algorithm.clock, []
+    import matrixrl.algorithms.matrix_rl.rewards as module
 
     original = module.rewards_misfit
     module.rewards_misfit = lambda *_, delta: asked.append(delta) or np.zeros(1, dtype=bool)
     try:
-        ours.rewards_misfit(world.features.phi, algorithm.rewards.visits, algorithm.rewards.sums, clock)
-        third = clock._replace(run=3)
-        ours.rewards_misfit(world.features.phi, algorithm.rewards.visits, algorithm.rewards.sums, third)
+        algorithm.rewards.contradictions(clock)
+        algorithm.rewards.contradictions(clock._replace(run=3))
     finally:
         module.rewards_misfit = original
     assert asked == pytest.approx([0.05, 0.05 / 12])

@@ -8,7 +8,7 @@ from drawn import ball_agent, labels, river_agent
 
 import matrixrl
 from matrixrl import plots
-from matrixrl.core.likelihood import LIKELIHOOD_SETS
+from matrixrl.core.sets import LIKELIHOOD_SETS
 from matrixrl.errors import InvalidInput
 from matrixrl.plots.regions import region_of
 

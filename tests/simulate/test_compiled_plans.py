@@ -8,7 +8,6 @@ import pytest
 from matrixrl import InvalidInput, MatrixRL, make
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.core import SETS
-from matrixrl.core.compiled import has_compiled_form
 from matrixrl.core.sets import SetContext
 from matrixrl.features import Features, OneHotPhi, OneHotPsi, SparsePsi, TablePhi, TablePsi
 from matrixrl.play import Simulation
@@ -78,7 +77,7 @@ def test_every_set_splits_as_it_says(name):
 def forms(kind, **chosen):
     rng = np.random.default_rng(3)
     learner = learner_with_data(features_of(kind, rng), rng, compiled=False, **chosen)
-    return has_compiled_form(learner.model.bounds(learner.clock, "agent")[0])
+    return learner.model.bounds(learner.clock, "agent")[0].has_compiled_form()
 
 
 def test_which_beliefs_have_a_compiled_form():

@@ -72,8 +72,8 @@ def test_an_interrupt_while_an_episode_is_learned_does_not_rewind_the_streams(mo
     simulation = Simulation("river-swim", n_episodes=20, seeds=[0, 1])
     update = simulation.algorithm.update
 
-    def learn_and_press_ctrl_c(steps):
-        update(steps)
+    def learn_and_press_ctrl_c(steps, plan):
+        update(steps, plan)
         if simulation.algorithm.episode == 7:
             signal.raise_signal(signal.SIGINT)  # held back until the episode is noted
 

@@ -21,19 +21,9 @@ SHORT = {"horizon": 30}
 class Watched(Simulation):
     """Keeps the plan and the steps of every episode, and watches."""
 
-    def _play_one(self):
-        self.seen = getattr(self, "seen", [])
-        play, plan_of = self.world.play, {}
-
-        def keeping(algorithm, plan):
-            plan_of["plan"] = plan
-            plan_of["steps"] = play(algorithm, plan)
-            return plan_of["steps"]
-
-        self.world.play = keeping
-        super()._play_one()
-        self.world.play = play
-        self.seen.append((plan_of["plan"], plan_of["steps"].steps))
+    def _learn(self, played):
+        self.seen = [*getattr(self, "seen", []), (played.first_plan, played.steps)]
+        super()._learn(played)
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,17 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
-from typing import Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
 from matrixrl.agents import ask_and_tell, certificates, deployment, logged
 from matrixrl.agents.action_tables import ActionTables, action_tables
-from matrixrl.agents.ask_and_tell import Finished, PlannedAhead
-from matrixrl.agents.certificates import LOG_ASSUMPTION, MASK_ASSUMPTION, START_ASSUMPTION, TIME_OUT_ASSUMPTION
-from matrixrl.agents.checkpoint import agent_state, load_agent, load_agent_state, save_agent
+from matrixrl.agents.ask_and_tell import PlannedAhead
 from matrixrl.agents.episode_queue import LATE_EPISODES, EpisodeQueue
 from matrixrl.agents.episodes import OpenEpisode
-from matrixrl.agents.vector import check_vector_env, play_vector
 from matrixrl.algorithms import Algorithm, Startable, make_algorithm
-from matrixrl.algorithms.registry import OBJECT_SETTINGS, setting_names, with_objects
+from matrixrl.algorithms.registry import setting_names, with_objects
 from matrixrl.checks import (
     choice,
     fail,
@@ -29,7 +26,6 @@ from matrixrl.checks import (
     fits_memory,
     flag,
     function,
-    index,
     integer,
     number,
     optional_flag,
@@ -40,16 +36,18 @@ from matrixrl.envs import open_problem, refuse_env_settings
 from matrixrl.errors import InvalidInput, ProtocolError
 from matrixrl.features import Phi, Psi
 from matrixrl.logs import SeenLog
+from matrixrl.play.engine import Engine
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.rollout import EnvWorld
 from matrixrl.policies import Policy
 from matrixrl.problems import Problem, ProblemOptions, RegretEvaluator
 from matrixrl.problems.reader import OPTION_DEFAULTS
-from matrixrl.progress import EpisodeProgress
 from matrixrl.random_streams import fresh_seed
-from matrixrl.records import Episode, Guarantee, History, HistoryLog, IntArray
+from matrixrl.records import Certificate, Episode, Guarantee, History, HistoryLog, IntArray
 from matrixrl.settings import ELSEWHERE, Settings
-from matrixrl.threads import limited_threads
+
+if TYPE_CHECKING:
+    from matrixrl.progress import EpisodeProgress
 
 __all__ = ["Agent"]
 
@@ -138,10 +136,14 @@ class Agent:
         measures = problem.regret_every > 0 and algorithm.has_policy_table
         self._algorithm = algorithm
         self.name = algorithm.name
-        self._evaluator = RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None
         self._log = HistoryLog(regret_every=max(problem.regret_every, 1))
-        self._queue = EpisodeQueue(self._learn_open, self._note_late, LATE_EPISODES[0])
-        self._world = None if problem.env is None else EnvWorld(problem, algorithm.seeds[0])
+        self._queue = EpisodeQueue(self, LATE_EPISODES[0])
+        self._engine = Engine(
+            algorithm,
+            None if problem.env is None else EnvWorld(problem, algorithm.seeds[0]),
+            RegretEvaluator(problem.mdp) if measures and problem.mdp is not None else None,
+            problem.regret_every,
+        )
         self._ledger = CertificateLedger(algorithm)
         self._params = None
         self._gaps = 0.0
@@ -256,23 +258,7 @@ class Agent:
 
         The bound is `bound`: it adds what other actions than the agent's own were expected to lose.
         """
-        if any(self._log.alarms):
-            return Guarantee(False, str(self.alarm))
-        # Gaps of episodes that somebody else played with the algorithm are not known.
-        algorithm, charged = self._algorithm, len(self._log.returns) == self.n_episodes
-        others = overlap = None
-        if self._overridden:
-            episodes = f"{self._overridden} episode{'s' * (self._overridden > 1)}"
-            others = f"{episodes} had other actions than those advised, or ended early"
-            others = f"{others}: the proof of {self.name} is about its own actions"
-        if self._queue.delay and not algorithm.claims.overlap_is_proven:
-            overlap = f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
-        return (
-            (algorithm.claims.charged_regret if charged else algorithm.claims.regret)
-            and Guarantee.unless(others, overlap)
-            and (algorithm.claims.after_logs() if algorithm.logged.episodes else Guarantee(True))
-            and Guarantee.unless(self._selection)
-        )
+        return certificates.guarantee(self)
 
     @property
     def alarm(self) -> str | None:
@@ -280,33 +266,17 @@ class Agent:
 
         None as long as the data do not contradict them. Where data were selected, that may be the reason, and is named.
         """
-        self._heed_masks()
-        if any(self._log.alarms):
-            first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
-            words: str | None = self._algorithm.claims.alarm_words(first)
-        else:
-            words = self._ledger.contradiction or (None if self._ledger.is_estimated else self._ledger.start_doubt)
-        # Selected data contradict assumptions that are true.
-        return words if words is None or self._selection is None else f"{words}, or the selection: {self._selection}"
+        return certificates.alarm(self)
 
     @property
     def assumptions(self) -> str:
         """Assumptions of `guarantee` and of the guarantee of a certificate, in words; empty if nothing is proven."""
-        words, algorithm = self._algorithm.claims.assumptions, self._algorithm
-        if words and algorithm.masks.may_be_reported and self.problem.env is not None:
-            words = f"{words}; {MASK_ASSUMPTION}"
-        if words and self._ledger.is_estimated and self._algorithm.claims.certifies:
-            words = f"{words}; {START_ASSUMPTION}"
-        elif words and self._ledger.counts_first_states:
-            words = f"{words}; {certificates.DECLARED_ASSUMPTION}"
-        if words and self._queue.n_time_outs:
-            words = f"{words}; {TIME_OUT_ASSUMPTION}"
-        return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged.episodes else words
+        return certificates.assumptions(self)
 
     @property
-    def _has_start(self) -> bool:
-        """Whether a start is declared or estimated; else episodes are certified at their own first states."""
-        return self._ledger.is_estimated or self.problem.task.start_is_declared
+    def _world(self) -> Any:
+        """The environment that `learn` plays in, with its random stream; None without one."""
+        return self._engine.world
 
     @property
     def algorithm(self) -> Algorithm:
@@ -369,16 +339,7 @@ class Agent:
         >>> int(agent.visits.sum())
         60
         """
-        if self._seen is None:
-            raise ProtocolError("visits needs the steps that were seen; make the agent with keep_log=True")
-        if self.problem.kind != "finite":
-            raise ProtocolError("visits are counted for numbered states only")
-        shape = self.problem.finite_task.n_states, self.problem.actions.size
-        if not self._seen.n_episodes:
-            return np.zeros(shape, dtype=np.int64)
-        seen, _ = self._seen.all()
-        pairs = seen.states.astype(np.int64) * shape[1] + seen.actions
-        return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
+        return logged.visits(self)
 
     @property
     def policy(self) -> Policy:
@@ -388,30 +349,6 @@ class Agent:
         """
         table = self._own_table(self._advised_plan())
         return self._numbering("policy").policy(table, f"{self._origin()}: the plan of the next episode")
-
-    def predict(self, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
-        """Return the action that is best by the estimates from all finished episodes, without exploration.
-
-        It is that of `greedy` where the algorithm has a model, and that of `policy` where it has none. It changes
-        nothing, not even a random stream. The action to play while learning is `act` of an episode, which explores.
-
-        Args:
-            obs: Observation.
-            stage: Stage h, counted from 0.
-            episode: Open episode to take the stage from instead.
-        """
-        if (stage is None) == (episode is None):
-            received = "neither" if stage is None else "both"
-            fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
-        if episode is not None and not self._is_own(episode):
-            received = "one that was ended, abandoned or begun by another agent"
-            what = received if isinstance(episode, OpenEpisode) else shown(episode)
-            fail("episode", "must be an open episode of this agent", what, "Such as agent.begin_episode().")
-        h = episode.stage if episode is not None else stage
-        h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
-        state = np.asarray(self.problem.state("obs", obs))
-        action = self._algorithm.act(self._estimated_plan(), h, state[None], explore=False)
-        return self.problem.own_action(int(action[0]))
 
     def learn(
         self,
@@ -464,6 +401,10 @@ class Agent:
         if until_gap is not None:
             number("until_gap", until_gap, low=0.0, remedy="Give a gap in the environment's unit.")
             self._check_certifies("until_gap")
+        from matrixrl.agents.vector import check_vector_env, play_vector
+        from matrixrl.progress import EpisodeProgress
+        from matrixrl.threads import limited_threads
+
         vector = None if env is None else check_vector_env(self, env)
         bar = EpisodeProgress(self._algorithm.name, count, visible=progress)
         with self._exploring_for(explore_for), limited_threads(blas_threads), bar:
@@ -495,29 +436,22 @@ class Agent:
 
     def _play(self, n_episodes: int, on_episode: Callable[[Episode], bool], *, certify: bool) -> None:
         """Play whole episodes; an interrupt or an error leaves the agent as after the last finished one."""
-        world, algorithm, queue = self._world, self._algorithm, self._queue
-        assert world is not None
+        engine, queue = self._engine, self._queue
         for _ in range(n_episodes):
-            n, streams, planning = self.n_episodes, world.mark(), algorithm.mark()
+            n = self.n_episodes
             queue.n_begun = max(queue.n_begun, n) + 1
             try:
-                plan = algorithm.plan()
-                self._forget_plans()
-                certificate = self._certificate_of(plan) if certify and self._has_start else None
-                steps, last_plan, off_plan = world.play(algorithm, plan)
-                if certify and certificate is None:
-                    certificate = self._named_certificate(plan, steps.states[0, 0])
-                is_certifying = algorithm.purpose == "certificate"
-                played = Finished(last_plan, steps, off_plan, is_certifying, world.draws_starts, certificate)
-                record = self._learn_steps(played)
+                record = engine.play(self._learn_steps, self._certify_played if certify else None)
             except BaseException as error:
-                if self.n_episodes == n:  # nothing was learned: it leaves no trace
-                    self._drop_episodes(error, None if world.buffer is None else len(world.buffer.actions))
-                    algorithm.rewind(planning)
-                    world.rewind(streams)
+                if self.n_episodes == n:  # nothing was learned
+                    buffer = getattr(engine.world, "buffer", None)
+                    queue.drop(error, None if buffer is None else len(buffer.actions))
                 raise
             if not on_episode(record):
                 return
+
+    def _certify_played(self, plan: Any, first_state: Any) -> Certificate:
+        return self._certificate_of(plan) if first_state is None else self._named_certificate(plan, first_state)
 
     @contextmanager
     def _exploring_for(self, purpose: str | None) -> Iterator[None]:
@@ -543,6 +477,8 @@ class Agent:
         >>> bool((one.learn(2).returns == other.learn(2).returns).all())
         True
         """
+        from matrixrl.agents.checkpoint import agent_state
+
         return agent_state(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -552,10 +488,14 @@ class Agent:
             CheckpointError: It is the state of something else; nothing is changed.
             ProtocolError: This agent has begun to play.
         """
+        from matrixrl.agents.checkpoint import load_agent_state
+
         load_agent_state(self, state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; also while episodes are open."""
+        from matrixrl.agents.checkpoint import save_agent
+
         save_agent(self, file_path("path", path))
 
     @classmethod
@@ -585,23 +525,16 @@ class Agent:
                 and that is not given is then imported and made with the saved settings, or without arguments.
             objects: Settings that are objects, which no file holds: ``set=MySet()``, ``kernel=…``.
         """
-        compiled = optional_flag("compiled", compiled)
-        for name, value in objects.items():
-            if name not in OBJECT_SETTINGS:
-                rule = "must be left out, as it is saved with the agent"
-                remedy = f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
-                fail(name, rule, shown(value), remedy)
-        return load_agent(
-            cls,
-            file_path("path", path),
-            env,
-            phi=phi,
-            psi=psi,
-            compiled=compiled,
-            algorithm=algorithm,
-            trust_code=trust_code,
-            objects=objects,
-        )
+        from matrixrl.agents.checkpoint import load_agent
+
+        given: dict[str, Any] = {
+            "phi": phi,
+            "psi": psi,
+            "algorithm": algorithm,
+            "trust_code": trust_code,
+            "objects": objects,
+        }
+        return load_agent(cls, file_path("path", path), env, compiled=optional_flag("compiled", compiled), **given)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything, for pickle; the environment must be something that pickle takes."""
@@ -650,15 +583,10 @@ class Agent:
     end_episode = ask_and_tell.end_episode
     abandon_episode = ask_and_tell.abandon_episode
     time_out_after = ask_and_tell.time_out_after
-    _learn_open = ask_and_tell._learn_open  # by this name for pickle
     _learn_steps = ask_and_tell.learn_steps
-    _drop_episodes = ask_and_tell.drop_episodes
     _note_selection = ask_and_tell.note_selection
     _note_doubt = ask_and_tell.note_doubt
     _note_start_doubt = ask_and_tell.note_start_doubt
-    _note_late = ask_and_tell._note_late
-    _note_time_out = ask_and_tell.note_time_out
-    _is_own = ask_and_tell.is_own
 
     # logged.py: logs in and out
     plan_log = logged.plan_log
@@ -667,6 +595,7 @@ class Agent:
     _note_log = logged.note_log
 
     # deployment.py: policies to deploy
+    predict = deployment.predict
     greedy = deployment.greedy
     recommend = deployment.recommend
     compare = deployment.compare

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from matrixrl.agents.episodes import OpenEpisode
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import fail, integer, number
-from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.measurement import is_measured
-from matrixrl.records import Certificate, Episode, IntArray, Steps
+from matrixrl.play.engine import Finished
+from matrixrl.records import Episode, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["Finished", "PlannedAhead"]
+__all__ = ["PlannedAhead"]
 
 
 class PlannedAhead(NamedTuple):
@@ -30,26 +28,6 @@ class PlannedAhead(NamedTuple):
 
     plan: Any
     planned_after: int
-
-
-class Finished(NamedTuple):
-    """An episode to learn from.
-
-    Attributes:
-        plan: Plan that it was played with.
-        steps: (1, k) Its steps.
-        off_plan: Whether an action was not that of the plan.
-        is_certifying: Whether it explored for a certificate: its plan need not be greedy.
-        is_drawn: Whether the agent's own MDP drew the first state.
-        certificate: Certificate of the plan, if one was requested.
-    """
-
-    plan: Any
-    steps: Steps
-    off_plan: bool = False
-    is_certifying: bool = False
-    is_drawn: bool = False
-    certificate: Certificate | None = None
 
 
 def episode(self: Agent, number: int) -> OpenEpisode:
@@ -110,7 +88,7 @@ def plan_ahead(self: Agent) -> PlannedAhead:
 
 def act(self: Agent, obs: Any, *, allowed: Any = None, now: float | None = None) -> Any:
     """Return the action to play now in the only open episode; see `OpenEpisode.act`."""
-    return _only(self, "act").act(obs, allowed=allowed, now=now)
+    return self._queue.only("act").act(obs, allowed=allowed, now=now)
 
 
 def observe(
@@ -124,12 +102,12 @@ def observe(
     step: int | None = None,
 ) -> None:
     """Add one step to the only open episode; see `OpenEpisode.observe`."""
-    _only(self, "observe").observe(obs, action, reward, next_obs, terminated, step=step)
+    self._queue.only("observe").observe(obs, action, reward, next_obs, terminated, step=step)
 
 
 def end_episode(self: Agent) -> Episode:
     """Learn from the only open episode and return its record."""
-    record = _only(self, "end_episode").end()
+    record = self._queue.only("end_episode").end()
     assert record is not None  # no other one is open that it could wait for
     return record
 
@@ -137,7 +115,7 @@ def end_episode(self: Agent) -> Episode:
 def abandon_episode(self: Agent) -> None:
     """Forget the only open episode, if any: nothing is learned from it."""
     if self._queue.n_open:
-        _only(self, "abandon_episode").abandon()
+        self._queue.only("abandon_episode").abandon()
 
 
 def time_out_after(self: Agent, limit: float, *, now: float, reward: float | None = None) -> tuple[OpenEpisode, ...]:
@@ -155,7 +133,8 @@ def time_out_after(self: Agent, limit: float, *, now: float, reward: float | Non
     """
     longest = number("limit", limit, low=0.0, remedy="Give a time in the unit of act(obs, now=…).")
     present = number("now", now, remedy="Give a time in the unit of act(obs, now=…).")
-    late = [episode for episode in self._queue.open if _is_late(episode, present - longest)]
+    asked = ((episode, episode._question) for episode in self._queue.open)
+    late = [one for one, last in asked if last and last.now is not None and last.now <= present - longest]
     for episode in late:
         episode._timed_out_step(reward)  # refuse a reward before anything is changed
     for episode in late:
@@ -163,37 +142,18 @@ def time_out_after(self: Agent, limit: float, *, now: float, reward: float | Non
     return tuple(late)
 
 
-def _learn_open(self: Agent, episode: OpenEpisode) -> Episode:
-    """Learn from an episode that was ended."""
-    queue, data = self._queue, episode.data
-    queue.delay = max(queue.delay, self.n_episodes - episode._planned_after)
-    record = self._learn_steps(
-        Finished(
-            episode._plan,
-            data.steps(),
-            off_plan=episode._off_plan,
-            is_certifying=episode._is_certifying,
-            certificate=episode._certificate,
-        )
-    )
-    episode._life, episode._record, episode._plan = "closed", record, None
-    return record
-
-
 def learn_steps(self: Agent, played: Finished) -> Episode:
     """Learn from an episode (Algorithm 1, lines 11 and 12) and return its record."""
-    plan, steps, algorithm, problem = played.plan, played.steps, self._algorithm, self.problem
-    n, rewards, first = self.n_episodes, steps.rewards[0], steps.states[0, 0]
-    regret: float | None = None
-    if self._evaluator is not None and is_measured(n, problem.regret_every) and not played.off_plan:
-        regret = float(self._evaluator.regret(algorithm.policy_table(plan))[0])
+    plan, steps, algorithm, n = played.plan, played.steps, self._algorithm, self.n_episodes
+    measured = self._engine.measure(n, played)
+    regret = float(measured.regret[0, 0])
     record = Episode(
         index=n,
-        episode_return=float(problem.task.returns(rewards)),
-        length=len(rewards),
-        regret=regret,
-        upper=float(algorithm.upper(plan, None if problem.task.start_is_declared else np.asarray(first)[None])[0]),
-        alarm=bool(plan.empty[0]),
+        episode_return=float(measured.returns[0, 0]),
+        length=int(measured.lengths[0, 0]),
+        regret=None if math.isnan(regret) else regret,
+        upper=float(measured.upper[0, 0]),
+        alarm=bool(measured.alarms[0, 0]),
         certificate=played.certificate,
     )
     gaps = _gaps_of(self, played)
@@ -204,7 +164,7 @@ def learn_steps(self: Agent, played: Finished) -> Episode:
         self._log.append(record)
         if self._seen is not None:
             self._seen.add_played(steps)
-        if algorithm.claims.certifies and problem.kind == "finite":
+        if algorithm.claims.certifies and self.problem.kind == "finite":
             self._heed_masks()
             self._ledger.observe(n + 1, lambda: _policy_to_freeze(self, plan), steps, is_drawn=played.is_drawn)
         self._forget_plans()
@@ -227,18 +187,6 @@ def _policy_to_freeze(self: Agent, plan: Any) -> IntArray:
     return algorithm.frame.permitted(table) if isinstance(algorithm, FiniteAlgorithm) else table
 
 
-def drop_episodes(self: Agent, error: BaseException, n_steps: int | None) -> None:
-    """Forget all episodes after an error or an interrupt; an error may be due to what was observed.
-
-    Args:
-        error: The error or interrupt.
-        n_steps: Number of steps of an episode that is not in the queue; None if there is none.
-    """
-    lengths = [episode.stage for episode in self._queue.drop()] + ([] if n_steps is None else [n_steps])
-    if isinstance(error, Exception) and lengths:
-        self._note_selection(f"an episode ended in an error after {max(lengths)} of its steps")
-
-
 def note_selection(self: Agent, what: str) -> None:
     """Withdraw the proof: which data are learned from may depend on what was observed (docs/proofs.md, 3)."""
     self._note_doubt(f"{what}: which data are learned from may depend on what was observed")
@@ -252,33 +200,3 @@ def note_doubt(self: Agent, words: str) -> None:
 def note_start_doubt(self: Agent, what: str) -> None:
     """Withdraw what depends on how first states are drawn (docs/proofs.md, 6.1)."""
     self._ledger.note_start_doubt(f"{what}: which first states are counted may depend on them")
-
-
-def _note_late(self: Agent) -> None:
-    self._note_selection(f"episode {self.n_episodes + 1} was ended before one that was begun earlier")
-
-
-def note_time_out(self: Agent) -> None:
-    self._queue.n_time_outs += 1
-    if self.problem.mdp is not None:
-        self._note_doubt("an episode timed out, which the known transition table does not have as an outcome")
-
-
-def is_own(self: Agent, episode: object) -> bool:
-    """Say whether an object is an open episode of this agent."""
-    return isinstance(episode, OpenEpisode) and self._queue.find(episode.number) is episode
-
-
-def _only(self: Agent, call: str) -> OpenEpisode:
-    open_episodes = self._queue.n_open
-    if not open_episodes:
-        raise ProtocolError(f"{call} was called outside an episode; call begin_episode first")
-    if open_episodes > 1:
-        raise ProtocolError(f"{call} was called while {open_episodes} episodes are open; call it on one of them")
-    return self._queue.open[0]
-
-
-def _is_late(episode: OpenEpisode, oldest: float) -> bool:
-    """Say whether the step that is under way was asked for at a time, and at the latest at `oldest`."""
-    asked = episode._question
-    return asked is not None and asked.now is not None and asked.now <= oldest

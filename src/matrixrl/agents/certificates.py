@@ -16,7 +16,7 @@ from matrixrl.records import Certificate, Guarantee, RegretBound, RegretCertific
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["LOG_ASSUMPTION", "MASK_ASSUMPTION", "START_ASSUMPTION", "TIME_OUT_ASSUMPTION"]
+__all__ = ["LOG_ASSUMPTION"]
 
 TIME_OUT_ASSUMPTION = (
     "whether a step times out depends on its state and action alone, and bounds are for the problem in which a "
@@ -63,6 +63,53 @@ def certificate(self: Agent, *, start: Any = None) -> Certificate:
         raise ProtocolError(words)
     played = self._queue.open[0]._plan if self._queue.n_open == 1 else self._advised_plan()
     return self._certificate_of(played) if start is None else self._named_certificate(played, start)
+
+
+def guarantee(self: Agent) -> Guarantee:
+    """Return whether the regret bound is proven; see `Agent.guarantee`."""
+    if any(self._log.alarms):
+        return Guarantee(False, str(self.alarm))
+    # Gaps of episodes that somebody else played with the algorithm are not known.
+    algorithm, charged = self._algorithm, len(self._log.returns) == self.n_episodes
+    others = overlap = None
+    if self._overridden:
+        episodes = f"{self._overridden} episode{'s' * (self._overridden > 1)}"
+        others = f"{episodes} had other actions than those advised, or ended early"
+        others = f"{others}: the proof of {self.name} is about its own actions"
+    if self._queue.delay and not algorithm.claims.overlap_is_proven:
+        overlap = f"episodes overlapped, and the proof of {self.name} is about episodes played one after the other"
+    return (
+        (algorithm.claims.charged_regret if charged else algorithm.claims.regret)
+        and Guarantee.unless(others, overlap)
+        and (algorithm.claims.after_logs() if algorithm.logged.episodes else Guarantee(True))
+        and Guarantee.unless(self._selection)
+    )
+
+
+def alarm(self: Agent) -> str | None:
+    """Return why the assumptions must be false; see `Agent.alarm`."""
+    self._heed_masks()
+    if any(self._log.alarms):
+        first = f"misspecification alarm in episode {self._log.alarms.index(True) + 1}"
+        words: str | None = self._algorithm.claims.alarm_words(first)
+    else:
+        words = self._ledger.contradiction or (None if self._ledger.is_estimated else self._ledger.start_doubt)
+    # Selected data contradict assumptions that are true.
+    return words if words is None or self._selection is None else f"{words}, or the selection: {self._selection}"
+
+
+def assumptions(self: Agent) -> str:
+    """Return the assumptions of what is proven, in words."""
+    words, algorithm = self._algorithm.claims.assumptions, self._algorithm
+    if words and algorithm.masks.may_be_reported and self.problem.env is not None:
+        words = f"{words}; {MASK_ASSUMPTION}"
+    if words and self._ledger.is_estimated and self._algorithm.claims.certifies:
+        words = f"{words}; {START_ASSUMPTION}"
+    elif words and self._ledger.counts_first_states:
+        words = f"{words}; {DECLARED_ASSUMPTION}"
+    if words and self._queue.n_time_outs:
+        words = f"{words}; {TIME_OUT_ASSUMPTION}"
+    return f"{words}; {LOG_ASSUMPTION}" if words and self._algorithm.logged.episodes else words
 
 
 def regret_certificate(self: Agent) -> RegretCertificate:

@@ -17,7 +17,7 @@ from matrixrl.agents.episode_queue import LATE_EPISODES
 from matrixrl.agents.saved_episodes import episode_arrays, restore_episodes
 from matrixrl.algorithms import Algorithm, FiniteAlgorithm, Startable, UCMatrixRL
 from matrixrl.algorithms.matrix_rl import SampledMatrixRL
-from matrixrl.algorithms.registry import import_algorithm, saved_class, with_objects
+from matrixrl.algorithms.registry import OBJECT_SETTINGS, import_algorithm, saved_class, with_objects
 from matrixrl.archive import FORMAT_VERSION, check_arrays, check_entries, read_archive, refusing, write_archive
 from matrixrl.checks import choice, fail, integer, number, shown
 from matrixrl.display import printable
@@ -154,6 +154,11 @@ def load_agent(
     objects: Mapping[str, Any],
 ) -> A:
     """Return the agent of a file; arguments as in `Agent.load`. Anything that does not fit is refused."""
+    for name, value in objects.items():
+        if name not in OBJECT_SETTINGS:
+            rule = "must be left out, as it is saved with the agent"
+            remedy = f"Load without it; only objects are passed: {', '.join(OBJECT_SETTINGS)}."
+            fail(name, rule, shown(value), remedy)
     source = os.fspath(path)
     header, arrays = read_archive(path, _KIND)
     with refusing(source):

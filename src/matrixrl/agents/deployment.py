@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.checks import fail, index, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.play.ledger import CONTRADICTION, CertifiedPolicy, contradictory
 from matrixrl.play.mask_reader import check_policy
@@ -13,7 +17,32 @@ from matrixrl.records import FloatArray, Guarantee, IntArray
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
 
-__all__ = ["compare", "greedy", "recommend"]
+__all__ = ["compare", "greedy", "predict", "recommend"]
+
+
+def predict(self: Agent, obs: Any, stage: int | None = None, *, episode: OpenEpisode | None = None) -> Any:
+    """Return the action that is best by the estimates from all finished episodes, without exploration.
+
+    It is that of `greedy` where the algorithm has a model, and that of `policy` where it has none. It changes
+    nothing, not even a random stream. The action to play while learning is `act` of an episode, which explores.
+
+    Args:
+        obs: Observation.
+        stage: Stage h, counted from 0.
+        episode: Open episode to take the stage from instead.
+    """
+    if (stage is None) == (episode is None):
+        received = "neither" if stage is None else "both"
+        fail("stage", "must be given, or an episode to take it from", received, "Such as stage=0.")
+    if episode is not None and episode not in self.open_episodes:
+        received = "one that was ended, abandoned or begun by another agent"
+        what = received if isinstance(episode, OpenEpisode) else shown(episode)
+        fail("episode", "must be an open episode of this agent", what, "Such as agent.begin_episode().")
+    h = episode.stage if episode is not None else stage
+    h = index("stage", h, size=self.problem.task.horizon, remedy="Stages count from 0.")
+    state = np.asarray(self.problem.state("obs", obs))
+    action = self._algorithm.act(self._estimated_plan(), h, state[None], explore=False)
+    return self.problem.own_action(int(action[0]))
 
 
 def greedy(self: Agent, *, start: Any = None) -> Policy:

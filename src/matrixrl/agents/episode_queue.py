@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from matrixrl.agents.episodes import OpenEpisode
+from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
+from matrixrl.play.engine import Finished
+from matrixrl.records import Episode
 
 if TYPE_CHECKING:
-    from matrixrl.agents.episodes import OpenEpisode
-    from matrixrl.records import Episode
+    from matrixrl.agents.agent import Agent
 
 __all__ = ["LATE_EPISODES", "EpisodeQueue"]
 
@@ -25,8 +27,7 @@ class EpisodeQueue:
     is ended before one that was begun earlier waits, unless late episodes are learned from at once.
 
     Args:
-        learn: Function that learns from an ended episode and returns its record.
-        withdraw: Function that is called if an episode was learned from before one that was begun earlier.
+        agent: The agent, which learns from them.
         late: One of `LATE_EPISODES`.
 
     Attributes:
@@ -36,8 +37,8 @@ class EpisodeQueue:
         n_time_outs: Number of episodes that timed out.
     """
 
-    def __init__(self, learn: Callable[[OpenEpisode], Episode], withdraw: Callable[[], None], late: str) -> None:
-        self._learn, self._withdraw, self.late = learn, withdraw, late
+    def __init__(self, agent: Agent, late: str) -> None:
+        self._agent, self.late = agent, late
         self.n_begun = self.delay = self.n_time_outs = 0
         self._open: dict[int, OpenEpisode] = {}
         self._waiting: list[tuple[int, OpenEpisode]] = []  # a heap
@@ -66,6 +67,14 @@ class EpisodeQueue:
         """Return the open episode with a number, or None."""
         return self._open.get(number)
 
+    def only(self, call: str) -> OpenEpisode:
+        """Return the only open episode; refuse a call if there are none or several."""
+        if not self._open:
+            raise ProtocolError(f"{call} was called outside an episode; call begin_episode first")
+        if len(self._open) > 1:
+            raise ProtocolError(f"{call} was called while {len(self._open)} episodes are open; call it on one of them")
+        return self.open[0]
+
     def add(self, episode: OpenEpisode) -> None:
         """Add an open episode, begun after all others."""
         self._open[episode.number] = episode
@@ -86,11 +95,29 @@ class EpisodeQueue:
         with uninterrupted():
             self._learn_ready()
             if not is_first:
-                self._withdraw()
+                number = self._agent.n_episodes + 1
+                self._agent._note_selection(f"episode {number} was ended before one that was begun earlier")
             record = self._learn(episode)
             self._open.pop(episode.number, None)
             self._learn_ready()
         return record
+
+    def _learn(self, episode: OpenEpisode) -> Episode:
+        """Learn from an episode that was ended."""
+        plan, steps, agent = episode._plan, episode.data.steps(), self._agent
+        self.delay = max(self.delay, agent.n_episodes - episode._planned_after)
+        is_certifying, certificate = episode._is_certifying, episode._certificate
+        record = agent._learn_steps(Finished(plan, steps, episode._off_plan, is_certifying, certificate=certificate))
+        episode._life, episode._record, episode._plan = "closed", record, None
+        return record
+
+    def time_out(self, episode: OpenEpisode) -> Episode | None:
+        """Close an episode whose last step timed out."""
+        self.n_time_outs += 1
+        if self._agent.problem.mdp is not None:
+            words = "an episode timed out, which the known transition table does not have as an outcome"
+            self._agent._note_doubt(words)
+        return self.close(episode)
 
     def abandon(self, episode: OpenEpisode) -> None:
         """Forget an open episode, and learn from those that waited for it."""
@@ -99,13 +126,20 @@ class EpisodeQueue:
         with uninterrupted():
             self._learn_ready()
 
-    def drop(self) -> tuple[OpenEpisode, ...]:
-        """Forget all episodes and return them."""
+    def drop(self, error: BaseException, n_steps: int | None) -> None:
+        """Forget all episodes after an error or an interrupt; an error may be due to what was observed.
+
+        Args:
+            error: The error or interrupt.
+            n_steps: Number of steps of an episode that is not in the queue; None if there is none.
+        """
         left = (*self.open, *self.waiting)
         self._open, self._waiting = {}, []
         for episode in left:
             episode._life, episode._plan = "closed", None
-        return left
+        lengths = [episode.stage for episode in left] + ([] if n_steps is None else [n_steps])
+        if isinstance(error, Exception) and lengths:
+            self._agent._note_selection(f"an episode ended in an error after {max(lengths)} of its steps")
 
     def _learn_ready(self) -> None:
         """Learn from the episodes that wait and before which no open one was begun."""

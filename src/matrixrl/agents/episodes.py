@@ -24,23 +24,15 @@ _CLOSED = "{} was called on an episode that was ended or abandoned; begin anothe
 
 
 class Advised(NamedTuple):
-    """The last answer of an episode.
+    """The last answer of an episode."""
 
-    Attributes:
-        stage: Stage of the question.
-        state: State of the question, as plain numbers.
-        action: Answer, counted from 0.
-        planned: Action of the plan, which is the answer unless it was not allowed just then.
-        among: Actions that the answer was chosen from, counted from 0; None for all that are allowed in the state.
-        now: Time of the question.
-    """
-
-    stage: int
-    state: Any
-    action: int
-    planned: int
+    stage: int  # Stage of the question
+    state: Any  # State of the question, as plain numbers
+    action: int  # Answer, counted from 0
+    planned: int  # Action of the plan, which is the answer unless it was not allowed just then
+    # Actions that the answer was chosen from, counted from 0; None for all that are allowed in the state
     among: tuple[int, ...] | None = None
-    now: float | None = None
+    now: float | None = None  # Time of the question
 
 
 class _Step(NamedTuple):
@@ -204,7 +196,7 @@ class OpenEpisode:
         planned = self._planned(reported.state, explore=False).planned
         self._off_plan |= reported.action != planned
         self.data.append(*reported)
-        if self.algorithm.revises and not self.is_finished:
+        if self.algorithm.revised is not None and not self.is_finished:
             self._plan = self.algorithm.revised(self._plan, self.data.steps)
 
     def end(self) -> Episode | None:
@@ -237,8 +229,7 @@ class OpenEpisode:
         self._off_plan |= asked is not None and asked.action != asked.planned
         self.data.append(*step)
         self._timed_out = True
-        self._agent._note_time_out()
-        return self._agent._queue.close(self)
+        return self._agent._queue.time_out(self)
 
     def abandon(self, *, outcome_may_be_known: bool = False, start_may_be_known: bool = False) -> None:
         """Forget the episode: nothing is learned from it.

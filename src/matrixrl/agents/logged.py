@@ -11,11 +11,11 @@ import numpy as np
 from matrixrl.checks import fail, file_path, flag
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.logs import CheckedLog, LogPlan, StepLog, log_digest, read_log, write_log
-from matrixrl.records import Guarantee
+from matrixrl.records import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.agents.agent import Agent
+    from matrixrl.logs import CheckedLog, LogPlan, StepLog
 
 __all__ = ["LearnedLog"]
 
@@ -116,6 +116,8 @@ def export(self: Agent, path: str | os.PathLike[str]) -> int:
         fail("export", rule, "keep_log=False", "Make the agent with keep_log=True.")
     if not self._seen.n_episodes:
         raise ProtocolError("export was called before any episode was played or learned from")
+    from matrixrl.logs import log_digest, write_log
+
     seen, logged = self._seen.all()
     write_log(file_path("path", path), seen, logged, self.problem, self._algorithm.name)
     digest = log_digest(seen, [repr(float(number)) for number in range(seen.n_episodes)])
@@ -124,7 +126,23 @@ def export(self: Agent, path: str | os.PathLike[str]) -> int:
     return seen.n_steps
 
 
+def visits(self: Agent) -> IntArray:
+    """Return how often each action was taken in each state; see `Agent.visits`."""
+    if self._seen is None:
+        raise ProtocolError("visits needs the steps that were seen; make the agent with keep_log=True")
+    if self.problem.kind != "finite":
+        raise ProtocolError("visits are counted for numbered states only")
+    shape = self.problem.finite_task.n_states, self.problem.actions.size
+    if not self._seen.n_episodes:
+        return np.zeros(shape, dtype=np.int64)
+    seen, _ = self._seen.all()
+    pairs = seen.states.astype(np.int64) * shape[1] + seen.actions
+    return np.bincount(pairs, minlength=shape[0] * shape[1]).reshape(shape)
+
+
 def _read(self: Agent, log: Any, columns: Any, first_step: int | None) -> CheckedLog:
+    from matrixrl.logs import read_log
+
     return read_log(log, self.problem, columns=columns, first_step=first_step)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from matrixrl.agents.agent import Agent
-from matrixrl.algorithms import ContinuousControl, ContinuousMatrixRL, KernelStarter, UCMatrixRL
+from matrixrl.algorithms import KernelStarter, UCMatrixRL
 from matrixrl.checks import fail, index, real_numbers, shaped
 from matrixrl.core import ConfidenceSet, Radius
 from matrixrl.problems import ProblemOptions
@@ -136,6 +136,8 @@ class MatrixRL(Agent):
 
 def _value(self: Agent, obs: Any, stage: int) -> tuple[FloatArray, FloatArray]:
     """Return values and widths of observations (n, p), for pictures: (n,) and (n,)."""
+    from matrixrl.algorithms import ContinuousControl, ContinuousMatrixRL
+
     algorithm, task = self.algorithm, self.problem.task
     if not isinstance(algorithm, (ContinuousMatrixRL, ContinuousControl)):
         fail("value", "is computed for vectors as states", self.problem.name, "Use certificate().")
@@ -271,7 +273,7 @@ class KernelControl(Agent):
         trust_code: bool = False,
         **more: Unpack[ProblemOptions],
     ) -> None:
-        super().__init__(problem, ContinuousControl, **_given(locals()))
+        super().__init__(problem, "kernel-control", **_given(locals()))
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:

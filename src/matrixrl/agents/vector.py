@@ -54,7 +54,7 @@ def play_vector(
     try:
         _play(agent, env, n_episodes, on_episode, certify)
     except BaseException as error:
-        agent._drop_episodes(error, None)
+        agent._queue.drop(error, None)
         raise
 
 
@@ -117,10 +117,9 @@ def _begin(agent: Agent, obs: Any, certify: bool) -> OpenEpisode:
     """Begin an episode at the observation of a sub-environment."""
     check_first_state(agent.problem, agent.problem.state("obs", obs))  # before it is begun
     episode = agent.begin_episode()
-    if certify and agent._has_start:
-        episode._certificate = agent._certificate_of(episode._plan)
-    elif certify:
-        episode._certificate = agent._named_certificate(episode._plan, obs)
+    if certify:
+        named = obs if agent._engine.certifies_first_state else None
+        episode._certificate = agent._certify_played(episode._plan, named)
     return episode
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.known_masks import KnownMasks
-from matrixrl.algorithms.outside_rewards import OUTSIDE, OutsideRewards, clip_rewards
 from matrixrl.algorithms.plug_ins import is_plug_in, refuse_forgotten
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
@@ -30,13 +29,13 @@ from matrixrl.records import Bounds, FloatArray, Guarantee, IntArray, Steps
 from matrixrl.references import describe
 from matrixrl.settings import Settings, describe_settings, plain_value
 
-__all__ = ["OPTIONAL", "Algorithm", "Arrays", "Logged"]
+__all__ = ["OPTIONAL", "Algorithm", "Arrays", "Logged", "OutsideRewards"]
 
 Arrays = dict[str, NDArray[Any]]
-_LOGGED = "logged"  # name of the array with the counts of logged episodes and steps
+_LOGGED, _OUTSIDE = "logged", "outside_rewards"  # names of saved arrays: the fields of the two records below
 OPTIONAL = (REPORTED_MASKS, TRIED)
 """Arrays of a state that are not there from the start."""
-_PROGRESS = ("episode", "n_plans", "streams", _LOGGED, OUTSIDE, *OPTIONAL)  # arrays of every algorithm
+_PROGRESS = ("episode", "n_plans", "streams", _LOGGED, _OUTSIDE, *OPTIONAL)  # arrays of every algorithm
 _KIND_WORDS = {"finite": "numbered states", "functional": "functions of states", "continuous": "vectors as states"}
 
 
@@ -45,6 +44,13 @@ class Logged(NamedTuple):
 
     episodes: int = 0
     steps: int = 0
+
+
+class OutsideRewards(NamedTuple):
+    """Number of rewards outside the declared range that were learned from, and episode of the first, counted from 1."""
+
+    total: int = 0
+    first_episode: int = 0
 
 
 class Algorithm(ABC):
@@ -58,10 +64,10 @@ class Algorithm(ABC):
         kinds: Kinds of problems that it can learn.
         settings_class: Declaration of its settings.
         settings: Its settings.
-        stream_names: Random streams that it draws from.
         learned_names: Attributes that hold what was learned, all arrays. A user's class with others that change is not
             saved.
-        revises: Whether `revised` may change the plan of an episode while it is played.
+        revised: None, or a method (plan, steps) → plan for the rest of an episode, called after each of its steps;
+            ``steps(i)`` returns those from number i on as a batch of one replica, −1 is the last one.
         compiled: Request for compiled loops: True, False, or None to decide by the number of episodes.
         problem: The problem it was started on.
         seeds: One seed for each replica.
@@ -71,7 +77,6 @@ class Algorithm(ABC):
         n_plans: (B,) number of plans made.
         claims: What is proven about it.
         masks: Which actions are allowed, as far as it is known.
-        outside: Rewards outside the declared range that were learned from.
         recipe: What it was made with that is no plain setting, as plain data: objects among the settings, and
             attributes of its own.
     """
@@ -79,11 +84,14 @@ class Algorithm(ABC):
     name: ClassVar[str] = "own agent"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite",)
     settings_class: ClassVar[type[Settings]] = Settings
-    stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     learned_names: ClassVar[tuple[str, ...]] = ()
-    revises: ClassVar[bool] = False
+    revised: ClassVar[Any] = None
+    _stream_names: ClassVar[tuple[Stream, ...]] = ("agent", "ties")
     _memory_names: ClassVar[tuple[str, ...]] = ()  # attributes that a plan replaces and the next plan reads
     _claims_class: ClassVar[type[Claims]] = Claims
+    _smaller_remedy: ClassVar[str] = (
+        "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
+    )
     _unstarted: Algorithm | None = None  # a user's algorithm as it was configured
 
     settings: Any = None
@@ -96,7 +104,7 @@ class Algorithm(ABC):
     n_plans: IntArray
     claims: Claims
     masks: KnownMasks
-    outside: OutsideRewards
+    _outside: OutsideRewards
     recipe: dict[str, Any]
 
     def __init__(self, **settings: Any) -> None:
@@ -189,10 +197,10 @@ class Algorithm(ABC):
         self._decide_rewards(problem)
         self.check_problem(problem)
         self.problem, self.seeds = problem, list(seeds)
-        self.streams = Streams(self.seeds, self.stream_names)
+        self.streams = Streams(self.seeds, self._stream_names)
         self.episode, self.logged = 0, Logged()
         self.n_plans = np.zeros(len(self.seeds), dtype=np.int64)
-        self.outside = OutsideRewards()
+        self._outside = OutsideRewards()
         self.claims = self._claims_class(self)
         self.masks = self._make_masks()
         try:
@@ -205,11 +213,6 @@ class Algorithm(ABC):
     def _make_masks(self) -> KnownMasks:
         """Return the masks of an algorithm that cannot learn them while it plays."""
         return KnownMasks(self.problem, None)
-
-    @property
-    def _smaller_remedy(self) -> str:
-        """Advice if the tables of this algorithm do not fit in memory."""
-        return "Use fewer states, a shorter horizon, fewer seeds, or features that are fewer than the states."
 
     @property
     def n_replicas(self) -> int:
@@ -233,8 +236,9 @@ class Algorithm(ABC):
     def make_plan(self) -> Any:
         """Return a new plan for all replicas.
 
-        A plan is whatever the methods below take; its attribute `empty` (B,) counts the pairs whose confidence set is
-        empty, which raises the misspecification alarm.
+        A plan is whatever the methods below take. Its attribute `empty` (B,) counts the pairs whose confidence set is
+        empty, which raises the misspecification alarm. Its method `arrays` returns a plan of one replica as named
+        arrays, for saving.
         """
 
     @abstractmethod
@@ -271,12 +275,8 @@ class Algorithm(ABC):
         return True
 
     @abstractmethod
-    def plan_to_arrays(self, plan: Any) -> Arrays:
-        """Return a plan of one replica as named arrays, for saving."""
-
-    @abstractmethod
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the plan that `plan_to_arrays` wrote, or raise if it does not fit the problem."""
+        """Return the plan whose `arrays` were saved, or raise if it does not fit the problem."""
 
     def plan(self) -> Any:
         """Return the plan to play now."""
@@ -302,17 +302,6 @@ class Algorithm(ABC):
 
     def permitted(self, plan: Any) -> Any:
         """Return a plan without actions that are known not to be allowed: a mask may be newer than the plan."""
-        return plan
-
-    def revised(self, plan: Any, steps: Callable[[int], Steps]) -> Any:
-        """Return the plan for the rest of an episode after one more of its steps, if the algorithm `revises` plans.
-
-        Args:
-            plan: The plan that is played.
-            steps: Function that returns the steps of the episode from a number on, as a batch of one replica; −1 is the
-                last one.
-        """
-        del steps
         return plan
 
     def action_values(self, plan: Any, stage: int, states: NDArray[Any], *, explore: bool = True) -> FloatArray:
@@ -341,11 +330,24 @@ class Algorithm(ABC):
         with uninterrupted():
             if plan is not None:
                 self._recall(plan)
-            inside, count = clip_rewards(steps, self.problem)
-            self.outside = self.outside.plus(count, self.episode + 1)
+            inside, count = self._clipped(steps)
+            if count:
+                before = self._outside
+                self._outside = OutsideRewards(before.total + count, before.first_episode or self.episode + 1)
             self.learn(inside)
             self.masks.note(steps)
             self.episode += n_episodes
+
+    def _clipped(self, steps: Steps) -> tuple[Steps, int]:
+        """Return steps whose rewards lie in the declared range, and the number of rewards that were clipped."""
+        problem = self.problem
+        if problem.reward_outside == "error" or problem.task.reward_range is None:
+            return steps, 0  # rewards were checked one by one
+        outside = steps.taken & ~problem.in_range(steps.rewards)
+        if not outside.any():
+            return steps, 0
+        rewards = np.where(outside, np.clip(steps.rewards, *problem.task.reward_range), steps.rewards)
+        return replace(steps, rewards=rewards), int(outside.sum())
 
     def _recall(self, plan: Any) -> None:  # noqa: B027  # most algorithms learn from steps alone
         """Take note of the plan that the steps to learn from were played with."""
@@ -460,11 +462,12 @@ class Algorithm(ABC):
             "episode": np.array(self.episode, dtype=np.int64),
             "n_plans": self.n_plans.copy(),
             "streams": self.streams.to_array(),
-            **self.outside.arrays(self.problem),
             _LOGGED: np.array(self.logged, dtype=np.int64),
             **self.masks.state_dict(),
             **{name: array.copy() for name, array in self.learned().items()},
         }
+        if self.problem.reward_outside != "error":
+            state[_OUTSIDE] = np.array(self._outside, dtype=np.int64)
         if self._unstarted is not None and not is_plug_in(type(self), "state"):
             refuse_forgotten(self, self._unstarted, state)
         return state
@@ -479,7 +482,7 @@ class Algorithm(ABC):
         most = logged.episodes * self.problem.task.horizon
         if not 0 <= logged.episodes <= episode or not logged.episodes <= logged.steps <= most:
             raise InvalidInput(f"{_LOGGED} must count episodes that were learned from, and their steps")
-        self.outside = OutsideRewards(*state[OUTSIDE].tolist()) if OUTSIDE in state else OutsideRewards()
+        self._outside = OutsideRewards(*state[_OUTSIDE].tolist()) if _OUTSIDE in state else OutsideRewards()
         self.streams.from_array(state["streams"])
         self.episode, self.logged, self.n_plans = episode, logged, state["n_plans"].copy()
         self.masks.load_state_dict(state)  # before a plan that is kept, which new masks drop

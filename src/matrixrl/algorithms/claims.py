@@ -61,7 +61,14 @@ class Claims:
     @property
     def withdrawn(self) -> str | None:
         """Why bounds do not hold as they are, as observed rewards say; else None."""
-        return self._algorithm.outside.words(self._algorithm.problem)
+        (count, first), given = self._algorithm._outside, self._algorithm.problem.task.reward_range
+        if not count or given is None:
+            return None
+        what = "1 reward" if count == 1 else f"{count} rewards"
+        return (
+            f"{what} outside the declared range [{given[0]:g}, {given[1]:g}] (the first in episode {first}) "
+            f"{'was' if count == 1 else 'were'} clipped: the bounds hold for the clipped rewards, not for those earned"
+        )
 
     @property
     def regret(self) -> Guarantee:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from matrixrl.algorithms.base import Algorithm, Arrays
+from matrixrl.algorithms.base import Algorithm
 from matrixrl.algorithms.known_masks import KnownMasks
 from matrixrl.algorithms.plug_ins import check_q, check_q_axes, is_plug_in
 from matrixrl.core.backup import Frame, greedy_plan
@@ -176,12 +176,8 @@ class FiniteAlgorithm(Algorithm):
         """Return the table: (B, H, S)."""
         return plan.policy
 
-    def plan_to_arrays(self, plan: Plan) -> Arrays:
-        """Return the tables of a plan."""
-        return plan.arrays()
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plan:
-        """Return the plan of one replica that `plan_to_arrays` wrote."""
+        """Return the plan of one replica whose `arrays` were saved."""
         return plan_from_arrays(arrays, self._declared_frame, n_replicas=1)
 
     def to_unit(self, rewards: FloatArray) -> FloatArray:

@@ -32,8 +32,8 @@ class KnownMasks:
     def __init__(self, problem: Problem, on_change: Callable[[], None] | None) -> None:
         self._problem, self._on_change = problem, on_change
         self.reported: ActionMasks | None = None
-        self._is_declared = problem.task.allowed is not None or problem.mdp is not None or problem.ignores_masks
-        self.may_be_reported = problem.kind == "finite" and on_change is not None and not self._is_declared
+        is_declared = problem.task.allowed is not None or problem.mdp is not None or problem.ignores_masks
+        self.may_be_reported = problem.kind == "finite" and on_change is not None and not is_declared
         self._tried: BoolArray | None = None  # (S, A) pairs that were learned from, where masks may be reported
         if self.may_be_reported:
             task = problem.finite_task
@@ -42,15 +42,19 @@ class KnownMasks:
     @property
     def by_action(self) -> BoolArray | None:
         """(A, S) allowed actions; None if all are."""
-        table = self._problem.task.allowed if self.reported is None else self.reported.allowed
+        table = self._table
         return None if table is None or table.all() else np.ascontiguousarray(table.T)
+
+    @property
+    def _table(self) -> BoolArray | None:
+        """(S, A) allowed actions, declared or reported; None if neither was."""
+        return self._problem.task.allowed if self.reported is None else self.reported.allowed
 
     def at(self, state: Any, stage: int) -> BoolArray | None:
         """Return which actions (A,), counted from 0, a state allows at a stage; None for all."""
-        table = self._problem.task.allowed if self.reported is None else self.reported.allowed
+        table, stages = self._table, self._problem.task.stages
         if table is None:
             return None
-        stages = self._problem.task.stages
         return table[state] if stages is None else table[state, stages.block(stage)]
 
     def tell(self, state: Any, mask: BoolArray) -> None:
@@ -91,11 +95,7 @@ class KnownMasks:
         return None if self.reported is None else self.reported.regret_words()
 
     def certificate_words(self, *, is_new: bool) -> str | None:
-        """Return why a certificate is not proven, or None if it is.
-
-        Args:
-            is_new: Whether no episode was played yet.
-        """
+        """Return why a certificate is not proven, or None if it is; `is_new` if no episode was played yet."""
         if self.reported is not None:
             return self.reported.certificate_words(self._tried)
         return NOT_PLAYED if is_new and self.may_be_reported and self._problem.env is not None else None
@@ -118,7 +118,7 @@ class KnownMasks:
         task = self._problem.finite_task
         shape = (task.n_states, task.n_actions)
         if told is not None:
-            if self._is_declared or self._on_change is None:
+            if not self.may_be_reported:
                 raise InvalidInput(f"{REPORTED_MASKS} must be left out of a problem whose allowed actions are declared")
             self.take(ActionMasks.from_array(told, *shape))
         if tried is not None and (tried.shape != shape or tried.dtype != np.bool_):

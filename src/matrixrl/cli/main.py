@@ -71,9 +71,7 @@ def list_command(
     topic: Annotated[str | None, typer.Argument(help="envs, agents, settings, sets, radii, presets, specs")] = None,
 ) -> None:
     """List environments, agents, settings, confidence sets, radii, presets and shipped specs."""
-    with ending_at_once():
-        from matrixrl.cli.names import print_listing
-    print_listing(topic)
+    _play().print_listing(topic)
 
 
 @app.command("run")

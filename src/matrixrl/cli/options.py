@@ -42,11 +42,7 @@ def never_fail_to_encode() -> None:
 
 
 def parse_settings(option: str, items: Sequence[str]) -> dict[str, Any]:
-    """Parse settings: numbers, true, false and null as such, "a,b" as a list, anything else as text.
-
-    Args:
-        option: Name of the option, for error messages.
-        items: Texts of the form key=value.
+    """Parse settings key=value of an option: numbers, true, false and null as such, "a,b" as a list, else text.
 
     >>> parse_settings("--set", ["n_states=6", "slip=0.1", "name=abc", "reward_range=-1,0"])
     {'n_states': 6, 'slip': 0.1, 'name': 'abc', 'reward_range': [-1, 0]}

@@ -1,30 +1,40 @@
-"""What ``matrixrl run``, ``inspect`` and ``demo`` do; imported when one of them runs, because it loads the library."""
+"""What ``matrixrl run``, ``inspect``, ``list`` and ``demo`` do; imported when one runs: it loads the library."""
 
 from __future__ import annotations
 
+import inspect as python_inspect
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from matrixrl.agents import MatrixRL
-from matrixrl.checks import fail, integer
+from matrixrl.agents import KernelControl, KernelMatrixRL, MatrixRL
+from matrixrl.algorithms import BASELINES, PRESETS, MatrixRLSettings
+from matrixrl.checks import choice, fail, integer
 from matrixrl.cli.options import allow_imports, parse_settings
-from matrixrl.cli.tables import print_inspection, print_line, print_results
-from matrixrl.envs import open_problem
+from matrixrl.cli.tables import new_table, print_inspection, print_line, print_results
+from matrixrl.core import RADII, SANDWICH_SETS, SETS
+from matrixrl.core.sets import LIKELIHOOD_SETS
+from matrixrl.envs import CONTROL, ENVIRONMENTS, open_problem
 from matrixrl.errors import MissingExtra
 from matrixrl.interrupts import INTERRUPTED
 from matrixrl.lab.demo import DEMO, FILM
 from matrixrl.lab.plots import draw_regret
 from matrixrl.lab.return_plots import draw_returns
+from matrixrl.lab.shipped import shipped_titles
 from matrixrl.play import OutputDirectory, RunResult, SeedRuns, inspect_problem
 from matrixrl.plots.style import require_matplotlib
 from matrixrl.plots.vectors import checked_coordinates
 from matrixrl.problems import ContinuousTask, Problem
 from matrixrl.random_streams import seed_list
+from matrixrl.settings import describe_settings
 
-__all__ = ["film_demo", "inspect", "run", "run_demo"]
+__all__ = ["TOPICS", "film_demo", "inspect", "print_listing", "run", "run_demo"]
+
+TOPICS = ["envs", "agents", "settings", "sets", "radii", "presets", "specs"]
 
 
 def run(
@@ -212,3 +222,53 @@ def _print(results: dict[str, RunResult], files: list[Path], *, as_json: bool) -
     print_results(console, results)
     for file in files:
         print_line(console, f"wrote {file}")
+
+
+def print_listing(wanted: str | None) -> None:
+    """Print the table of one of `TOPICS`, or of all of them."""
+    console = Console(emoji=False)
+    for topic in TOPICS if wanted is None else [choice("topic", wanted, TOPICS)]:
+        left = {"name": {"style": "bold cyan", "no_wrap": True}, "description": {}}
+        table = new_table(topic, left, (), box=None, pad_edge=False)
+        for name, text in _rows(topic):
+            table.add_row(name, text)
+        console.print(table)
+        console.print()
+
+
+def _rows(topic: str) -> Iterable[tuple[str, str]]:
+    if topic == "envs":
+        for entry in ENVIRONMENTS.values():
+            shown = ", ".join(f"{k}={v}" for k, v in entry.defaults().items())
+            yield entry.name, f"{entry.summary}\n[dim]{entry.id}: {shown}[/]"
+        for task in CONTROL.values():
+            shown = ", ".join(f"{k}={v}" for k, v in task.defaults.items())
+            yield task.name, f"{task.summary}\n[dim]control, {task.id}: {shown}[/]"
+        yield (
+            "gym:ID",
+            "Any Gymnasium environment with a transition table (gym:FrozenLake-v1) or with vectors as observations",
+        )
+    elif topic == "agents":
+        for agent in (MatrixRL, KernelMatrixRL, KernelControl):
+            yield agent.name, (python_inspect.getdoc(agent) or "").partition("\n")[0]
+        for name, baseline in BASELINES.items():
+            shown = ", ".join(f"{key}={value}" for key, value, _ in describe_settings(baseline.settings_class))
+            words = (python_inspect.getdoc(baseline) or "").partition("\n")[0]
+            yield name, f"{escape(words)}\n[dim]baseline: {escape(shown)}[/]"
+    elif topic == "settings":
+        for key, value, text in describe_settings(MatrixRLSettings):
+            yield f"{key}={value}", text
+    elif topic == "sets":
+        for name, kind in {**SETS, **SANDWICH_SETS}.items():
+            yield name, kind.summary
+        for name, likelihood in LIKELIHOOD_SETS.items():
+            yield name, likelihood.summary
+    elif topic == "radii":
+        for name, radius in RADII.items():
+            yield name, radius.summary
+    elif topic == "presets":
+        for name, settings in PRESETS.items():
+            yield name, ", ".join(f"{k}={v}" for k, v in settings.items())
+    else:
+        for name, title in shipped_titles().items():
+            yield name, f"{escape(title)}\n[dim]matrixrl compare {name}[/]"

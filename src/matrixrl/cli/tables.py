@@ -33,14 +33,9 @@ _BOUNDS = {
 def new_table(
     title: str, left: Mapping[str, Any], right: Iterable[str], *, wrap: bool = False, **options: Any
 ) -> Table:
-    """Return an empty table.
+    """Return an empty table with columns of text on the left and of numbers on the right, which may be wrapped.
 
-    Args:
-        title: Title in Rich's markup.
-        left: Headings of the columns of text, each with options of Rich.
-        right: Headings of the columns of numbers.
-        wrap: Whether columns of numbers may be wrapped.
-        options: Further options of the table.
+    The title is in Rich's markup; columns on the left have options of Rich.
     """
     table = Table(title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0), **options)
     for heading, own in left.items():
@@ -135,15 +130,14 @@ def print_notes(console: Console, results: Mapping[str, RunResult]) -> None:
 
 def _cells(result: RunResult) -> list[str]:
     n = result.n_episodes
-    played = f"{n:,}"
     if n == 0:
-        return [played, "–", "–", "–", f"{result.total_seconds:.1f} s"]
+        return ["0", "–", "–", "–", f"{result.total_seconds:.1f} s"]
     final = result.final_regret
     spread = f" ± {_amount(final.std(ddof=1))}" if len(final) > 1 else ""
     certificate = result.mean_certificate()
     tail = result.held_regret[:, -max(1, n // 10) :]
     return [
-        played,
+        f"{n:,}",
         f"{_amount(final.mean())}{spread}",
         f"{tail.mean():.3f}",
         "–" if certificate is None else f"{certificate.gap:.3g}",

@@ -13,14 +13,7 @@ from matrixrl.problems.stages import Stages
 from matrixrl.problems.task import total_weight
 from matrixrl.records import BoolArray, FloatArray, IntArray, Plan
 
-__all__ = [
-    "Frame",
-    "ScoredPlan",
-    "backward_induction",
-    "greedy_plan",
-    "optimal_plan",
-    "pessimistic_values",
-]
+__all__ = ["Frame", "ScoredPlan", "backward_induction", "greedy_plan", "optimal_plan", "pessimistic_values"]
 
 
 @dataclass(frozen=True, slots=True)

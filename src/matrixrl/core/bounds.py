@@ -5,18 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from matrixrl.core.confidence import Confidence
 from matrixrl.core.regularity import Regularity
 from matrixrl.tolerances import TIE
 
-__all__ = [
-    "a_priori_bound",
-    "explicit_bound",
-    "first_informative",
-    "theorem_1_bound",
-    "theorem_2_bound",
-    "theorem_3_bound",
-]
+__all__ = ["explicit_bound", "first_informative", "theorem_1_bound", "theorem_2_bound", "theorem_3_bound"]
 
 
 def theorem_1_bound(
@@ -124,43 +116,6 @@ def explicit_bound(
     ties = 2.0 * TIE * horizon * steps  # preference and ranking together are below 2 TIE H
     chance = delta * steps if path_delta is None else horizon * math.sqrt(steps * math.log(1.0 / path_delta) / 2.0)
     return min(played + ties + chance, float(steps))
-
-
-def a_priori_bound(
-    confidence: Confidence,
-    *,
-    n_episodes: int,
-    switch_growth: float = 0.0,
-    path_delta: float | None = None,
-    delay: int = 0,
-) -> float | None:
-    """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
-
-    The radii and ln det A are replaced by their largest values over all data of N episodes.
-
-    Args:
-        confidence: Set, radius, δ and constants of an agent.
-        n_episodes: Number of episodes N.
-        switch_growth: Growth κ of det A_n up to which a plan is kept.
-        path_delta: Probability δ' for a bound that holds with probability 1 − δ − δ'; None bounds the expected regret.
-        delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
-    """
-    surplus = confidence.set.surplus
-    radius, reward_radius = confidence.largest_radii(n_episodes)
-    if not confidence.guarantee or surplus is None or radius is None or reward_radius is None:
-        return None
-    return explicit_bound(
-        confidence.regularity,
-        horizon=confidence.horizon,
-        n_episodes=n_episodes,
-        radius=radius,
-        delta=confidence.delta,
-        surplus=surplus,
-        reward_radius=reward_radius,
-        switch_growth=switch_growth,
-        path_delta=path_delta,
-        delay=delay,
-    )
 
 
 def first_informative(bound: Callable[[int], float | None], horizon: float) -> int | None:

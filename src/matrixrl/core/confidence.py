@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from matrixrl.checks import fail
+from matrixrl.core.bounds import explicit_bound
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
 from matrixrl.core.regularity import Regularity, regularity, reward_regularity
-from matrixrl.core.reward import reward_bounds, rewards_misfit
+from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
 from matrixrl.core.sets.base import widths
-from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Phi, Psi, allowed_part
+from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, allowed_part
 from matrixrl.linalg import DiagonalPairs, PairDesign
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 
@@ -66,20 +67,6 @@ class Radii(NamedTuple):
     alarm: FloatArray
     rewards: FloatArray | None
 
-    def widened(self, error: FloatArray | None, psi: Psi) -> Radii:
-        """Return the radii with what rounding errors of moments add to them (docs/proofs.md, section 18).
-
-        Args:
-            error: (B,) Largest error of a moment Σ φy with ‖y‖ <= 1, as `PairDesign.moment_error`; None if negligible.
-            psi: Features ψ, of whose K_ψ⁻¹ψ the error of the model is a multiple.
-        """
-        if error is None:
-            return self
-        more = error[:, None]
-        models = more * psi.error_scale
-        rewards = None if self.rewards is None else self.rewards + more
-        return Radii(self.models + models, self.alarm + models, rewards)
-
 
 @dataclass(frozen=True)
 class Confidence:
@@ -108,6 +95,7 @@ class Confidence:
     reward_regularity: Regularity
     blocks: Blocks
     left_out: str | None = None
+    returns_delta: ClassVar[float] = 0.0  # there are no bounds from the returns of frozen policies
 
     @classmethod
     def of(
@@ -123,18 +111,10 @@ class Confidence:
         part: AllowedPart | None = None,
         end_state: int | None = None,
     ) -> Confidence:
-        """Return the confidence region for features φ and ψ.
+        """Return the confidence region for features φ and ψ, of a set that is not yet bound to a problem.
 
-        Args:
-            features: Features φ and ψ.
-            confidence_set: Confidence set with its radius, not yet bound to a problem.
-            ridge: Ridge parameter λ in the units of φ.
-            exploration: Factor of √β.
-            delta: Probability δ with which any of the bounds may fail.
-            known_reward: Whether rewards are known.
-            horizon: Number of steps H of an episode.
-            part: φ of the allowed pairs, from which constants and blocks follow; φ of all pairs by default.
-            end_state: State whose law is known, or None.
+        The ridge parameter λ is in the units of φ. Constants and blocks follow from `part`, φ of the allowed pairs,
+        which by default is φ of all pairs; the law of `end_state` is known. The others are as the attributes.
         """
         part = allowed_part(features.phi, None) if part is None else part
         constants = regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge)
@@ -249,6 +229,35 @@ class Confidence:
             models = None if values is None else max(models, values)
         return models, 0.0 if self.known_reward else largest(self.reward_regularity)
 
+    def regret_bound(
+        self, n_episodes: int, *, switch_growth: float, path_delta: float | None, delay: int = 0
+    ) -> float | None:
+        """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
+
+        The radii and ln det A are replaced by their largest values over all data of N episodes.
+
+        Args:
+            n_episodes: Number of episodes N.
+            switch_growth: Growth κ of det A_n up to which a plan is kept.
+            path_delta: Probability δ' that is allowed for chance along the played steps; None bounds expected regret.
+            delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
+        """
+        surplus, (radius, reward_radius) = self.set.surplus, self.largest_radii(n_episodes)
+        if not self.guarantee or surplus is None or radius is None or reward_radius is None:
+            return None
+        return explicit_bound(
+            self.regularity,
+            horizon=self.horizon,
+            n_episodes=n_episodes,
+            radius=radius,
+            delta=self.delta,
+            surplus=surplus,
+            reward_radius=reward_radius,
+            switch_growth=switch_growth,
+            path_delta=path_delta,
+            delay=delay,
+        )
+
     def bounds(
         self,
         features: Features,
@@ -275,7 +284,12 @@ class Confidence:
             blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
             allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
         """
-        radii = self.radii(design, clock, level=level, blocks=blocks).widened(design.moment_error, features.psi)
+        radii = self.radii(design, clock, level=level, blocks=blocks)
+        if design.moment_error is not None:  # what rounding errors of moments add (docs/proofs.md, section 18)
+            more = design.moment_error[:, None]
+            of_model = more * features.psi.error_scale
+            of_rewards = None if radii.rewards is None else radii.rewards + more
+            radii = Radii(radii.models + of_model, radii.alarm + of_model, of_rewards)
         rewards = (reward, reward)
         if radii.rewards is not None:
             rewards = reward_bounds(features.phi, design, reward_moment, radii.rewards)
@@ -284,8 +298,8 @@ class Confidence:
         if not isinstance(self.set, Sandwich):
             return ball
         width = widths(design)
-        more = 0.0 if design.moment_error is None else design.moment_error[:, None]
-        own, alarm = ((radius + more) * width for radius in self.value_radii(design, clock, level=level))
+        error = 0.0 if design.moment_error is None else design.moment_error[:, None]
+        own, alarm = ((radius + error) * width for radius in self.value_radii(design, clock, level=level))
         return SandwichBounds(ball, self.set.uses_ball, own, alarm)
 
     def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
@@ -349,14 +363,3 @@ class Confidence:
     def watches_rewards(self) -> bool:
         """Whether rewards are learned and may fail to be linear in φ, as they cannot for one-hot pairs."""
         return not self.known_reward and not self.blocks.one_pair_each
-
-    def rewards_misfit(self, phi: Phi, counts: FloatArray, sums: FloatArray, clock: Clock) -> BoolArray:
-        """Return whether observed rewards refute that they are linear in φ (B,); false with probability at most δ/2.
-
-        Args:
-            phi: Features φ of all pairs.
-            counts: (B, P) Number of visits of each pair.
-            sums: (B, P) Sum of the unit rewards of each pair.
-            clock: Number of the episode and of the run.
-        """
-        return rewards_misfit(phi, counts, sums, delta=self.delta / (2.0 * clock.shares))

@@ -41,13 +41,7 @@ class DualEstimate:
     """
 
     def __init__(
-        self,
-        gram_phi: FloatArray,
-        pairs: IntArray,
-        next_states: IntArray,
-        gram_psi: FloatArray,
-        *,
-        ridge: float = 1.0,
+        self, gram_phi: FloatArray, pairs: IntArray, next_states: IntArray, gram_psi: FloatArray, *, ridge: float = 1.0
     ) -> None:
         self._gram, self._ridge = gram_phi, ridge
         self._hat = hat_projection(gram_psi)

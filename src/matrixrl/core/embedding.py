@@ -126,17 +126,12 @@ def embedding(transitions: Transitions, features: Features, allowed: BoolArray |
         fitted = rows @ core @ psi.table.T
     off = table - fitted
     return Embedding(
-        core=core,
-        residual=float(np.abs(off).max()),
-        explained=float(1.0 - (off * off).sum() / (table * table).sum()),
+        core=core, residual=float(np.abs(off).max()), explained=float(1.0 - (off * off).sum() / (table * table).sum())
     )
 
 
 def refuted_assumption(
-    transitions: Transitions,
-    unit_reward: FloatArray | None,
-    features: Features,
-    allowed: BoolArray | None = None,
+    transitions: Transitions, unit_reward: FloatArray | None, features: Features, allowed: BoolArray | None = None
 ) -> str | None:
     """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large.
 

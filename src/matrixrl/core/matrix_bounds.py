@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from matrixrl.core.compiled import fill_in_compiled, has_compiled_form
 from matrixrl.core.sets import MatrixSet, Reach
+from matrixrl.core.sets.base import MIDDLE, split_forms
 from matrixrl.core.value_bounds import OptimalBounds, PlanArrays, ValueBounds
-from matrixrl.features import Phi, Psi
+from matrixrl.features import OneHotPhi, OneHotPsi, Phi, Psi, TablePhi, TablePsi
 from matrixrl.linalg import PairDesign
 from matrixrl.records import BoolArray, FloatArray, IntArray
 from matrixrl.tolerances import EMPTY_SET
 
 __all__ = ["MatrixBounds", "SandwichBounds"]
 
+_MANY_FEATURES = 64
 _LARGEST_KEPT = 1 << 25  # entries of |p̂| that are kept for all stages, 256 MB; larger ones are computed at each stage
 _CHUNK = 1 << 21  # entries of |p̂| that are computed together
 
@@ -35,6 +36,7 @@ class MatrixBounds(ValueBounds):
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
         allowed: (A, S) Allowed actions; the features of others need no model. None if all are allowed.
+        empty: (B,) Number of pairs whose confidence set contains no probability distribution (misspecification alarm).
     """
 
     phi: Phi
@@ -46,6 +48,9 @@ class MatrixBounds(ValueBounds):
     most: FloatArray
     least: FloatArray
     allowed: BoolArray | None = None
+    n_replicas: int = field(init=False)
+    is_normalised: bool = field(init=False)
+    empty: IntArray = field(init=False)
 
     @classmethod
     def of(
@@ -59,17 +64,10 @@ class MatrixBounds(ValueBounds):
         rewards: tuple[FloatArray, FloatArray],
         allowed: BoolArray | None = None,
     ) -> Self:
-        """Return the bounds that follow from M_n, A_n and a confidence set.
+        """Return the bounds that follow from M_n, A_n and a confidence set that is bound to ψ.
 
-        Args:
-            phi: Features φ of the pairs.
-            psi: Features ψ of the next states.
-            confidence_set: Confidence set, bound to ψ.
-            design: A_n with the widths of the pairs.
-            core_matrix: (B, d, d_psi) Estimate M_n.
-            radii: Radii √β of the confidence set and of the alarm, each (B, 1) or (B, P).
-            rewards: Upper and lower bounds on unit rewards, each (A, S) or (B, A, S).
-            allowed: (A, S) Allowed actions, of whose confidence sets alone the alarm is raised; None if all are.
+        Radii √β are those of the set and of the alarm, each (B, 1) or (B, P), and rewards are upper and lower bounds.
+        The alarm is raised by confidence sets of allowed actions alone.
         """
         slack, reaches = None, []
         if confidence_set.is_normalised:
@@ -79,35 +77,15 @@ class MatrixBounds(ValueBounds):
             reaches.append(reach if allowed is None else reach.only(allowed.ravel()))
         return cls(phi, psi, core_matrix, confidence_set, tuple(reaches), slack, *rewards, allowed)
 
-    @property
-    def n_replicas(self) -> int:
-        """Number of replicas B."""
-        return len(self.core_matrix)
-
-    @property
-    def is_normalised(self) -> bool:
-        """Whether bounds on expected next values are clipped to the range of the values."""
-        return self.confidence_set.is_normalised
-
-    @property
-    def empty(self) -> IntArray:
-        """Number (B,) of pairs whose confidence set contains no probability distribution (misspecification alarm)."""
-        counts = np.zeros(self.n_replicas, dtype=np.int64)
+    def __post_init__(self) -> None:
+        counts = np.zeros(len(self.core_matrix), dtype=np.int64)
         for reach in self.reaches:
             if reach.empty is not None:
                 counts = np.maximum(counts, reach.empty.sum(axis=1))
-        return counts
+        _set(self, n_replicas=len(counts), is_normalised=self.confidence_set.is_normalised, empty=counts)
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
-        """Return upper (sign 1) or lower (sign -1) bounds on the expected next value of all pairs.
-
-        Args:
-            values: (B, S) Values of the next states of ψ.
-            sign: 1 for upper bounds, -1 for lower bounds.
-
-        Returns:
-            Bounds (B, A, S).
-        """
+        """Return bounds on the expected next value of all pairs from values of the next states of ψ."""
         v = self.psi.project(values)
         tightest = np.minimum if sign > 0 else np.maximum
         result: FloatArray | None = None
@@ -131,12 +109,7 @@ class MatrixBounds(ValueBounds):
         return result
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return bounds on Q (B, A, S): the bound on the reward plus the bound on the expected next value (YW19 (4)).
-
-        Args:
-            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
-            sign: 1 for upper bounds, -1 for lower bounds.
-        """
+        """Return bounds on Q (B, A, S): those on the reward plus those on the expected next value (YW19 (4))."""
         reward = self.most if sign > 0 else self.least
         if values is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
@@ -145,13 +118,45 @@ class MatrixBounds(ValueBounds):
         return q
 
     def has_compiled_form(self, *, sign: float = 1.0) -> bool:
-        """Return whether there is a compiled backup for these bounds that is faster than NumPy."""
-        return sign > 0 and has_compiled_form(self)
+        """Return whether the compiled backup supports these bounds and is faster than NumPy.
+
+        It supports every set with a `compiled_form`, if no confidence set is empty and the centre c has a closed form.
+        With more than 64 features a matrix product for all replicas is faster.
+        """
+        phi, psi = self.phi, self.psi
+        forms = [member.compiled_form for member in self.confidence_set.members]
+        return (
+            sign > 0
+            and all(form is not None for form in forms)
+            and (isinstance(phi, OneHotPhi) or (type(phi) is TablePhi and phi.d <= _MANY_FEATURES))
+            and isinstance(psi, (OneHotPsi, TablePsi))
+            and (np.ptp(psi.total) == 0.0 or all(form is not None and form.centre != MIDDLE for form in forms))
+            and all(reach.empty is None for reach in self.reaches)
+        )
 
     def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
         """Fill in optimistic values and policy with the compiled backup."""
         assert sign > 0.0
-        fill_in_compiled(self, plan)
+        from matrixrl.core.compiled import backup  # imports numba, which takes half a second
+
+        n_replicas = self.n_replicas
+        nothing, by_replica = np.zeros((0, 0)), np.zeros((n_replicas, 0, 0))
+        estimate = (
+            self.phi.feature_rows if isinstance(self.phi, TablePhi) else nothing,
+            self.psi.weighted if isinstance(self.psi, TablePsi) else nothing,
+            self.psi.total,
+            np.ascontiguousarray(self.core_matrix),
+            by_replica,
+            by_replica.astype(np.uint32),
+            np.zeros(n_replicas, dtype=np.int64),
+        )
+        bound = (
+            np.zeros(self.reaches[0].half_width.shape) if self.slack is None else self.slack,
+            np.stack([reach.half_width for reach in self.reaches], axis=1),
+            *split_forms(self.confidence_set.members),
+            self.is_normalised,
+        )
+        backup.fill_plan(estimate, bound, plan.rewards(self.most), *plan.arguments())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,52 +173,31 @@ class SandwichBounds(ValueBounds):
         uses_ball: Whether the bounds on V* are the tighter ones of sandwich and ball.
         half_width: (B, P) √β_V·w at the radius of the agent.
         alarm_half_width: (B, P) √β_V·w at a proven radius, at least `half_width`.
-        most: Upper bounds on unit rewards, those of the ball.
-        least: Lower bounds on unit rewards, likewise.
+
+    Bounds on rewards and the alarm are those of the ball.
     """
 
     ball: MatrixBounds
     uses_ball: bool
     half_width: FloatArray
     alarm_half_width: FloatArray
+    is_normalised = True  # bounds are inside the range of the bounds on V* of the next stage
+    is_two_sided: ClassVar[bool] = True  # each bound on V* depends on both bounds of the next stage
+    n_replicas: int = field(init=False)
+    empty: IntArray = field(init=False)
     most: FloatArray = field(init=False)
     least: FloatArray = field(init=False)
     _kept: list[tuple[IntArray, FloatArray | None]] = field(init=False)
 
     def __post_init__(self) -> None:
-        seen = [np.flatnonzero(core.any(axis=0)) for core in self.ball.core_matrix]
+        ball = self.ball
+        _set(self, n_replicas=ball.n_replicas, empty=ball.empty, most=ball.most, least=ball.least)
+        seen = [np.flatnonzero(core.any(axis=0)) for core in ball.core_matrix]
         small = sum(map(len, seen)) * self.half_width.shape[1] <= _LARGEST_KEPT
-        kept = [(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)]
-        for name, value in (("_kept", kept), ("most", self.ball.most), ("least", self.ball.least)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def n_replicas(self) -> int:
-        """Number of replicas B."""
-        return self.ball.n_replicas
-
-    @property
-    def is_normalised(self) -> bool:
-        """Bounds are inside the range of the bounds on V* of the next stage."""
-        return True
-
-    @property
-    def is_two_sided(self) -> bool:
-        """Each bound on V* depends on both bounds of the next stage."""
-        return True
-
-    @property
-    def empty(self) -> IntArray:
-        """Number (B,) of pairs whose ball contains no probability distribution (misspecification alarm)."""
-        return self.ball.empty
+        _set(self, _kept=[(states, self._absolute(b, states) if small else None) for b, states in enumerate(seen)])
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return the bounds of the ball on Q (B, A, S), which hold for any values and any policy.
-
-        Args:
-            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
-            sign: 1 for upper bounds, -1 for lower bounds.
-        """
+        """Return the bounds of the ball on Q (B, A, S), which hold for any values and any policy."""
         return self.ball.q(values, sign=sign)
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
@@ -221,12 +205,7 @@ class SandwichBounds(ValueBounds):
         return self.ball.bound(values, sign=sign)
 
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
-        """Return lower and upper bounds on Q*, and the number of pairs that contradict the features.
-
-        Args:
-            lower: (B, S) Lower bounds on V* of the next stage, or None at the last stage.
-            upper: (B, S) Upper bounds on V* of the next stage, or None at the last stage.
-        """
+        """Return lower and upper bounds on Q*, and the number of pairs that contradict the features."""
         ball = self.ball
         if lower is None or upper is None:
             nothing = np.zeros(self.n_replicas, dtype=np.int64)
@@ -281,3 +260,9 @@ def _tightest(
         low = np.where(crossed, np.minimum(sandwich[0], ball[0]), low)
         high = np.where(crossed, np.maximum(sandwich[1], ball[1]), high)
     return low, high
+
+
+def _set(bounds: ValueBounds, **values: Any) -> None:
+    """Fill in fields of frozen bounds."""
+    for name, value in values.items():
+        object.__setattr__(bounds, name, value)

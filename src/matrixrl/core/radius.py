@@ -101,14 +101,7 @@ class Radius(ABC):
         """
         return False
 
-    def at_most(
-        self,
-        regularity: Regularity,  # noqa: ARG002
-        blocks: Blocks,  # noqa: ARG002
-        *,
-        delta: float,  # noqa: ARG002
-        n_steps: int,  # noqa: ARG002
-    ) -> float | None:
+    def at_most(self, regularity: Regularity, blocks: Blocks, *, delta: float, n_steps: int) -> float | None:  # noqa: ARG002
         """Return an upper bound on √β that holds for all data of a number of steps, or None if none is declared.
 
         Args:
@@ -245,14 +238,7 @@ class SelfNormalisedRadius(Radius):
         noise = np.sqrt(2.0 * math.log(1.0 / inputs.delta) + inputs.design.logdet)
         return (k.core_norm + k.noise_scale * noise)[:, None]
 
-    def at_most(
-        self,
-        regularity: Regularity,
-        blocks: Blocks,  # noqa: ARG002
-        *,
-        delta: float,
-        n_steps: int,
-    ) -> float:
+    def at_most(self, regularity: Regularity, blocks: Blocks, *, delta: float, n_steps: int) -> float:  # noqa: ARG002
         """Return √β for the largest ln det A_n, d ln(1 + T C_φ)."""
         logdet = regularity.largest_logdet(n_steps)
         return regularity.core_norm + regularity.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
@@ -364,14 +350,7 @@ class PairwiseRadius(BlockRadius):
 
 RADII: dict[str, type[Radius]] = {
     kind.name: kind
-    for kind in (
-        BlockRadius,
-        SelfNormalisedRadius,
-        TheoremRadius,
-        LogDetRadius,
-        ProofRadius,
-        ConstantRadius,
-    )
+    for kind in (BlockRadius, SelfNormalisedRadius, TheoremRadius, LogDetRadius, ProofRadius, ConstantRadius)
 }
 """Radii by their names in Python and on the command line."""
 

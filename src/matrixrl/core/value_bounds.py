@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -108,23 +108,12 @@ class ValueBounds(ABC):
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
     """
 
+    n_replicas: int
+    is_normalised: bool
+    is_two_sided: ClassVar[bool] = False
+    empty: IntArray
     most: FloatArray
     least: FloatArray
-
-    @property
-    @abstractmethod
-    def n_replicas(self) -> int:
-        """Number of replicas B."""
-
-    @property
-    @abstractmethod
-    def is_normalised(self) -> bool:
-        """Whether bounds on expected next values are inside the range of the values."""
-
-    @property
-    @abstractmethod
-    def empty(self) -> IntArray:
-        """Number (B,) of pairs that contradict the features (misspecification alarm)."""
 
     @abstractmethod
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
@@ -148,11 +137,6 @@ class ValueBounds(ABC):
         """Return the same bounds for some pairs (B, A, S), which may be faster; those of others may be any number."""
         del pairs
         return self
-
-    @property
-    def is_two_sided(self) -> bool:
-        """Whether upper bounds on V* need lower bounds on V*, so that both are backed up together."""
-        return False
 
     def optimal_q(self, lower: FloatArray | None, upper: FloatArray | None) -> OptimalBounds:
         """Return lower and upper bounds on Q* from bounds on V* of the next stage.

@@ -1,10 +1,15 @@
 """Feature maps φ(s, a) and ψ(s'): tables, sparse matrices, functions, one-hot, tensor products, own subclasses."""
 
+from typing import TYPE_CHECKING
+
 from matrixrl.features.allowed_part import AllowedPart, allowed_part, indicator_groups, is_indicator
 from matrixrl.features.bundle import Features, one_hot
-from matrixrl.features.kernel_features import features_from_grams, kernel_features, transformer_features
 from matrixrl.features.phi import Blocks, FunctionPhi, OneHotPhi, Phi, TablePhi, tensor_product
 from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
+from matrixrl.references import later_names
+
+if TYPE_CHECKING:
+    from matrixrl.features.from_kernels import features_from_grams, kernel_features, transformer_features
 
 __all__ = [
     "AllowedPart",
@@ -27,3 +32,6 @@ __all__ = [
     "tensor_product",
     "transformer_features",
 ]
+
+_OF_KERNELS = ("features_from_grams", "kernel_features", "transformer_features")
+__getattr__ = later_names(__name__, dict.fromkeys(_OF_KERNELS, "from_kernels"))

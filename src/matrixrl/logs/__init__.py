@@ -1,7 +1,15 @@
 """Logs: read and check recorded episodes, keep the steps that an agent saw, and write them."""
 
-from matrixrl.logs.reader import ROLES, CheckedLog, LogPlan, log_digest, read_log
+from typing import TYPE_CHECKING
+
 from matrixrl.logs.step_log import SeenLog, StepLog
-from matrixrl.logs.writer import write_log
+from matrixrl.references import later_names
+
+if TYPE_CHECKING:
+    from matrixrl.logs.reader import ROLES, CheckedLog, LogPlan, log_digest, read_log
+    from matrixrl.logs.writer import write_log
 
 __all__ = ["ROLES", "CheckedLog", "LogPlan", "SeenLog", "StepLog", "log_digest", "read_log", "write_log"]
+
+_IN_READER = ("ROLES", "CheckedLog", "LogPlan", "log_digest", "read_log")
+__getattr__ = later_names(__name__, {**dict.fromkeys(_IN_READER, "reader"), "write_log": "writer"})

@@ -44,14 +44,19 @@ def open_log(log: Any) -> LogTable:
     if isinstance(log, str) and log.startswith(PREFIX):
         return open_minari(log.removeprefix(PREFIX))
     if isinstance(log, (str, os.PathLike)):
-        return _open_file(Path(file_path("log", log)))
+        path = Path(file_path("log", log))
+        if path.suffix.lower() not in (*CSV, *PARQUET):
+            rule = f"must be a file whose name ends in one of {', '.join((*CSV, *PARQUET))}"
+            fail("log", rule, repr(path.name), "Rename it, or read it first.")
+        return parquet_file(path) if path.suffix.lower() in PARQUET else read_csv(path)
     if isinstance(log, Mapping):
         return LogTable("log", [name for name in log if isinstance(name, str)], _one_by_one(log.__getitem__))
     kind = type(log)
     if kind.__module__.partition(".")[0] == "minari" and hasattr(log, "iterate_episodes"):
         return minari_table(log)
     if not isinstance(log, type) and hasattr(kind, "column_names") and hasattr(kind, "column"):
-        return arrow_table(log)
+        get = _one_by_one(lambda name: _cells(log.column(name), "log", name))
+        return LogTable("log", list(log.column_names), get)
     if not isinstance(log, type) and hasattr(log, "columns") and hasattr(kind, "__getitem__"):
         return LogTable("log", [name for name in log.columns if isinstance(name, str)], _one_by_one(log.__getitem__))
     rule = "must be a path, a data frame, a table, a dictionary of columns or a Minari data set"
@@ -63,22 +68,8 @@ def _one_by_one(get: Callable[[str], Any]) -> Callable[[Sequence[str]], dict[str
     return lambda names: {name: get(name) for name in names}
 
 
-def _open_file(path: Path) -> LogTable:
-    ending = path.suffix.lower()
-    if ending in PARQUET:
-        return parquet_file(path)
-    if ending in CSV:
-        return read_csv(path)
-    endings = ", ".join((*CSV, *PARQUET))
-    fail("log", f"must be a file whose name ends in one of {endings}", repr(path.name), "Rename it, or read it first.")
-
-
 def read_csv(path: Path) -> LogTable:
-    """Return a CSV file in UTF-8 with a header as a log; cells are separated by commas, semicolons or tabs.
-
-    Raises:
-        InvalidInput: The file cannot be read, is empty, is not text in UTF-8, or has no header.
-    """
+    """Return a CSV file in UTF-8 with a header as a log; cells are separated by commas, semicolons or tabs."""
     with _opened(path) as file:
         _check_lines(file, path.name)
         heading = file.readline()
@@ -143,11 +134,7 @@ def _rows(file: IO[str], name: str, separator: str) -> Iterator[tuple[int, list[
 
 
 def import_parquet() -> tuple[Any, Any]:
-    """Return the modules pyarrow and pyarrow.parquet.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-    """
+    """Return the modules pyarrow and pyarrow.parquet, or raise `MissingExtra`."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -157,11 +144,7 @@ def import_parquet() -> tuple[Any, Any]:
 
 
 def parquet_file(path: Path) -> LogTable:
-    """Return a Parquet file as a log; a column is read when it is asked for.
-
-    Raises:
-        InvalidInput: The file cannot be read.
-    """
+    """Return a Parquet file as a log; a column is read when it is asked for."""
     pyarrow, parquet = import_parquet()
     damage = (OSError, ValueError, TypeError, KeyError, NotImplementedError, MemoryError, pyarrow.ArrowException)
     try:
@@ -180,11 +163,6 @@ def parquet_file(path: Path) -> LogTable:
             fail(path.name, "must be a Parquet file that can be read", _words(error), "Check the file.")
 
     return LogTable(path.name, names, _one_by_one(column))
-
-
-def arrow_table(table: Any) -> LogTable:
-    """Return a table of pyarrow as a log."""
-    return LogTable("log", list(table.column_names), _one_by_one(lambda name: _cells(table.column(name), "log", name)))
 
 
 def _cells(column: Any, source: str, name: str) -> Any:

@@ -138,15 +138,9 @@ def _folder(identifier: str) -> Path:
 
 
 def write_minari(identifier: str, episodes: Iterator[dict[str, Any]], **about: Any) -> None:
-    """Write a new data set into the local Minari folder, whole or not at all.
+    """Write a new data set, such as ``river-swim/agent-v0``, into the local Minari folder, whole or not at all.
 
-    Args:
-        identifier: Name of the data set, such as ``river-swim/agent-v0``.
-        episodes: Observations (k+1, …), actions (k,), rewards, terminations, truncations and infos of each episode.
-        about: observation_space, action_space, algorithm_name and description.
-
-    Raises:
-        InvalidInput: The name is not one of Minari, or there is such a data set.
+    `episodes` are arguments of Minari's `EpisodeBuffer`, `about` those of `create_dataset_from_buffers`.
     """
     minari = _import_minari()
     from minari.data_collector import EpisodeBuffer

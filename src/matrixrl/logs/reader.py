@@ -129,11 +129,11 @@ class CheckedLog:
 
 
 def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int | None = None) -> CheckedLog:
-    """Read a log and check every row of it.
+    """Read a log of a problem and check every row of it.
 
     Args:
         log: As in `open_log`.
-        problem: The problem that it is a log of.
+        problem: The problem.
         columns: Column of each role; those that are not named are guessed.
         first_step: Number that the log gives to the first step of an episode; if None, 0 or 1, whichever
             occurs. Steps from 1 on, and episodes of fewer than H rows without a column of steps, are refused then if
@@ -175,12 +175,7 @@ def read_log(log: Any, problem: Problem, *, columns: Any = None, first_step: int
 
 
 def log_digest(log: StepLog, names: list[str]) -> bytes:
-    """Return the SHA-256 digest of the steps of a log and the names of its episodes.
-
-    Args:
-        log: The steps.
-        names: Name of each episode; a number is written as a float.
-    """
+    """Return the SHA-256 digest of the steps of a log and the names of its episodes, in which numbers are floats."""
     found = hashlib.sha256()
     for name in NAMES:
         array = getattr(log, name)
@@ -228,7 +223,7 @@ def _named(source: LogTable, role: str, given: Any) -> tuple[str, ...]:
         return ()
     names = tuple(given) if isinstance(given, (list, tuple)) and role in _VECTORS else (given,)
     for name in names:
-        if not isinstance(name, str) or source.columns.count(name) != 1 or not names:
+        if not isinstance(name, str) or source.columns.count(name) != 1:
             rule = f"must name one of the columns {_listed(source.columns)} for the {role}"
             several = isinstance(name, str) and source.columns.count(name) > 1
             fail("columns", rule, f"{name!r}, which is there twice" if several else shown(name), "Correct the name.")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,30 +25,28 @@ _LARGEST = 1e12  # as in Problem.reward
 _CHECK = "Correct the row, or check the columns."
 
 
-@dataclass(frozen=True)
-class LogEpisodes:
-    """The episodes of a log.
-
-    Attributes:
-        log: The steps to learn from.
-        first_step: Number that the log gives to the first step; None if rows are not numbered.
-        left_out: (k,) Rows of the log that are left out.
-        selection: Why leaving out rows may be a selection by their outcomes, in words; None if it is not.
-    """
+class LogEpisodes(NamedTuple):
+    """The episodes of a log; `first_step` and `selection` are those of `LogPlan`."""
 
     log: StepLog
     first_step: int | None
-    left_out: IntArray
+    left_out: IntArray  # (k,) rows of the log
     selection: str | None
 
 
-class LogRows:
-    """The n rows of a log with checked cells, in the order of episodes and steps.
+def _first(bad: BoolArray) -> int | None:
+    """Return the first place where `bad` (n,) is True; None if there is none."""
+    return int(np.argmax(bad)) if bad.any() else None
 
-    Args:
-        source: The log.
-        columns: Columns of each role.
-        problem: The problem that it is a log of.
+
+def _and_more(found: object, bad: BoolArray, what: str) -> str:
+    """Return what was found at the first bad place, and the number of the others in words."""
+    more = int(bad.sum()) - 1
+    return f"{found} and {more:,} more such {what}" if more else str(found)
+
+
+class LogRows:
+    """The n rows of a log of a problem with checked cells, in the order of episodes and steps.
 
     Raises:
         InvalidInput: A cell is not what its column must hold; the message names its place.
@@ -74,7 +71,9 @@ class LogRows:
         )
         self.steps = self._number(read, "step") if "step" in columns else None
         episodes, self.names, self.order_note = self._episodes(read)
-        self.actions = self._checked_actions(self._vector(read, "action"))
+        # Whether actions are allowed is checked later, as it may depend on the stage.
+        what = f"an action of {problem.name}"
+        self.actions = self._numbers(columns["action"], self._vector(read, "action"), problem.actions, ~none, what)
         self.rewards = self._checked_rewards(rewards)
         self._sort(episodes)
 
@@ -143,11 +142,6 @@ class LogRows:
         found: IntArray = np.where(known, np.ravel_multi_index(tuple(digits.T), codec.sizes), 0)
         return found
 
-    def _checked_actions(self, values: FloatArray) -> IntArray:
-        """Return actions counted from 0; whether they are allowed is checked later, as it may depend on the stage."""
-        problem, names, everywhere = self.problem, self.columns["action"], np.ones(len(values), dtype=np.bool_)
-        return self._numbers(names, values, problem.actions, everywhere, f"an action of {problem.name}")
-
     def _checked_rewards(self, values: FloatArray) -> FloatArray:
         """Return rewards in the environment's unit: (n,)."""
         names, problem = self.columns["reward"], self.problem
@@ -169,9 +163,8 @@ class LogRows:
         row, *rest = (int(i) for i in np.argwhere(bad)[0])
         value = values[(row, *rest)]
         text = "an empty cell" if np.isnan(value) else shown(float(value)).removesuffix(".0")
-        more = int(bad.sum()) - 1
         name = names[rest[0]] if rest and len(names) > 1 else names[0]
-        self.source.refuse(row, name, rule, f"{text} and {more:,} more such cells" if more else text, remedy)
+        self.source.refuse(row, name, rule, _and_more(text, bad, "cells"), remedy)
 
     def _episodes(self, read: dict[str, Any]) -> tuple[IntArray, list[str], str]:
         """Return the number of the episode of each row (n,), the names of the episodes, and their order in words."""
@@ -188,11 +181,7 @@ class LogRows:
     # Episodes
 
     def form_episodes(self, first_step: int | None) -> LogEpisodes:
-        """Return the episodes.
-
-        Args:
-            first_step: Number of the first step of an episode; 0 or 1, whichever occurs, if None. Without a column of
-                steps, 0 says that every episode begins with its first step.
+        """Return the episodes; `first_step` is that of `read_log`.
 
         Raises:
             InvalidInput: Rows are repeated, contradict each other, leave gaps, go on after the end or beyond the
@@ -239,12 +228,10 @@ class LogRows:
             self._check_numbers(self.steps)
             number = self._first_step(self.steps) if first_step is None else first_step
             stages = (self.steps - number).astype(np.int64)
-            if (stages < 0).any():
-                at = int(np.argmax(stages < 0))
+            if (at := _first(stages < 0)) is not None:
                 rule = f"must be at least {number}, the number of the first step"
                 self._refuse(at, "step", rule, int(self.steps[at]), "Pass another first_step, or correct the row.")
-        if (stages >= horizon).any():
-            at = int(np.argmax(stages >= horizon))
+        if (at := _first(stages >= horizon)) is not None:
             rule = f"must belong to one of the {horizon} steps of an episode of {self.problem.name}"
             received = f"step {int(stages[at]) + 1} of its episode"
             self._refuse(at, "step", rule, received, "Cut the episode, or declare a longer horizon.")
@@ -252,20 +239,16 @@ class LogRows:
 
     def _check_numbers(self, steps: FloatArray) -> None:
         """Refuse steps that are not whole numbers, are there twice, or are missing between others."""
-        bad = ~((steps == np.floor(steps)) & (np.abs(steps) < 2.0**53))
-        if bad.any():
-            at = int(np.argmax(bad))
+        if (at := _first(~((steps == np.floor(steps)) & (np.abs(steps) < 2.0**53)))) is not None:
             self._refuse(at, "step", "must be a whole number", shown(float(steps[at])), "Number the steps 0, 1, 2, …")
         jump = np.where(self.follows, np.diff(steps, prepend=steps[0]), 1.0)
-        if (jump == 0.0).any():
-            at = int(np.argmax(jump == 0.0))
+        if (at := _first(jump == 0.0)) is not None:
             names = ("states", "actions", "rewards", "next_states", "has_next", "terminated")
             same = all(np.array_equal(getattr(self, name)[at], getattr(self, name)[at - 1]) for name in names)
             rule = "must be another step than those before it" if same else "must not contradict another row"
             how = "the same step of the same episode as" if same else "another outcome of the same step as"
             self._refuse(at, "step", rule, f"{how} {self._place(at - 1)}", "Remove one of the two rows.")
-        if (jump != 1.0).any():
-            at = int(np.argmax(jump != 1.0))
+        if (at := _first(jump != 1.0)) is not None:
             rule = f"must be {int(steps[at - 1]) + 1}, as no step of an episode may be missing between others"
             remedy = f"Add the missing rows, or give what follows another episode; see {self._place(at - 1)}."
             self._refuse(at, "step", rule, int(steps[at]), remedy)
@@ -287,9 +270,7 @@ class LogRows:
     def _check_not_numbered(self, first_step: int | None, shortest: int) -> None:
         """Refuse rows without numbers of steps if the first ones may be missing and the difference matters.
 
-        Args:
-            first_step: What the caller says: 0, or None if nothing.
-            shortest: Number of rows of the shortest episode; the first row of one with H rows cannot be missing.
+        No row of an episode of H rows is missing, so only the `shortest` one counts.
         """
         if first_step not in (None, 0):
             rule = "must be 0 for a log without a column of steps, in which every episode begins with its first step"
@@ -312,17 +293,14 @@ class LogRows:
         """Refuse rows after the end of an episode, and steps that do not begin where the one before ended."""
         over, differs = np.zeros_like(self.follows), np.zeros_like(self.follows)
         over[1:] = self.follows[1:] & (self.terminated | self.truncated)[:-1]
-        if over.any():
-            at = int(np.argmax(over))
+        if (at := _first(over)) is not None:
             role = "terminated" if self.terminated[at - 1] else "truncated"
             received = f"a row after {self._place(at - 1)}, where its episode was {role}"
             self._refuse(at, "episode", "must belong to an episode that goes on", received, "Give it another episode.")
         differs[1:] = self.follows[1:] & self.has_next[:-1] & rows_differ(self.states[1:], self.next_states[:-1])
-        if differs.any():
-            at = int(np.argmax(differs))
+        if (at := _first(differs)) is not None:
             rule = f"must be {self._shown(self.next_states[at - 1])}, the next state of {self._place(at - 1)}"
-            found, more = self._shown(self.states[at]), int(differs.sum()) - 1
-            received = f"{found} and {more:,} more such rows" if more else found
+            received = _and_more(self._shown(self.states[at]), differs, "rows")
             self._refuse(at, "state", rule, received, "Correct the rows, or give what follows another episode.")
 
     def _check_allowed(self, stages: IntArray) -> None:
@@ -331,14 +309,12 @@ class LogRows:
         if allowed is None:
             return
         bad = ~allowed[problem.inner_number(self.actions, stages), self.states]
-        if bad.any():
-            at, more = int(np.argmax(bad)), int(bad.sum()) - 1
+        if (at := _first(bad)) is not None:
             known = problem.allowed_at(int(self.states[at]), int(stages[at]))
             listed = [] if known is None else action_list(known, problem.actions)
             when = "" if problem.task.stages is None else f" at stage {stages[at]}"
             rule = f"must be one of {listed}, allowed in state {self._shown(self.states[at])}{when}"
-            found = problem.own_action(int(self.actions[at]))
-            received = f"{found} and {more:,} more such cells" if more else found
+            received = _and_more(problem.own_action(int(self.actions[at])), bad, "cells")
             self._refuse(at, "action", rule, received, "Correct the row, or the declaration of allowed actions.")
 
     def _known_next_states(self, stages: IntArray) -> tuple[NDArray[Any], BoolArray]:

@@ -119,7 +119,7 @@ class StepLog:
             self.ended[None],
         )
         missing = int(self.firsts[0]) if self.n_episodes == 1 else 0
-        return found.delayed(missing)
+        return found.padded(missing + self.n_steps, before=True)
 
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
@@ -131,9 +131,6 @@ class SeenLog:
     """The steps of all episodes that an agent played or learned from, in the order in which it learned from them.
 
     States and actions are kept in the smallest integers that hold them: 14 bytes a step for fewer than 256 states.
-
-    Args:
-        problem: The problem of the agent.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -23,7 +23,7 @@ Cells = Sequence[Any] | NDArray[Any]
 Refuse = Callable[[int, str, object, str], NoReturn]
 """Function that raises an error about a row of a column: number of the row, rule, what was received, remedy."""
 
-_TRUE, _FALSE = {"true", "t", "yes", "1", "1.0"}, {"false", "f", "no", "0", "0.0"}
+_FLAGS = dict.fromkeys(("true", "t", "yes", "1", "1.0"), True) | dict.fromkeys(("false", "f", "no", "0", "0.0"), False)
 
 
 def numbers(cells: Cells, refuse: Refuse) -> FloatArray:
@@ -83,16 +83,11 @@ def flags(cells: Cells, refuse: Refuse) -> BoolArray:
         return cells.astype(np.bool_)
     simple = (str, bool, int, float, np.bool_, np.number)
     texts = cells if _is_text(cells) else [str(cell) if isinstance(cell, simple) else "" for cell in cells]
-    known = {text: _flag(text) for text in set(texts)}
+    known = {text: _FLAGS.get(text.strip().lower()) for text in set(texts)}
     if None in known.values():
         row = next(i for i, text in enumerate(texts) if known[text] is None)
         refuse(row, "must be true or false", shown(cells[row]), "Write true or false, or 1 or 0, in each cell.")
     return np.fromiter(map(known.__getitem__, texts), dtype=np.bool_, count=len(texts))
-
-
-def _flag(text: str) -> bool | None:
-    word = text.strip().lower()
-    return True if word in _TRUE else False if word in _FALSE else None
 
 
 _EXACT = 2.0**53  # from here on float64 does not have all whole numbers
@@ -164,11 +159,7 @@ class LogTable:
     roles: Mapping[str, tuple[str, ...]] | None = None
 
     def read(self, kinds: Mapping[str, CellKind]) -> dict[str, Any]:
-        """Return some columns: a float64 array for a number, a bool array for a flag, `Labels` for labels.
-
-        Args:
-            kinds: What each of the wanted columns holds.
-        """
+        """Return columns by what they hold: a float64 array for numbers, a bool array for flags, or `Labels`."""
         given = self.get(list(kinds))
         cells = {column: self._cells(column, given[column]) for column in kinds}
         length = len(next(iter(cells.values())))
@@ -177,26 +168,15 @@ class LogTable:
                 rule = f"must be as long as the others, {length} rows"
                 fail(f"{self.name}, column {shown(column)}", rule, f"{len(found)} rows", "Give columns of one length.")
         convert = {"number": numbers, "flag": flags, "label": labels}
-        return {column: convert[kind](cells[column], self._refuser(column)) for column, kind in kinds.items()}
+        return {
+            column: convert[kind](cells[column], lambda row, *words, _of=column: self.refuse(row, _of, *words))
+            for column, kind in kinds.items()
+        }
 
     def refuse(self, row: int, column: str | None, rule: str, received: object, remedy: str) -> NoReturn:
-        """Raise an error about one row.
-
-        Args:
-            row: Number of the row, counted from 0.
-            column: Name of the column, if the error is about one.
-            rule: Rule that is broken.
-            received: What was found.
-            remedy: What to do.
-        """
+        """Raise an error about one row, and about one of its columns if that is not None."""
         where = f"{self.name}, {self.place(row)}" + ("" if column is None else f", column {shown(column)}")
         fail(where, rule, received, remedy)
-
-    def _refuser(self, column: str) -> Refuse:
-        def refuse(row: int, rule: str, received: object, remedy: str) -> NoReturn:
-            self.refuse(row, column, rule, received, remedy)
-
-        return refuse
 
     def _cells(self, column: str, given: Any) -> Cells:
         if isinstance(given, list) and given and isinstance(given[0], str):

@@ -27,14 +27,14 @@ _ENDINGS = (".csv", *PARQUET)
 
 
 def write_log(path: str, seen: StepLog, logged: BoolArray, problem: Problem, algorithm: str) -> None:
-    """Write steps in the numbers of the environment; `read_log` reads the same steps.
+    """Write steps that an algorithm saw in the numbers of the environment; `read_log` reads the same steps.
 
     Args:
         path: File whose name ends in .csv or .parquet, or ``minari:`` and the name of a data set.
         seen: The steps.
         logged: (m,) Which of the episodes were logged, not played.
         problem: The problem.
-        algorithm: Name of the algorithm that saw them.
+        algorithm: Name of the algorithm.
     """
     if path.startswith(PREFIX):
         _write_minari(path.removeprefix(PREFIX), seen, logged, problem, algorithm)

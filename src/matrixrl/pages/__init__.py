@@ -62,37 +62,21 @@ _SHEET_ID = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 class PageFolder:
     """Templates, styles and scripts in the folder of a package; what is not there is taken from `matrixrl.pages`.
 
-    Args:
-        package: Name of the package.
-        extra: Extra of the library that installs what the pages need, for error messages.
+    The extra installs what the pages need, and is named in error messages.
     """
 
     def __init__(self, package: str, *, extra: str) -> None:
         self._package, self._extra = package, extra
 
     def render(self, template: str, **values: Any) -> str:
-        """Render a template; all values are escaped unless the template marks them as safe.
-
-        Args:
-            template: Name of the template file.
-            values: Plain data of the template; a name that the template uses must not be missing.
-
-        Raises:
-            MissingExtra: jinja2 is not installed.
-        """
+        """Render a template file with plain data, which are escaped unless the template marks them as safe."""
         return self._environment.get_template(template).render(values)
 
     def render_served(self, template: str, plotly: str, *, files: str, **values: Any) -> str:
         """Render a template over ``served.html.j2``, whose files are served beside it.
 
         Plotly adds inline style sheets for maps, which the content policy forbids, unless elements with their ids
-        exist. The page has no maps, so it reserves these ids.
-
-        Args:
-            template: Name of the template file.
-            plotly: JavaScript of Plotly.
-            files: Address of the folder of page.css, page.js and plotly.js.
-            values: Plain data of the template.
+        exist. The page has no maps, so it reserves these ids, which are in the script `plotly`.
         """
         return self.render(template, reserved_ids=sorted(set(_SHEET_ID.findall(plotly))), files=files, **values)
 
@@ -111,11 +95,7 @@ class PageFolder:
         return (own if own.is_file() else resources.files(_SHARED) / name).read_text(encoding="utf-8")
 
     def plotly_script(self) -> str:
-        """Return the JavaScript of Plotly, with the line ends that a browser sees.
-
-        Raises:
-            MissingExtra: plotly is not installed.
-        """
+        """Return the JavaScript of Plotly, with the line ends that a browser sees."""
         try:
             from plotly.offline import get_plotlyjs  # slow to import, and optional
         except ImportError as error:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from matrixrl.checks import fail, integer
+from matrixrl.checks import integer
 from matrixrl.errors import MatrixRLError
 
 __all__ = [
@@ -47,18 +47,13 @@ _HEARTBEAT = 25  # ticks without news after which a comment is sent, so that a l
 
 
 def open_socket(port: int, host: str = "127.0.0.1") -> socket.socket:
-    """Return a socket that accepts connections.
-
-    Args:
-        port: Port; 0 chooses a free one.
-        host: Address of this machine.
+    """Return a socket of this machine that accepts connections; port 0 chooses a free one.
 
     Raises:
         InvalidInput: The port is not a number from 0 to 65535.
         MatrixRLError: The port is in use, or the address is none of this machine.
     """
-    if integer("--port", port, low=0, remedy="Ports go from 1 to 65535.") > 65535:
-        fail("--port", "must be at most 65535", port, "Ports go from 1 to 65535.")
+    integer("--port", port, low=0, high=65535, remedy="Ports go from 1 to 65535.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     if os.name == "posix":  # reuse a port that was closed a moment ago; on Windows the option has another meaning
@@ -98,9 +93,7 @@ def is_loopback(host: str) -> bool:
 class Feed:
     """Parts of a snapshot, each with a version number that increases whenever the part changes.
 
-    Args:
-        take: Function that returns the parts as text by their names.
-        clock: Function that returns a time in seconds that never goes back.
+    `take` returns the parts as text by their names, and `clock` a time in seconds that never goes back.
 
     >>> feed = Feed(lambda: {"message": "{}"})
     >>> feed.latest(), feed.is_old
@@ -140,11 +133,9 @@ class Feed:
 
 
 async def event_stream(feed: Feed, is_over: Callable[[], bool]) -> AsyncIterator[str]:
-    """Yield each new part of a feed as an event with its name, and a comment from time to time if there is none.
+    """Yield each new part of a shared feed as an event with its name, until `is_over`.
 
-    Args:
-        feed: The feed, which is shared by all streams.
-        is_over: Function that says whether the stream must end.
+    From time to time it yields a comment if there is no news.
     """
     yield "retry: 1000\n\n"
     seen: dict[str, int] = {}

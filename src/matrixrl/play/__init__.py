@@ -1,10 +1,15 @@
-"""Many seeds of any algorithm on any problem: NumPy, compiled loops, results."""
+"""Many seeds of any algorithm on any problem: NumPy, compiled loops, results. One agent needs the modules alone."""
 
-from matrixrl.play.files import OutputDirectory
-from matrixrl.play.inspection import Inspection, inspect_problem
-from matrixrl.play.results import RunResult
-from matrixrl.play.runs import SeedRuns, run_seeds
-from matrixrl.play.simulation import Simulation
+from typing import TYPE_CHECKING
+
+from matrixrl.references import later_names
+
+if TYPE_CHECKING:
+    from matrixrl.play.files import OutputDirectory
+    from matrixrl.play.inspection import Inspection, inspect_problem
+    from matrixrl.play.results import RunResult
+    from matrixrl.play.runs import SeedRuns, run_seeds
+    from matrixrl.play.simulation import Simulation
 
 __all__ = [
     "Inspection",
@@ -15,3 +20,11 @@ __all__ = [
     "inspect_problem",
     "run_seeds",
 ]
+
+__getattr__ = later_names(
+    __name__,
+    {
+        **{"Inspection": "inspection", "OutputDirectory": "files", "RunResult": "results", "SeedRuns": "runs"},
+        **{"Simulation": "simulation", "inspect_problem": "inspection", "run_seeds": "runs"},
+    },
+)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.algorithms import Algorithm
+from matrixrl.archive import check_arrays, check_entries
 from matrixrl.checks import fail
 from matrixrl.core.backup import Frame
 from matrixrl.core.returns import MOST_FROZEN, N_LEVELS, frozen_policy_bounds, return_level
@@ -33,21 +34,20 @@ _ROUNDING = 1e-9  # relative, of bounds that are compared
 _LIVE = 3  # frozen policies that are still compared with what is played
 _MOST_UNCOUNTED = 4096  # returns that are collected before they are counted together
 _WORDS = ("doubts", "contradiction", "start_doubt")
-_BEST, _FIRST = "best", "first_states"
+_BEST, _FIRST, _FROZEN = "best", "first_states", ("frozen", "codes", "times")
+_NONE = type(None)
+_ENTRIES = {
+    **dict.fromkeys(("least_upper", "lower"), (float, _NONE)),
+    **dict.fromkeys(("basis", *_WORDS), (str, _NONE)),
+}
 
 
 class CertifiedPolicy(NamedTuple):
-    """A policy with a certified lower bound.
+    """A policy with a certified lower bound."""
 
-    Attributes:
-        lower: Lower bound on its value, in the environment's unit.
-        table: (H, S) Its actions.
-        basis: What the bound comes from, `model` or `returns`.
-    """
-
-    lower: float
-    table: IntArray
-    basis: str
+    lower: float  # Lower bound on its value, in the environment's unit
+    table: IntArray  # (H, S) Its actions
+    basis: str  # What the bound comes from, `model` or `returns`
 
 
 def contradictory(*, upper: float, lower: float) -> bool:
@@ -185,12 +185,7 @@ class CertificateLedger:
             self.contradiction = CONTRADICTION
 
     def note(self, upper: float, policy: CertifiedPolicy | None) -> None:
-        """Take note of a certificate of an agent.
-
-        Args:
-            upper: Upper bound on V*(s0), in the environment's unit.
-            policy: The policy and its lower bound, if it has a table.
-        """
+        """Take note of a certificate of an agent."""
         self.least_upper = np.minimum(self.least_upper, upper)
         self._offer(policy)
 
@@ -206,12 +201,7 @@ class CertificateLedger:
             self.contradict(upper=float(self.least_upper[0]), lower=self.best.lower)
 
     def tighten(self, table: IntArray | None, interval: tuple[float, float]) -> tuple[float, float]:
-        """Return an interval of the value of a policy, cut to what was certified so far.
-
-        Args:
-            table: (H, S) The policy, if it is deterministic.
-            interval: Lower and upper bound on its value, in the environment's unit.
-        """
+        """Return an interval of the value of a policy (H, S), or None for a random one, cut to what was certified."""
         lower, upper = interval
         if np.isinf(self.least_upper[0]):
             return interval
@@ -257,32 +247,19 @@ class CertificateLedger:
         Raises:
             InvalidInput: They are not those of a ledger of the problem.
         """
-        own, counts = dict(arrays), arrays.get(_FIRST)
-        fits = (
-            isinstance(header, dict)
-            and set(header) == set(self.header())
-            and all(isinstance(header[name], (str, type(None))) for name in _WORDS)
-            and all(
-                x is None or (isinstance(x, float) and np.isfinite(x)) for x in (header["least_upper"], header["lower"])
-            )
-            and header["basis"] in (None, "model", "returns")
-            and (header["basis"] is None) == (header["lower"] is None) == (_BEST not in arrays)
-            and counts is not None
-            and counts.shape == self._first_states.shape
-            and counts.dtype == np.int64
-            and bool((counts >= 0).all())
-        )
-        if not fits:
-            raise InvalidInput("the certified bounds and counts of first states are not those of the problem")
-        assert counts is not None
+        check_entries("the certified bounds", header, _ENTRIES)
+        check_arrays(arrays, {_FIRST: self._first_states}, optional=(_BEST, *_FROZEN))
         least, lower, basis = (header[name] for name in ("least_upper", "lower", "basis"))
-        table = own.pop(_BEST, None)
-        best = None if table is None else CertifiedPolicy(lower, _checked_policy(self._problem, table, 2), basis)
-        self.returns.restore({name: array for name, array in own.items() if name != _FIRST}, n_episodes)
+        if (lower is None) != (_BEST not in arrays) or basis not in (None, "model", "returns"):
+            raise InvalidInput("the best policy must have a table, a lower bound and a basis")
+        best = (
+            None if lower is None else CertifiedPolicy(lower, _checked_policy(self._problem, arrays[_BEST], 2), basis)
+        )
+        self.returns.restore({name: arrays[name] for name in _FROZEN if name in arrays}, n_episodes)
         for name in _WORDS:
             setattr(self, name, None if header[name] is None else printable(header[name]))
         self.least_upper[0], self.best = np.inf if least is None else least, best
-        self._first_states, self._estimate = counts.copy(), None
+        self._first_states, self._estimate = arrays[_FIRST].copy(), None
 
 
 class FrozenReturns:
@@ -331,17 +308,17 @@ class FrozenReturns:
     def _followed(self, tables: IntArray, steps: Steps) -> list[float]:
         """Return the reward up to the first action that is not that of each table (j, H, S), as a share of the most."""
         task, states, actions = self._problem.finite_task, steps.states[0], steps.actions[0]
-        n_steps, low = len(actions), task.reward_range[0]
+        n_steps, low, unit, most = len(actions), task.reward_range[0], task.unit, task.steps_weight
         same = tables[:, np.arange(n_steps), states] == actions
         lengths = np.where(same.all(axis=1), n_steps, same.argmin(axis=1)).tolist()
-        unit = np.clip((steps.rewards[0] - low) / task.unit, 0.0, 1.0)
+        earned = np.clip((steps.rewards[0] - low) / unit, 0.0, 1.0)
         # The end state pays 0 in each of the steps that are left.
-        left = task.steps_weight - total_weight(task.discount, n_steps)
-        rest = left * (0.0 - low) / task.unit if steps.ended[0, -1] else 0.0
+        rest = (most - total_weight(task.discount, n_steps)) * (0.0 - low) / unit if steps.ended[0, -1] else 0.0
         totals = {
-            length: float(task.returns(unit[:length])) + (rest if length == n_steps else 0.0) for length in set(lengths)
+            length: float(task.returns(earned[:length])) + (rest if length == n_steps else 0.0)
+            for length in set(lengths)
         }
-        return [totals[length] / task.steps_weight for length in lengths]
+        return [totals[length] / most for length in lengths]
 
     def _counted(self) -> OutcomeCounts:
         """Return the numbers of episodes of each frozen policy at each level of return."""
@@ -387,9 +364,8 @@ class FrozenReturns:
             if n_episodes > 0:  # nothing was counted before, so nothing is counted from now on
                 self.__init__(self._problem, 0.0)  # type: ignore[misc]
             return
-        expected = {"frozen", "codes", "times"}
-        if set(arrays) != expected or self._delta <= 0.0:
-            raise InvalidInput(f"the returns of frozen policies must have the arrays {sorted(expected)}")
+        if self._delta <= 0.0:
+            raise InvalidInput("there must be no returns of frozen policies where none are counted")
         numbers = range(max(n_episodes.bit_length() - _LIVE, 0), n_episodes.bit_length())
         tables = _checked_policy(self._problem, arrays["frozen"], 3)
         if len(tables) != len(numbers):

@@ -22,12 +22,6 @@ _INFO = "action_mask"
 def narrower(algorithm: Algorithm, state: Any, stage: int, allowed: Any) -> BoolArray | None:
     """Return the actions (A,) of a request if they are fewer than those that are allowed in a state, else None.
 
-    Args:
-        algorithm: The algorithm, which knows what is allowed.
-        state: The state.
-        stage: The stage.
-        allowed: List of the actions that are allowed just now, or A booleans.
-
     Raises:
         InvalidInput: There is none, one of them is not allowed in the state, or an array may be a mask as well.
     """
@@ -56,13 +50,7 @@ def check_allowed(algorithm: Algorithm, state: Any, stage: int, action: int) -> 
 
 
 def check_policy(algorithm: Algorithm, name: str, table: IntArray | FloatArray) -> None:
-    """Refuse a policy with actions that are not allowed.
-
-    Args:
-        algorithm: The algorithm, which knows what is allowed.
-        name: Name of the policy in the message.
-        table: (H, S) Actions counted from 0, or (H, A, S) probabilities of actions.
-    """
+    """Refuse a policy, (H, S) actions or (H, A, S) probabilities, with actions that are not allowed."""
     problem = algorithm.problem
     allowed = algorithm.frame.allowed if isinstance(algorithm, FiniteAlgorithm) else problem.allowed_by_action
     if allowed is None:
@@ -95,16 +83,7 @@ def _at(problem: Problem, state: Any, stage: int) -> str:
 def choose_among(
     algorithm: Algorithm, plan: Any, stage: int, state: Any, among: BoolArray, *, explore: bool = True
 ) -> int:
-    """Return the action with the largest Q of a plan among some actions (A,), counted from 0.
-
-    Args:
-        algorithm: The algorithm.
-        plan: The plan that is played.
-        stage: h, counted from 0.
-        state: The state.
-        among: Actions to choose from.
-        explore: False draws no random number.
-    """
+    """Return the action with the largest Q of a plan among some actions (A,), counted from 0."""
     q = algorithm.action_values(plan, stage, np.asarray(state)[None], explore=explore)
     stages = algorithm.problem.task.stages
     q = q if stages is None else q[:, stages.block(stage)]
@@ -156,18 +135,14 @@ class MaskReader:
         return None if mask.all() else mask
 
     def note_last(self, state: Any, info: Any) -> None:
-        """Take note of the mask of the state after the last step, in which nothing is chosen any more.
-
-        Args:
-            state: The state.
-            info: What `step` returned with it. A mask without any action is one of an episode that is over.
-        """
+        """Take note of the mask of the state after the last step, in which nothing is chosen any more."""
         given, algorithm = info.get(_INFO) if isinstance(info, dict) else None, self._algorithm
         if given is None or self._ignores or self._is_known or algorithm.problem.kind != "finite":
             return
         if not isinstance(algorithm, FiniteAlgorithm):  # it refuses masks where actions are chosen
             return
         reported = algorithm.masks.reported
+        # A mask without any action is one of an episode that is over.
         if np.any(given) and (reported is None or not reported.known[int(state)]):
             algorithm.masks.tell(state, as_mask(f"info['{_INFO}']", given, algorithm.problem.actions.size))
 

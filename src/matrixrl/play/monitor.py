@@ -48,12 +48,7 @@ def length_scale_names(n_coordinates: int, n_scales: int, *, is_box: bool, env: 
 
 
 def surprise_share(plan: Any, steps: Steps) -> float:
-    """Return the share of the steps of an episode that the model behind a plan of KernelControl did not predict.
-
-    Args:
-        plan: Plan with which the episode began; it is NaN for one without a model.
-        steps: The episode.
-    """
+    """Return the share of the steps of an episode that the model of its first plan did not predict; NaN without one."""
     one, data = plan.plans[0], Experience.of(steps, 0)
     if one.world is None:
         return float("nan")
@@ -77,12 +72,7 @@ class EpisodeMonitor:
         """(g,) length scales after each episode, from the first fit on."""
 
     def see(self, plan: Any, steps: Steps) -> None:
-        """Take note of an episode.
-
-        Args:
-            plan: Plan with which it began.
-            steps: Its steps.
-        """
+        """Take note of an episode."""
         self.returns.append(float(self._algorithm.problem.task.returns(steps.rewards)[0]))
         if isinstance(self._algorithm, ContinuousControl):
             self.surprises.append(surprise_share(plan, steps))

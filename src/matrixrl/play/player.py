@@ -17,10 +17,10 @@ from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
 from matrixrl.algorithms.matrix_rl.kernel import FiniteKernelMatrixRL
 from matrixrl.checks import fail
 from matrixrl.core import Level
-from matrixrl.core.compiled.arguments import split_forms
 from matrixrl.core.confidence import TIE_EXPLORATION
 from matrixrl.core.greedy import tie_weights
 from matrixrl.core.models import CountModel, RidgeModel
+from matrixrl.core.sets.base import split_forms
 from matrixrl.linalg import OutcomeCounts
 from matrixrl.play.compiled.arrays import Balls, Data, Kept, KLBalls, Lists, Played, World
 from matrixrl.play.results import Chunk
@@ -114,12 +114,7 @@ class CompiledPlayer:
         lists.read_lists(self._law, self._mdp.n_states)
 
     def play(self, streams: Sequence[np.random.Generator], count: int) -> Chunk:
-        """Play and learn `count` episodes in every replica.
-
-        Args:
-            streams: Random streams of the MDP.
-            count: Number of episodes n.
-        """
+        """Play and learn `count` episodes in every replica."""
         task = self._mdp.task
         ranking, ties = np.tile(np.arange(task.n_actions), (count, 1)), self._algorithm.streams["ties"]
         before = [rng.bit_generator.state for rng in ties]

@@ -86,17 +86,11 @@ class StepBuffer:
 
 
 class Rollout(NamedTuple):
-    """One episode that was played.
+    """One episode that was played."""
 
-    Attributes:
-        steps: Steps of each replica.
-        plan: Plan at its end, which differs from that at its begin if the algorithm revises plans.
-        off_plan: Whether an action was not that of the plan, because the environment did not allow it.
-    """
-
-    steps: Steps
-    plan: Any
-    off_plan: bool
+    steps: Steps  # Steps of each replica
+    plan: Any  # Plan at its end, which differs from that at its begin if the algorithm revises plans
+    off_plan: bool  # Whether an action was not that of the plan, because the environment did not allow it
 
 
 class TableWorld:
@@ -104,6 +98,8 @@ class TableWorld:
 
     One uniform number for each step and one for the first state are drawn before an episode, as `MDPEnv` does.
     """
+
+    draws_starts = True
 
     def __init__(self, mdp: FiniteMDP, seeds: Sequence[int]) -> None:
         self._mdp = mdp
@@ -161,7 +157,7 @@ class EnvWorld:
         self.buffer = None
         seed = None if self.is_seeded else stream_seed(self._seed, "env")
         own = vars(self._env.unwrapped)  # a user may have replaced a method since the last episode
-        if self._mdp is not None and not algorithm.revises and "step" not in own and "reset" not in own:
+        if self._mdp is not None and algorithm.revised is None and "step" not in own and "reset" not in own:
             return self._play_table(self._mdp, algorithm, plan, seed)
         obs, info = first_observation(self._env, seed)
         self.is_seeded = True
@@ -252,7 +248,7 @@ def play_in_env(
             break
         if truncated and stage < horizon - 1:
             refuse_truncation(stage + 1, horizon)
-        if algorithm.revises and explore and stage < horizon - 1:
+        if algorithm.revised is not None and explore and stage < horizon - 1:
             plan = algorithm.revised(plan, buffer.steps)
         state = following
     else:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from matrixrl.core.start import Start
 from matrixrl.envs import open_problem
 from matrixrl.errors import ProtocolError
 from matrixrl.interrupts import uninterrupted
-from matrixrl.measurement import held, is_measured, spacing
+from matrixrl.measurement import held, spacing
+from matrixrl.play.engine import Engine, Finished
 from matrixrl.play.ledger import CertificateLedger
 from matrixrl.play.monitor import EpisodeMonitor
 from matrixrl.play.player import CompiledPlayer, why_not_compiled
@@ -155,6 +155,7 @@ class Simulation:
             self.world = TableWorld(mdp, self.seeds)
         else:
             self.world = EnvWorld(self.problem, self.seeds[0])
+        self.engine = Engine(self.algorithm, self.world, self.evaluator, self.regret_every)
         self._compiled = self._compile(compiled)
         shape = (len(self.seeds), len(self.window))
         self.regret: FloatArray = np.full(shape, np.nan)
@@ -173,6 +174,7 @@ class Simulation:
         self._regret_so_far, self._last_regret = 0.0, np.zeros(len(self.seeds))
         self._chunk = 1
         self._monitor: EpisodeMonitor | None = None
+        self._started = 0.0
         self._is_prepared = not (isinstance(self.algorithm, UCMatrixRL) and self.algorithm.compiled)
 
     @property
@@ -294,67 +296,39 @@ class Simulation:
             )
         count = min(count, self.window.stop - self.done)
         self._prepare()
-        chunks = []
-        for _ in range(1 if self._compiled is not None else count):
-            with self._undoing():
-                if self._compiled is not None:
-                    self._play_compiled(self._compiled, count)
-                else:
-                    self._play_one()
+        chunks, player, self._started = [], self._compiled, time.perf_counter()
+        if player is not None:
+            self.engine.undone_unless_learned(lambda: self._play_compiled(player, count))
+            return
+        for _ in range(count):
+            self.engine.play(self._learn, self._certify if self.certify else None)
             chunks.append(self.last)
+            self._started = time.perf_counter()
         if self.is_batched:
             self.last = Chunk.join(chunks)
 
-    @contextmanager
-    def _undoing(self) -> Iterator[None]:
-        """Put the random streams back if nothing was learned because of an interrupt or an error."""
-        done, world, planning = self.done, self.world.mark(), self.algorithm.mark()
-        try:
-            yield
-        except BaseException:
-            if self.algorithm.episode == done:
-                self.algorithm.rewind(planning)
-                self.world.rewind(world)
-            raise
+    def _learn(self, played: Finished) -> None:
+        """Learn from an episode of every replica and record it."""
+        chunk = self.engine.measure(self.done, played)
+        if played.certificate is not None:
+            chunk.certified[:, 0] = np.stack([played.certificate.lower, played.certificate.upper], axis=1)
+        with uninterrupted():
+            self.algorithm.update(played.steps, played.plan)
+            self._record(chunk)
+        if self._monitor is not None:
+            self._monitor.see(played.first_plan, played.steps)
+
+    def _certify(self, plan: Any, first_state: Any) -> Bounds:
+        start = None if first_state is None else Start.at(first_state)
+        return self.algorithm.certify(self.algorithm.permitted(plan), start)
 
     def _play_compiled(self, player: CompiledPlayer, count: int) -> None:
         assert isinstance(self.world, TableWorld)
-        started = time.perf_counter()
         with uninterrupted():
-            self._record(player.play(self.world.streams, count), started)
+            self._record(player.play(self.world.streams, count))
 
-    def _play_one(self) -> None:
-        started = time.perf_counter()
-        algorithm, n = self.algorithm, len(self.seeds)
-        plan = algorithm.plan()
-        steps = self.world.play(algorithm, plan).steps
-        first = None if self.is_batched or self.problem.task.start_is_declared else steps.states[:, 0]
-        certified = np.full((n, 1, 2), np.nan)
-        if self.certify:
-            # Without a declared start, functions of states are certified at the first state of each episode.
-            bounds = algorithm.certify(algorithm.permitted(plan), None if first is None else Start.at(first[0]))
-            certified[:, 0] = np.stack([bounds.lower, bounds.upper], axis=1)
-        regret = np.full((n, 1), np.nan)
-        if is_measured(self.done, self.regret_every):
-            assert self.evaluator is not None
-            regret = self.evaluator.regret(algorithm.policy_table(plan))[:, None]
-        chunk = Chunk(
-            states=steps.states[:, None],
-            actions=steps.actions[:, None],
-            regret=regret,
-            returns=self.problem.task.returns(steps.rewards)[:, None],
-            lengths=steps.taken.sum(axis=1)[:, None],
-            upper=algorithm.upper(plan, first)[:, None],
-            alarms=(plan.empty > 0)[:, None],
-            certified=certified,
-        )
-        with uninterrupted():
-            algorithm.update(steps)
-            self._record(chunk, started)
-        if self._monitor is not None:
-            self._monitor.see(plan, steps)
-
-    def _record(self, chunk: Chunk, started: float) -> None:
+    def _record(self, chunk: Chunk) -> None:
+        """Add the numbers of the episodes that were just learned from to the result."""
         count = chunk.returns.shape[1]
         now = slice(self.played, self.played + count)
         self.regret[:, now], self.returns[:, now], self.lengths[:, now] = (
@@ -374,7 +348,7 @@ class Simulation:
             self._last_regret = filled[:, -1]
         self.last = chunk
         self.done += count
-        self.clock[now] = (time.perf_counter() - started) / count
+        self.clock[now] = (time.perf_counter() - self._started) / count
 
     def result(self) -> RunResult:
         """Return what was played so far."""

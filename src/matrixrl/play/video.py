@@ -47,11 +47,6 @@ def require_recorder() -> None:
 def make_rendered(env: str, env_settings: dict[str, Any], *, trust_code: bool = False) -> gym.Env[Any, Any]:
     """Return an environment that renders images.
 
-    Args:
-        env: Name of the environment.
-        env_settings: Settings of the environment.
-        trust_code: Whether the name may import code.
-
     Raises:
         InvalidInput: The environment cannot be rendered as images.
     """
@@ -135,12 +130,7 @@ class Recorder:
         return self._film(fresh, fresh.plan(), "before", explore=True)
 
     def record_both(self, fresh: Algorithm, learned: Algorithm) -> tuple[Recording, Recording, Path]:
-        """Record the first episode, one more after the last, and both side by side: NAME-before-and-after.mp4.
-
-        Args:
-            fresh: As in `record_first`.
-            learned: As in `record`.
-        """
+        """Record the first episode, one more after the last, and both side by side: NAME-before-and-after.mp4."""
         before, after, played = self.record_first(fresh), self.record(learned), learned.episode
         titles = (
             f"first episode: return {before.episode_return:.4g}",

@@ -50,15 +50,8 @@ def regret(runs: Any, *, log: bool = False, ax: Axes | None = None) -> Axes:
         some = total[:, episodes - 1]
         proof = "" if run.guarantee is None or run.guarantee else " (no proof)"
         label = f"{run.label}{proof}: {in_digits(total[:, -1].mean())}"
-        draw_curve(
-            axes,
-            episodes,
-            some.mean(axis=0),
-            (some.min(axis=0), some.max(axis=0)),
-            look(i),
-            label=label,
-            line_width=1.8,
-        )
+        band = some.min(axis=0), some.max(axis=0)
+        draw_curve(axes, episodes, some.mean(axis=0), band, look(i), label=label, line_width=1.8)
     _draw_nothing_earned(axes, played)
     axes.set_ylabel("cumulative regret")
     if log:
@@ -156,16 +149,7 @@ def certificate_band(runs: Any, *, log: bool = True, ax: Axes | None = None) -> 
 def draw_band(
     axes: Any, episodes: Any, lower: FloatArray, upper: FloatArray, colour: str, label: str | None = None
 ) -> None:
-    """Draw a certified band: the mean over seeds, and lighter the range of all.
-
-    Args:
-        axes: Axes of matplotlib.
-        episodes: (m,) Episode numbers.
-        lower: (K, m) Lower bounds of each seed.
-        upper: (K, m) Upper bounds of each seed.
-        colour: Colour of both bands.
-        label: Name in the legend.
-    """
+    """Draw the certified band of bounds (K, m) of seeds: their mean, and lighter the range of all."""
     if len(lower) > 1:
         widest = lower.min(axis=0), upper.max(axis=0)
         axes.fill_between(episodes, *widest, color=colour, alpha=0.12, linewidth=0)

@@ -15,7 +15,7 @@ from matrixrl.checks import fail, file_path, flag, integer, number, shown
 from matrixrl.errors import ProtocolError
 from matrixrl.pages import COLOURS
 from matrixrl.plots.curves import draw_band
-from matrixrl.plots.inputs import finite_agent, state_names
+from matrixrl.plots.inputs import checked_agent, state_names
 from matrixrl.plots.regions import Region, draw_region, region_of
 from matrixrl.plots.style import add_grid, require_matplotlib, shown_episodes
 from matrixrl.problems import solve
@@ -78,7 +78,7 @@ def film(
     >>> film(agent, target, n_episodes=20, n_frames=3).name
     'learning.gif'
     """
-    one, target = finite_agent(agent), Path(file_path("path", path))
+    one, target = checked_agent(agent), Path(file_path("path", path))
     if target.suffix.lower() != ".gif":
         fail("path", "must end in .gif", shown(target.name), "Such as 'learning.gif'.")
     count = integer("n_episodes", n_episodes, low=1, remedy="Play at least one episode.")

@@ -22,7 +22,6 @@ __all__ = [
     "action_names",
     "checked_agent",
     "checked_stage",
-    "finite_agent",
     "read_runs",
     "state_names",
     "tables_of",
@@ -31,18 +30,13 @@ __all__ = [
 _REMEDY = "Pass an agent, agent.history, the result of run_seeds, or a dictionary of them by name."
 
 
-def checked_agent(agent: Any) -> Agent:
-    """Return `agent` if it is an `Agent`, or raise `InvalidInput`."""
+def checked_agent(agent: Any, *, finite: bool = True) -> Agent:
+    """Return `agent` if it is an `Agent`, on numbered states unless they are not needed; or raise `InvalidInput`."""
     if not isinstance(agent, Agent):
         fail("agent", "must be an agent", shown(agent), 'Such as matrixrl.MatrixRL("river-swim").')
-    return agent
-
-
-def finite_agent(agent: Any) -> Agent:
-    """Return an agent on numbered states, or raise `InvalidInput`."""
-    if checked_agent(agent).problem.kind != "finite":
+    if finite and agent.problem.kind != "finite":
         fail("agent", "must be on numbered states", shown(agent), "Draw regret or returns instead.")
-    return agent  # type: ignore[no-any-return]
+    return agent
 
 
 def checked_stage(agent: Agent, stage: Any) -> int:
@@ -104,14 +98,7 @@ class Run:
 
 
 def read_runs(given: Any) -> list[Run]:
-    """Return the runs that a user wants to see, each with its name.
-
-    Args:
-        given: An `Agent`, a `History`, a `RunResult`, or a dictionary of them by name.
-
-    Raises:
-        InvalidInput: It is something else, or nothing was played.
-    """
+    """Return the runs of an `Agent`, a `History`, a `RunResult`, or a dictionary of them by name."""
     named = given if isinstance(given, Mapping) else {None: given}
     if not named:
         fail("runs", "must not be empty", shown(given), _REMEDY)

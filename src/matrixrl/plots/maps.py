@@ -10,7 +10,7 @@ import numpy as np
 from matrixrl.agents import Agent
 from matrixrl.algorithms import FiniteAlgorithm
 from matrixrl.checks import choice, fail, index, shown
-from matrixrl.plots.inputs import checked_stage, finite_agent, tables_of
+from matrixrl.plots.inputs import checked_agent, checked_stage, tables_of
 from matrixrl.plots.style import axes_of, draw_heat
 from matrixrl.plots.vectors import draw_agent
 from matrixrl.policies import Policy
@@ -117,9 +117,8 @@ def value(
     """
     choice("bound", bound, _BOUNDS)
     if isinstance(given, Agent) and given.problem.kind == "continuous":
-        axes = axes_of(ax)
-        draw_agent(axes, given, "value", checked_stage(given, stage), coordinates)
-        return axes  # type: ignore[no-any-return]
+        h = checked_stage(given, stage)
+        return draw_agent(axes_of(ax), given, "value", h, coordinates)  # type: ignore[no-any-return]
     where = _layout(given, layout)
     pictured = _read(given, stage, bound)
     if pictured.values is None:
@@ -135,7 +134,7 @@ def value(
 def _read(given: Any, stage: Any, bound: str | None) -> _Pictured:
     """Return actions and values of a stage, and the title; the value of an agent is that of `bound`, if it is asked."""
     if isinstance(given, Agent):
-        return _of_agent(finite_agent(given), checked_stage(given, stage), bound)
+        return _of_agent(checked_agent(given), checked_stage(given, stage), bound)
     if isinstance(given, Policy):
         h = index("stage", stage, size=given.horizon, remedy="Stages count from 0.")
         return _Pictured(given.table[h], None, f"{{}} at stage {h}")

@@ -10,7 +10,7 @@ from matrixrl.agents import Agent
 from matrixrl.algorithms import UCMatrixRL
 from matrixrl.errors import ProtocolError
 from matrixrl.pages import COLOURS
-from matrixrl.plots.inputs import action_names, checked_agent, checked_stage, finite_agent, state_names, tables_of
+from matrixrl.plots.inputs import action_names, checked_agent, checked_stage, state_names, tables_of
 from matrixrl.plots.style import REFERENCE, add_grid, axes_of, draw_heat
 from matrixrl.plots.vectors import draw_agent
 from matrixrl.problems import optimal_q
@@ -47,7 +47,7 @@ def action_bounds(agent: Any, state: Any, stage: int = 0, *, ax: Axes | None = N
     >>> [text.get_text() for text in action_bounds(agent, state=0).get_yticklabels()]
     ['0', '1']
     """
-    one = finite_agent(agent)
+    one = checked_agent(agent)
     h = checked_stage(one, stage)
     s = int(one.problem.state("state", state))
     tables = tables_of(one)
@@ -88,7 +88,7 @@ def visits(agent: Any, *, ax: Axes | None = None) -> Axes:
     >>> bool((visits(agent).images[0].get_array().filled(0) == agent.visits.T).all())
     True
     """
-    one = finite_agent(agent)
+    one = checked_agent(agent)
     table = one.visits.T.astype(np.float64)
     table[table == 0.0] = np.nan
     axes = axes_of(ax, _size(one))
@@ -122,13 +122,11 @@ def widths(
     >>> widths(agent).get_title()
     'widths after 20 episodes'
     """
-    one = checked_agent(agent)
+    one = checked_agent(agent, finite=False)
     h = None if stage is None else checked_stage(one, stage)
     if one.problem.kind == "continuous":
-        axes = axes_of(ax)
-        draw_agent(axes, one, "width", h or 0, coordinates)
-        return axes  # type: ignore[no-any-return]
-    finite_agent(one)
+        return draw_agent(axes_of(ax), one, "width", h or 0, coordinates)  # type: ignore[no-any-return]
+    checked_agent(one)
     tables = None if h is None else tables_of(one)
     table = _widths(one) if tables is None else (tables.upper[h] - tables.lower[h]).T
     axes = axes_of(ax, _size(one))

@@ -16,14 +16,14 @@ from matrixrl.core.likelihood import LikelihoodBounds
 from matrixrl.core.sets import NormalisedBall
 from matrixrl.features import OneHotPsi
 from matrixrl.pages import COLOURS
-from matrixrl.plots.inputs import checked_stage, finite_agent, state_names
+from matrixrl.plots.inputs import checked_agent, checked_stage, state_names
 from matrixrl.plots.style import REFERENCE, axes_of
 from matrixrl.records import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PLANE", "Region", "confidence_region", "draw_region", "in_triangle", "region_of"]
+__all__ = ["PLANE", "Region", "confidence_region", "draw_region", "region_of"]
 
 PLANE = np.array([[1.0, -1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt([[2.0], [6.0]])
 """Two orthonormal directions (2, 3) in which the sum of three probabilities does not change."""
@@ -31,7 +31,7 @@ _RAYS = 720
 _HALVINGS = 60
 _REMEDY = "Use MatrixRL with one-hot features, or with set='normalised'."
 
-_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3.0) / 2.0]])
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3.0) / 2.0]])  # of the triangle: a law is their mean
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,8 @@ class Region:
 
 
 def region_of(agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0) -> Region:
-    """Return the laws of a pair that are possible at the proven radius, among those on three next states.
-
-    Args:
-        agent: A MatrixRL agent on numbered states with one-hot ψ.
-        state: The state, as it is observed.
-        action: The action, as the environment takes it.
-        next_states: Three different numbers of states; by default those that P leads to, or those that were seen.
-        stage: Stage h, counted from 0, if laws depend on it.
-
-    Raises:
-        InvalidInput: The pair has more than three next states, its set contains no law on them, or the agent has no
-            confidence set that can be drawn.
-    """
-    one = finite_agent(agent)
+    """Return the laws of a pair that are possible at the proven radius; arguments are those of `confidence_region`."""
+    one = checked_agent(agent)
     h = checked_stage(one, stage)
     s = int(one.problem.state("state", state))
     a = int(one.problem.inner_number(one.problem.action("action", action), h))
@@ -189,13 +177,7 @@ def _three(agent: Agent, given: Any, needed: Any) -> IntArray:
 
 
 def confidence_region(
-    agent: Any,
-    state: Any,
-    action: Any,
-    *,
-    next_states: Any = None,
-    stage: int = 0,
-    ax: Axes | None = None,
+    agent: Any, state: Any, action: Any, *, next_states: Any = None, stage: int = 0, ax: Axes | None = None
 ) -> Axes:
     """Draw the laws of a pair that are still possible, as a part of the triangle of laws on three next states.
 
@@ -213,7 +195,8 @@ def confidence_region(
         ax: Axes to draw on; those of a new figure by default.
 
     Raises:
-        InvalidInput: The pair has more than three next states, or the agent has no set that can be drawn.
+        InvalidInput: The pair has more than three next states, its set contains no law on them, or the agent has no
+            confidence set that can be drawn.
 
     >>> import matrixrl
     >>> agent = matrixrl.MatrixRL("river-swim", env_settings={"n_states": 3}, seed=0)
@@ -233,38 +216,28 @@ def confidence_region(
     return axes  # type: ignore[no-any-return]
 
 
-def in_triangle(laws: FloatArray) -> FloatArray:
-    """Return the points (m, 2) of laws (m, 3) in the triangle.
-
-    >>> in_triangle(np.array([[0.0, 1.0, 0.0]]))
-    array([[1., 0.]])
-    """
-    points: FloatArray = laws @ _CORNERS
-    return points
-
-
 def draw_region(axes: Any, region: Region, names: list[str]) -> None:
-    """Draw a region with the triangle around it.
-
-    Args:
-        axes: Axes of matplotlib.
-        region: The region.
-        names: Names of the three next states.
-    """
+    """Draw a region with the triangle around it, whose corners have the names of the three next states."""
     from matplotlib.colors import to_rgba  # optional
 
     outline = np.vstack([_CORNERS, _CORNERS[:1]])
     axes.plot(outline[:, 0], outline[:, 1], color=REFERENCE, linewidth=1.0)
-    points = in_triangle(region.boundary)
+    points = region.boundary @ _CORNERS
     style: dict[str, Any] = {"facecolor": to_rgba(COLOURS[0], 0.3), "edgecolor": COLOURS[0], "linewidth": 1.4}
     axes.fill(points[:, 0], points[:, 1], label=region.set_name, **style)
     if region.estimate is not None:
-        at = in_triangle(region.estimate[None])[0]
-        axes.plot(*at, linestyle="", marker="o", color=COLOURS[0], markersize=6, label="estimate", zorder=3)
+        axes.plot(
+            *(region.estimate @ _CORNERS),
+            linestyle="",
+            marker="o",
+            color=COLOURS[0],
+            markersize=6,
+            label="estimate",
+            zorder=3,
+        )
     if region.truth is not None:
-        at = in_triangle(region.truth[None])[0]
         mark: dict[str, Any] = {"marker": "X", "markersize": 8, "markeredgecolor": "white", "zorder": 4}
-        axes.plot(*at, linestyle="", color=COLOURS[1], label="true law", **mark)
+        axes.plot(*(region.truth @ _CORNERS), linestyle="", color=COLOURS[1], label="true law", **mark)
     for corner, name, (ha, va) in zip(
         _CORNERS, names, (("right", "top"), ("left", "top"), ("center", "bottom")), strict=True
     ):

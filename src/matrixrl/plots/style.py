@@ -92,16 +92,7 @@ def require_matplotlib() -> None:
 
 
 def axes_of(ax: Any, size: tuple[float, float] = (6.0, 4.0)) -> Any:
-    """Return the axes to draw on: those that were given, or those of a new figure.
-
-    Args:
-        ax: Axes of matplotlib, or None.
-        size: Width and height of a new figure in inches.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-        InvalidInput: `ax` is something else.
-    """
+    """Return the axes to draw on: those that were given, or those of a new figure of a size in inches."""
     require_matplotlib()
     from matplotlib.axes import Axes  # slow to import, and optional
 
@@ -138,21 +129,10 @@ def draw_curve(
     dashed: bool = True,
     markers: int = 0,
 ) -> Any:
-    """Draw a curve of regret or returns with the band around it.
+    """Draw a curve (m,) of regret or returns over episodes with the band around it, and return the line.
 
-    Args:
-        axes: Axes of matplotlib.
-        episode: Episode numbers, shape (m,).
-        mean: Values of the line, shape (m,).
-        band: Lower and upper edge of the band, shape (m,) each; not drawn if they are equal everywhere.
-        look: Colour, dash and marker.
-        label: Name in the legend.
-        line_width: Width of the line in points.
-        dashed: Use the dash of the look; otherwise the line is solid.
-        markers: Number of markers on the line.
-
-    Returns:
-        The line, which can be passed to a legend.
+    The lower and upper edge of the band, (m,) each, are not drawn if they are equal everywhere. The line is solid
+    unless `dashed`, and has so many `markers`.
     """
     style: dict[str, Any] = {"linestyle": look.line_style if dashed else "-", "linewidth": line_width}
     if markers:
@@ -173,15 +153,10 @@ def add_grid(axes: Any, axis: str = "both") -> None:
 def draw_heat(
     axes: Any, table: FloatArray, *, label: str, norm: Any = None, bar: Bar = "beside", numbers: str | None = None
 ) -> None:
-    """Draw a table (m, n) as a heat map with its scale; row 0 is at the top, and NaN is grey.
+    """Draw a table (m, n) as a heat map with its scale, which has a label; row 0 is at the top, and NaN is grey.
 
-    Args:
-        axes: Axes of matplotlib.
-        table: Numbers.
-        label: Label of the scale.
-        norm: How numbers become colours; linear by default.
-        bar: Place of the scale: beside the axes and as high as they are, or below them.
-        numbers: Format of the numbers that are written into the cells of a small table; None for no numbers.
+    `norm` says how numbers become colours, and `numbers` is the format in which they are written into the cells of a
+    small table.
     """
     axes.set_facecolor(_GREY)
     image = axes.imshow(np.ma.masked_invalid(table), cmap="viridis", norm=norm, aspect="auto", interpolation="nearest")

@@ -71,13 +71,7 @@ def default_coordinates(algorithm: VectorAlgorithm) -> tuple[int, int]:
 
 
 def checked_coordinates(argument: str, given: Any, n_coordinates: int) -> tuple[int, int]:
-    """Return two different coordinates of an observation, or refuse them.
-
-    Args:
-        argument: Name of the argument, for error messages.
-        given: What was received.
-        n_coordinates: Length p of an observation.
-    """
+    """Return two different coordinates of an observation, or refuse them."""
     remedy = f"Give two different numbers from 0 to {n_coordinates - 1}."
     if n_coordinates < 2:
         rule = "must be left out for an observation of one coordinate, which has no plane"
@@ -106,13 +100,8 @@ def plane_of(
 ) -> Plane:
     """Return value and width of the first replica over two coordinates.
 
-    The range is that of the states seen with a margin, within the bounds of the observation.
-
-    Args:
-        algorithm: An algorithm that has seen at least one step.
-        coordinates: Two coordinates; those of `default_coordinates` if None.
-        stage: Stage h, counted from 0.
-        grid: Number of points along each coordinate.
+    The range is that of the states seen with a margin, within the bounds of the observation, and has `grid` points
+    along each coordinate. The coordinates are those of `default_coordinates` if None.
     """
     task = algorithm.task
     chosen = default_coordinates(algorithm) if coordinates is None else coordinates
@@ -137,12 +126,7 @@ def draw_plane(
 ) -> Any:
     """Draw value or width as a heat map, with the states seen as dots and the last episode as a line.
 
-    Args:
-        axes: Axes of matplotlib.
-        plane: What `plane_of` returned.
-        of: Which of the two.
-        names: Names of all coordinates.
-        title: First line of the title; the second one says where the other coordinates are.
+    `names` are those of all coordinates. A second line of the title says where the other coordinates are.
     """
     from matplotlib import colormaps  # slow to import, and optional
     from matplotlib.colors import ListedColormap
@@ -182,23 +166,15 @@ def _fixed_words(plane: Plane) -> str:
 
 def draw_agent(
     axes: Any, agent: Agent, of: Literal["value", "width"], stage: int, coordinates: tuple[int, int] | None
-) -> None:
-    """Draw value or width of an agent on vectors over two coordinates.
-
-    Args:
-        axes: Axes of matplotlib.
-        agent: An agent after at least one episode.
-        of: What to draw.
-        stage: Stage h, counted from 0.
-        coordinates: Two coordinates; those of `default_coordinates` if None.
-    """
+) -> Any:
+    """Draw value or width of an agent on vectors over two coordinates, after at least one episode."""
     algorithm = agent.algorithm
     if not isinstance(algorithm, VectorAlgorithm) or algorithm.task.n_coordinates < 2:
         fail("agent", "must have numbered states, or values of vectors in a plane", agent, "Draw returns instead.")
     plane = plane_of(algorithm, coordinates, stage=stage)
     names = coordinate_names(algorithm.task.n_coordinates, agent.problem.name)
     what = "planned value" if of == "value" else width_name(algorithm)
-    draw_plane(axes, plane, of, names=names, title=f"{what} at stage {stage}, {algorithm.episode} episodes")
+    return draw_plane(axes, plane, of, names=names, title=f"{what} at stage {stage}, {algorithm.episode} episodes")
 
 
 def width_name(algorithm: VectorAlgorithm) -> str:
@@ -210,13 +186,8 @@ def draw_length_scales(axes: Any, scales: FloatArray, names: Sequence[str], *, n
     """Draw one bar for each fitted length scale, from 1 to the geometric mean over seeds, with a dot for each seed.
 
     A coordinate with a bar to the left matters in detail; along one with a long bar to the right the dynamics are
-    nearly linear, or do not depend on it.
-
-    Args:
-        axes: Axes of matplotlib.
-        scales: (K, g) length scales of all seeds; rows of NaN for seeds that fitted none.
-        names: Names of the g length scales.
-        n_coordinates: How many of them, from the first one on, belong to the state.
+    nearly linear, or do not depend on it. Seeds that fitted none have a row of NaN in `scales` (K, g); the first
+    `n_coordinates` of them belong to the state.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -51,11 +51,6 @@ def read_actions(name: str, given: Any, space: PolicySpace) -> IntArray | FloatA
     (S, A) or (H, S, A). States that are never observed may be left out. A function takes an observation and a stage and
     returns an action, both in the environment's numbers; it is called twice for each of them.
 
-    Args:
-        name: Name of the argument.
-        given: A `Policy`, an array or a function.
-        space: Sizes and numbers of the problem.
-
     Raises:
         InvalidInput: It is no policy of this problem.
     """

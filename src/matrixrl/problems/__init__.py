@@ -1,9 +1,10 @@
 """Problems: finite MDPs and tasks, functional tasks, vectors; exact solving; reading a user's environment."""
 
+from typing import TYPE_CHECKING
+
 from matrixrl.problems.continuous import ContinuousTask, FunctionalTask, read_continuous
 from matrixrl.problems.fingerprint import differing_fields, fingerprint, fingerprint_of_features
 from matrixrl.problems.finite import FiniteMDP, MDPEnv, Task, draw_start
-from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 from matrixrl.problems.gym_tables import from_gymnasium, horizon_of, known_mdp
 from matrixrl.problems.layout import Layout
 from matrixrl.problems.problem import Problem
@@ -26,6 +27,10 @@ from matrixrl.problems.transitions import (
     Successors,
     Transitions,
 )
+from matrixrl.references import later_names
+
+if TYPE_CHECKING:
+    from matrixrl.problems.generators import EmbeddedMDP, low_rank, tabular
 
 __all__ = [
     "ContinuousTask",
@@ -64,3 +69,5 @@ __all__ = [
     "solve",
     "tabular",
 ]
+
+__getattr__ = later_names(__name__, dict.fromkeys(("EmbeddedMDP", "low_rank", "tabular"), "generators"))

@@ -45,7 +45,7 @@ def test_it_goes_on_where_it_was_saved(agent):
     agent.act(plan, 0, states)
     other = started("random", Problem(TASK), [8, 9])
     other.restore(agent.state())
-    again = other.plan_from_arrays(agent.plan_to_arrays(plan))
+    again = other.plan_from_arrays(plan.arrays())
     for h in range(1, 5):
         assert np.array_equal(agent.act(plan, h, states), other.act(again, h, states))
 

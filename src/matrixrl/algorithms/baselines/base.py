@@ -74,7 +74,7 @@ class Baseline(FiniteAlgorithm):
     """An algorithm of another paper: a model of what was seen, and a rule that plans with it.
 
     A subclass plans in `make_plan`. Its model is `PairCounts` unless it overrides `make_model`; an algorithm without a
-    model overrides `learn_episode` as well.
+    model has no `learned_parts` and overrides `learn_episode`.
 
     Attributes:
         model: What is learned: an object with `update(steps)`, `steps_at_once`, `state_dict` and `load_state_dict`.
@@ -93,10 +93,10 @@ class Baseline(FiniteAlgorithm):
     def begin(self) -> None:
         """Make the model; a subclass may allocate more."""
         super().begin()
-        self.model = self.make_model()
+        self.model = self.make_model() if "model" in self.learned_parts else None
 
     def make_model(self) -> Any:
-        """Return the model without data; None if nothing but arrays is learned."""
+        """Return the model without data."""
         return count_model(self.task, self.n_replicas)
 
     @property
@@ -122,12 +122,7 @@ class Baseline(FiniteAlgorithm):
         return ()
 
     def features_refuted(self, *, transitions: bool = False, rewards: bool = False) -> str | None:
-        """Return why features cannot represent P or learned rewards, as far as they are known; None if they can.
-
-        Args:
-            transitions: Whether the proof needs P = φᵀMψ.
-            rewards: Whether the proof needs expected rewards that are linear in φ.
-        """
+        """Return why features cannot represent P = φᵀMψ, or rewards linear in φ, as a proof needs; None if they can."""
         if self._refutation is None:
             mdp, features = self.problem.mdp, self.features
             words = features.phi.left_out or (features.psi.left_out if transitions else None)
@@ -146,11 +141,7 @@ class Baseline(FiniteAlgorithm):
         return f"more than the {planned} episodes of n_episodes were played" if self.episode > planned else None
 
     def log_term(self, factor: float) -> float:
-        """Return ln(factor · T / δ) with T = NH; without N, T is the number of steps until the end of the next episode.
-
-        Args:
-            factor: Factor of T in the paper, such as 5SA.
-        """
+        """Return ln(factor · T / δ) with T = NH, or the number of steps until the end of the next episode without N."""
         n_steps = self.task.horizon * (self.settings.n_episodes or self.episode + 1)
         return math.log(factor * n_steps / self.settings.delta)
 

@@ -62,6 +62,9 @@ class KernelUCBVI(Baseline):
     settings_class = KernelUCBVISettings
     settings: KernelUCBVISettings
     no_proof = "the bonus leaves out logarithms and constants of the proof, and L is a guess"
+    _smaller_remedy = (
+        'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
+    )
     model: TabularModel
 
     def make_model(self) -> TabularModel:
@@ -87,11 +90,6 @@ class KernelUCBVI(Baseline):
         task = problem.finite_task
         groups = 1 if self.settings.stages == "pooled" else task.horizon
         return float(groups * task.n_actions * task.n_states**2)
-
-    @property
-    def _smaller_remedy(self) -> str:
-        """Advice if the tables do not fit in memory."""
-        return 'Use stages="pooled", fewer states or fewer seeds; kernel-matrix-rl needs no table of transitions.'
 
     def estimated_plan(self) -> Plan:
         """Refuse: smoothed counts are no estimated model."""

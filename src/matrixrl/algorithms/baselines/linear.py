@@ -127,11 +127,7 @@ class LinearModel(RewardModel):
             self.steps_at_once = 1
 
     def update(self, steps: Steps) -> None:
-        """Add one episode of H steps, or any number of steps if all stages share one regression.
-
-        Args:
-            steps: (B, H) steps with unit rewards; 0 for a step that was not taken.
-        """
+        """Add one episode of H steps, or any number of steps if all stages share one regression."""
         super().update(steps)
         shape = (len(self.cross_moment), -1)
         pairs, following = self.phi.pairs(steps.states, steps.actions).reshape(shape), steps.next_states.reshape(shape)
@@ -216,10 +212,8 @@ class LeastSquares(Baseline):
 
     def make_model(self) -> LinearModel:
         """Return the regressions."""
-        chosen = self.settings
-        return LinearModel(
-            self.features.phi, self.n_replicas, self.task.horizon, ridge=chosen.ridge, stages=chosen.stages
-        )
+        phi, chosen = self.features.phi, self.settings
+        return LinearModel(phi, self.n_replicas, self.task.horizon, ridge=chosen.ridge, stages=chosen.stages)
 
     def start_size(self, problem: Problem) -> float:
         """Return the size of Σ φψᵀ of all regressions."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from matrixrl.algorithms.base import Arrays
 from matrixrl.algorithms.baselines.base import Baseline, BonusSettings, Presets
 from matrixrl.algorithms.baselines.tabular_model import PairCounts, TabularModel, count_model
-from matrixrl.core.backup import Frame
 from matrixrl.core.greedy import greedy_actions, random_rankings, tie_weights
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem
@@ -33,12 +32,28 @@ class OptimisticQSettings(BonusSettings):
     )
 
 
-def capped_q(frame: Frame, n_replicas: int, cap: str) -> tuple[FloatArray, FloatArray]:
-    """Return the largest value of each stage (H,), as the setting `cap` says, and Q that starts there (B, H, A, S)."""
-    horizon = frame.horizon
-    top: FloatArray = frame.lefts() if cap == "remaining" else np.full(horizon, float(horizon))
-    q = np.broadcast_to(top[:, None, None], (n_replicas, horizon, frame.n_actions, frame.n_states)).copy()
-    return top, q
+class OptimisticQ(Baseline):
+    """An algorithm that learns Q of every stage from a cap downwards.
+
+    Attributes:
+        q: (B, H, A, S) upper bounds on Q*.
+    """
+
+    settings: OptimisticQSettings
+    no_proof = None
+
+    def begin(self) -> None:
+        """Start Q at its cap."""
+        super().begin()
+        frame = self.frame
+        is_full = self.settings.cap == "horizon"
+        self._cap: FloatArray = np.full(frame.horizon, float(frame.horizon)) if is_full else frame.lefts()
+        shape = (self.n_replicas, frame.horizon, frame.n_actions, frame.n_states)
+        self.q: FloatArray = np.broadcast_to(self._cap[:, None, None], shape).copy()
+
+    def start_size(self, problem: Problem) -> float:
+        """Return the size of Q."""
+        return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ class UCBVISettings(OptimisticQSettings):
     PRESETS: ClassVar[Presets] = {"paper": {}, "tuned": {"scale": 0.0003, "cap": "remaining"}}  # for both bonuses
 
 
-class UCBVI(Baseline):
+class UCBVI(OptimisticQ):
     r"""Upper confidence bound value iteration (Azar, Osband and Munos 2017, Algorithms 1 and 2).
 
     With \(L = \ln(5SAT/\delta)\), n = N_k(x,a) and n'(y) the visits of y at stage h+1, the bonuses are
@@ -77,20 +92,9 @@ class UCBVI(Baseline):
     learned_names = _memory_names = ("q",)  # a plan lowers Q of the last one
     model: PairCounts
 
-    no_proof = None
-
     def make_model(self) -> PairCounts:
         """Return counts, those of stages too if Algorithm 4 needs them."""
         return count_model(self.task, self.n_replicas, by_stage=self.settings.bonus == "bernstein")
-
-    def begin(self) -> None:
-        """Start Q at its cap."""
-        super().begin()
-        self.q = capped_q(self.frame, self.n_replicas, self.settings.cap)[1]
-
-    def start_size(self, problem: Problem) -> float:
-        """Return the size of Q."""
-        return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
     @property
     def log(self) -> float:
@@ -166,7 +170,7 @@ class QLearningSettings(OptimisticQSettings):
     PRESETS: ClassVar[Presets] = {"paper": {}, "tuned": {"scale": 0.001, "cap": "remaining"}}
 
 
-class QLearning(Baseline):
+class QLearning(OptimisticQ):
     r"""Q-learning with UCB-Hoeffding (Jin, Allen-Zhu, Bubeck and Jordan 2018, Algorithm 1).
 
     The t-th visit of (x, a) at stage h moves Q_h(x, a) by the share α_t = (H+1)/(H+t) towards
@@ -186,22 +190,12 @@ class QLearning(Baseline):
     learned_parts = ()
     stages_are_proven = True
 
-    no_proof = None
-
-    def make_model(self) -> None:
-        """Make no model: Q and visits are arrays."""
-
     def begin(self) -> None:
         """Allocate Q and the visits of every stage."""
         super().begin()
-        self._cap, self.q = capped_q(self.frame, self.n_replicas, self.settings.cap)
         self.visits = np.zeros(self.q.shape)
         self._stage = np.arange(self.task.horizon)
         self._end_values = self.frame.end_values()
-
-    def start_size(self, problem: Problem) -> float:
-        """Return the size of Q."""
-        return float(problem.task.horizon * problem.task.n_actions * problem.finite_task.n_states)
 
     @property
     def log(self) -> float:
@@ -297,11 +291,10 @@ class UCRL2(Baseline):
     """
 
     name = "ucrl2"
-    model: TabularModel
     settings_class = UCRL2Settings
     settings: UCRL2Settings
+    model: TabularModel
     learned_names = _memory_names = ("kept_policy", "kept_values", "kept_counts")
-
     no_proof = "the paper proves its bound for average reward, not for episodes"
 
     def make_model(self) -> TabularModel:
@@ -311,10 +304,10 @@ class UCRL2(Baseline):
     def begin(self) -> None:
         """Allocate the plan that is kept until a new one is due."""
         super().begin()
-        task, n = self.task, self.n_replicas
-        small = np.min_scalar_type(task.n_actions - 1)
-        self.kept_policy: IntArray = np.zeros((n, task.horizon, task.n_states), dtype=small)
-        self.kept_values: FloatArray = np.zeros((n, task.horizon + 1, task.n_states))
+        n, horizon, n_states = self.n_replicas, self.task.horizon, self.task.n_states
+        small = np.min_scalar_type(self.task.n_actions - 1)
+        self.kept_policy: IntArray = np.zeros((n, horizon, n_states), dtype=small)
+        self.kept_values: FloatArray = np.zeros((n, horizon + 1, n_states))
         self.kept_counts: FloatArray = np.zeros_like(self.model.counts)
 
     def start_size(self, problem: Problem) -> float:
@@ -345,11 +338,7 @@ class UCRL2(Baseline):
         return due if self.frame.permits(self.kept_policy) else np.ones_like(due)
 
     def make_plan(self, rankings: FloatArray | None = None) -> Plan:
-        """Return the plan of the most favourable model (Figure 2, over the stages).
-
-        Args:
-            rankings: (B, A) rankings of the actions that break ties; drawn by default.
-        """
+        """Return the plan of the most favourable model (Figure 2, over the stages); ties by rankings, or drawn."""
         favourable = Favourable(self.model.transition_mean, self.radius())
         reward, shape = self.optimistic_reward(), self.model.shape
         return self.induct(lambda _, values: favourable.next_value(values).reshape(shape) + reward, rankings=rankings)

@@ -112,11 +112,7 @@ class PSRL(Baseline):
 
 
 def draw_distributions(weights: FloatArray, rngs: Sequence[np.random.Generator]) -> FloatArray:
-    """Draw one distribution from the Dirichlet law of each row of weights: (B, n, S).
-
-    Args:
-        weights: (B, n, S) parameters, all positive.
-        rngs: One generator for each replica.
+    """Draw one distribution from the Dirichlet law of each row of positive weights: (B, n, S) → (B, n, S).
 
     >>> draw_distributions(np.array([[[1e9, 1e9]]]), [np.random.default_rng(0)]).round(3)
     array([[[0.5, 0.5]]])
@@ -147,13 +143,7 @@ def draw_expectation(
     A row with counts c has the law Dirichlet(c + α): independent Gamma variables divided by their sum. Those of next
     states that were seen are drawn for each of them. A next state that was not seen has a Gamma(α) variable; with
     α = prior / S nearly all of them are below `LEAST`, and `unseen_entries` draws only the others. `LEAST` is the only
-    difference from a draw of all entries, and it changes no digit of a row.
-
-    Args:
-        counts: Counts of the next states of each pair.
-        alpha: Parameter α of the symmetric Dirichlet prior.
-        pairs: (n,) Pairs, in ascending order.
-        rngs: One generator for each replica.
+    difference from a draw of all entries, and it changes no digit of a row. Pairs are in ascending order.
     """
     seen, n_states = counts.seen, counts.n_outcomes
     replicas, rows = np.divmod(seen.ids, counts.n_rows)
@@ -180,10 +170,8 @@ def draw_expectation(
         drawn.append((parts, total))
 
     def expect(values: FloatArray) -> FloatArray:
-        products = [
-            sum(part @ mine for part in parts) / total for (parts, total), mine in zip(drawn, values, strict=True)
-        ]
-        return np.stack(products)
+        each = zip(drawn, values, strict=True)
+        return np.stack([sum(part @ mine for part in parts) / total for (parts, total), mine in each])
 
     return expect
 
@@ -212,13 +200,8 @@ def unseen_entries(
 
     The density :math:`x^{\alpha-1}e^{-x}/\Gamma(\alpha)` is at most 1/(xΓ(α)) below 1 and
     :math:`e^{-x}/\Gamma(\alpha)` above, so every entry is proposed with the probability of that envelope, and a
-    proposal is kept with the probability of the ratio.
-
-    Args:
-        size: Number of variables.
-        alpha: α, small.
-        masses: Masses of the envelope below and above 1, which sum to at most 1.
-        rng: Random generator.
+    proposal is kept with the probability of the ratio. `masses` are those of the envelope below and above 1, which
+    sum to at most 1.
     """
     chance = float(masses.sum())
     expected = size * chance

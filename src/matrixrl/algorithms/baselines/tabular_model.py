@@ -22,13 +22,7 @@ LARGEST_TABLE = 1 << 20
 
 
 def count_model(task: Task, n_replicas: int, *, by_stage: bool = False) -> PairCounts:
-    """Return empty counts: tables, or lists of the next states seen where a table would be large.
-
-    Args:
-        task: The problem.
-        n_replicas: Number of replicas B.
-        by_stage: Whether visits of states are counted by stage as well.
-    """
+    """Return empty counts, also of states by stage: tables, or lists of next states where a table would be large."""
     kind = ListModel if task.n_actions * task.n_states**2 >= LARGEST_TABLE else TabularModel
     return kind(n_replicas, task.n_actions, task.n_states, horizon=task.horizon if by_stage else None)
 

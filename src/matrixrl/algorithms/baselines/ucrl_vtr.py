@@ -20,6 +20,7 @@ from matrixrl.records import FloatArray, IntArray, Plan, Steps
 __all__ = ["UCRLVTR", "ValueModel"]
 
 _LARGEST = 5 * 10**7  # entries of the inverses of all replicas: with the matrices themselves, 0.8 GB
+_SAVED = ("matrix", "inverse", "moment", "logdet", "visits", "updates")  # arrays of a `ValueModel`
 _REFRESH = 256  # episodes between two inversions from scratch, so that rounding does not build up
 
 
@@ -62,22 +63,18 @@ class ValueModel:
         d, d_psi = features.phi.d, features.psi.d_psi
         n_blocks, size = (d, d_psi) if self.is_blocked else (1, d * d_psi)
         if n_replicas * n_blocks * size**2 > _LARGEST:
-            fail(
-                "features",
-                f"of ucrl-vtr must not need matrices of more than {_LARGEST:g} entries",
-                f"{n_replicas} × {n_blocks} × {size}²",
-                "Use fewer features, or fewer replicas at once.",
-            )
+            rule = f"of ucrl-vtr must not need matrices of more than {_LARGEST:g} entries"
+            remedy = "Use fewer features, or fewer replicas at once."
+            fail("features", rule, f"{n_replicas} × {n_blocks} × {size}²", remedy)
         self.matrix = np.tile(ridge * np.eye(size), (n_replicas, n_blocks, 1, 1))
         self.inverse = np.tile(np.eye(size) / ridge, (n_replicas, n_blocks, 1, 1))
         self.moment = np.zeros((n_replicas, n_blocks, size))
         self.logdet = np.zeros(n_replicas)
         self.visits = np.zeros((n_replicas, n_blocks))
-        self.updates = 0
+        self.updates = np.array(0, dtype=np.int64)
         self.steps_at_once = 1
-        self._rows = (
-            None if self.is_blocked else features.phi.rows(np.arange(features.phi.n_states * features.phi.n_actions))
-        )
+        n_pairs = features.phi.n_states * features.phi.n_actions
+        self._rows = None if self.is_blocked else features.phi.rows(np.arange(n_pairs))
 
     def update(self, pairs: IntArray, values: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Add one episode.
@@ -93,9 +90,8 @@ class ValueModel:
         x = self.features.psi.project(values.reshape(n * k, n_states)).reshape(n, k, d_psi) * weights[:, :, None]
         blocks = pairs
         if not self.is_blocked:
-            x = (self.features.phi.rows(pairs)[:, :, :, None] * x[:, :, None, :]).reshape(
-                n, k, self.features.phi.d * d_psi
-            )
+            phi = self.features.phi
+            x = (phi.rows(pairs)[:, :, :, None] * x[:, :, None, :]).reshape(n, k, phi.d * d_psi)
             blocks = np.zeros_like(pairs)
         replica = np.arange(n)
         # One step after the other: an episode may visit a block many times, and each visit must see the last.
@@ -166,20 +162,12 @@ class ValueModel:
 
     def state_dict(self) -> Arrays:
         """Return everything that was learned."""
-        return {
-            "value_matrix": self.matrix,
-            "value_inverse": self.inverse,
-            "value_moment": self.moment,
-            "value_logdet": self.logdet,
-            "value_visits": self.visits,
-            "value_updates": np.array(self.updates, dtype=np.int64),
-        }
+        return {f"value_{name}": getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, arrays: Arrays) -> None:
         """Copy what `state_dict` returned."""
-        self.matrix, self.inverse = arrays["value_matrix"].copy(), arrays["value_inverse"].copy()
-        self.moment, self.logdet = arrays["value_moment"].copy(), arrays["value_logdet"].copy()
-        self.visits, self.updates = arrays["value_visits"].copy(), int(arrays["value_updates"])
+        for name in _SAVED:
+            setattr(self, name, arrays[f"value_{name}"].copy())
 
 
 class UCRLVTR(Baseline):
@@ -264,7 +252,6 @@ class UCRLVTR(Baseline):
         return plan
 
     def _recall(self, plan: Plan) -> None:
-        """Take the values of the plan that was played."""
         self.played = plan.values
 
     def learn_episode(self, steps: Steps) -> None:

@@ -28,6 +28,10 @@ class RandomActions:
 
     empty: IntArray
 
+    def arrays(self) -> Arrays:
+        """Return the only array."""
+        return {"empty": self.empty}
+
 
 class RandomPlay(Baseline):
     """Random play: every action is drawn uniformly.
@@ -44,12 +48,8 @@ class RandomPlay(Baseline):
     name = "random"
     learned_parts = ()
     kinds = ("finite", "continuous")
-
     no_proof = "random play learns nothing"
     model = None
-
-    def make_model(self) -> None:
-        """Make no model: nothing is learned."""
 
     def begin(self) -> None:
         """Prepare tables where states are numbered."""
@@ -67,9 +67,8 @@ class RandomPlay(Baseline):
             return RandomActions(np.zeros(self.n_replicas, dtype=np.int64))
         task, n = self.task, self.n_replicas
         policy = np.stack([self._draw_actions(rng) for rng in self.streams["agent"]])
-        values = np.zeros((n, task.horizon + 1, task.n_states))
-        small = np.min_scalar_type(task.n_actions - 1)
-        return Plan(policy=policy.astype(small), values=values, empty=np.zeros(n, dtype=np.int64))
+        small = policy.astype(np.min_scalar_type(task.n_actions - 1))
+        return Plan(small, np.zeros((n, task.horizon + 1, task.n_states)), np.zeros(n, dtype=np.int64))
 
     def learn(self, steps: Steps) -> None:
         """Learn nothing."""
@@ -105,12 +104,8 @@ class RandomPlay(Baseline):
             return super().policy_table(plan)
         self.problem.refuse("must have numbered states for a table of actions")
 
-    def plan_to_arrays(self, plan: Plan | RandomActions) -> Arrays:
-        """Return the tables of a plan; on vectors there is none but `empty`."""
-        return super().plan_to_arrays(plan) if isinstance(plan, Plan) else {"empty": plan.empty}
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Return the plan of one replica that `plan_to_arrays` wrote."""
+        """Return the plan of one replica whose `arrays` were saved."""
         if self.has_policy_table:
             return super().plan_from_arrays(arrays)
         if set(arrays) != {"empty"}:

@@ -24,18 +24,10 @@ from matrixrl.records import Guarantee
 from matrixrl.settings import Settings, one_of, optional, real, setting, whole
 from matrixrl.spaces import BoxCodec
 
-__all__ = ["FEATURES", "ContinuousMatrixRL", "ContinuousSettings", "make_state_map"]
+__all__ = ["ContinuousMatrixRL", "ContinuousSettings", "make_state_map"]
 
-FEATURES = {
-    "inducing": "the kernel on inducing points chosen from the states seen (exact if all are chosen)",
-    "fourier": "random Fourier features of the RBF kernel (scikit-learn's RBFSampler)",
-    "nystroem": "scikit-learn's Nystroem, fitted to the first states",
-    "fourier-basis": "cosines of all frequencies up to an order",
-    "tiles": "tile coding",
-}
-"""Representations of the kernel, by name."""
-
-_RETURN = "Such as 1; an episode that ends earns 0 from then on."
+# Points chosen from the states seen (exact if all are chosen), scikit-learn's RBFSampler and Nystroem, cosines, tiles.
+_FEATURES = ("inducing", "fourier", "nystroem", "fourier-basis", "tiles")
 
 
 def _preset(name: str, value: Any) -> str:
@@ -67,7 +59,7 @@ class ContinuousSettings(Settings):
         "ρ of k_φ((s,a),(s',a')) = k(s,s')·(1 if a = a' else ρ): how much actions share.",
         real(high=0.999, remedy="Try 0.5."),
     )
-    features: str = setting("inducing", f"Representation of the kernel: {', '.join(FEATURES)}.", one_of(FEATURES))
+    features: str = setting("inducing", f"Representation of the kernel: {', '.join(_FEATURES)}.", one_of(_FEATURES))
     budget: int = setting(400, "Largest number of features of a state.", whole(remedy="Try 400."))
     tolerance: float = setting(
         1e-4,
@@ -83,7 +75,7 @@ class ContinuousSettings(Settings):
         None,
         "Largest return that is possible from any time on, where it is less than the best reward at every step (1 for "
         "a task with one reward at its goal); as the task declares by default.",
-        optional(real(remedy=_RETURN)),
+        optional(real(remedy="Such as 1; an episode that ends earns 0 from then on.")),
     )
     kernel: Any = setting(
         None, "Kernel of states in scaled units: a scikit-learn kernel, a function or a name; RBF by default."
@@ -94,13 +86,7 @@ class ContinuousSettings(Settings):
 
 
 def make_state_map(n_coordinates: int, settings: ContinuousSettings, seed: int) -> StateMap:
-    """Return the representation of states that the settings ask for.
-
-    Args:
-        n_coordinates: Length p of an observation.
-        settings: Settings of the agent.
-        seed: Seed of random features.
-    """
+    """Return the representation of states that the settings ask for."""
     kernel, transformer = settings.kernel, settings.transformer
     if transformer is not None:
         if kernel is not None:
@@ -206,7 +192,7 @@ class ContinuousMatrixRL(VectorAlgorithm):
         return float(task.n_actions * m**2 + drawn * task.n_coordinates)
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> VectorPlans[ContinuousPlan]:
-        """Return the plan that `plan_to_arrays` wrote."""
+        """Return the plan whose `arrays` were saved."""
         task, settings = self.task, self.settings
         scale, state_map = copy(self.models[0].scale), make_state_map(task.n_coordinates, settings, self.seeds[0])
         restore_map(state_map, dict(arrays))

@@ -99,6 +99,11 @@ class VectorPlans(Generic[P]):
         """(B,) zeros: there is no confidence set that could be empty."""
         return np.zeros(len(self.plans), dtype=np.int64)
 
+    def arrays(self) -> Arrays:
+        """Return the plan of the only replica as named arrays."""
+        found: Arrays = self.plans[0].state_dict()  # type: ignore[attr-defined]
+        return found
+
 
 class VectorAlgorithm(Algorithm):
     """A learner whose states are vectors; data and plans have the environment's unit of rewards.
@@ -110,7 +115,7 @@ class VectorAlgorithm(Algorithm):
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("continuous",)
-    stream_names: ClassVar[tuple[Stream, ...]] = ("ties", "sampling")
+    _stream_names: ClassVar[tuple[Stream, ...]] = ("ties", "sampling")
     models: list[Any]
 
     @property
@@ -180,8 +185,3 @@ class VectorAlgorithm(Algorithm):
         for b, model in enumerate(self.models):
             own = {name.removeprefix(f"{b}_"): array for name, array in arrays.items() if name.startswith(f"{b}_")}
             model.load_state_dict(own)
-
-    def plan_to_arrays(self, plan: VectorPlans[Any]) -> Arrays:
-        """Return the plan of the only replica."""
-        arrays: Arrays = plan.plans[0].state_dict()
-        return arrays

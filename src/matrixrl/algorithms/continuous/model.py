@@ -156,12 +156,7 @@ class KernelModel:
         return inverse
 
     def bounds(self, level: float, inverse: FloatArray | None = None) -> KernelBounds:
-        """Return coordinates and widths of pairs as they are now, with W_a = Σ_jk b_aj b_ak (A⁻¹)_jk.
-
-        Args:
-            level: Multiple of the width that is added to the estimate.
-            inverse: What `inverse` returned, if it is known.
-        """
+        """Return coordinates and widths of pairs as they are now, with W_a = Σ_jk b_aj b_ak (A⁻¹)_jk."""
         b, inner = self.action_rows, self.inverse() if inverse is None else inverse
         found: FloatArray = np.einsum("aj,ak,jmkn->amn", b, b, inner, optimize=True)
         return KernelBounds(copy(self.scale), self.map.frozen(), found, self.ridge, level)

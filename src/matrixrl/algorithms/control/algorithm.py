@@ -15,7 +15,6 @@ from matrixrl.algorithms.continuous.base import Experience, VectorAlgorithm, Vec
 from matrixrl.algorithms.control.model import Skill, skill_of
 from matrixrl.algorithms.control.plan import ActionGrid, ControlPlan
 from matrixrl.algorithms.control.planner import ControlModel, ControlSettings, Memory, Planner
-from matrixrl.algorithms.outside_rewards import clip_rewards
 from matrixrl.checks import fail, users_stacklevel
 from matrixrl.errors import MatrixRLWarning
 from matrixrl.features.kernels import ObservationScale
@@ -46,7 +45,6 @@ class ContinuousControl(VectorAlgorithm):
 
     name = "kernel-control"
     settings_class: ClassVar[type[Settings]] = ControlSettings
-    revises = True
     _memory_names = ("memories",)
     settings: ControlSettings
 
@@ -96,8 +94,7 @@ class ContinuousControl(VectorAlgorithm):
             return
         self._tested[b] = n
         skill = self.skill(plan, b)
-        words = None if skill is None else skill.words()
-        if words is not None:
+        if skill is not None and (words := skill.words()):
             self._say("model", f"after {n:,} steps of {self.problem.name}, {words}")
 
     def _say(self, what: str, words: str) -> None:
@@ -115,7 +112,7 @@ class ContinuousControl(VectorAlgorithm):
         if not self.settings.revise or self.problem.mdp is not None:
             return plan
         model: ControlModel = self.models[0]
-        one, now = plan.plans[0], Experience.of(clip_rewards(steps(-1), self.problem)[0], 0)
+        one, now = plan.plans[0], Experience.of(self._clipped(steps(-1))[0], 0)
         reward = float(now.rewards[0])
         if not one.is_surprised(now.obs[0], int(now.actions[0]), reward, now.next_obs[0]):
             return plan
@@ -123,7 +120,7 @@ class ContinuousControl(VectorAlgorithm):
         is_wider = model.size() >= _CHECKED and one.widened_by(reward) >= _WIDER
         if one.surprises < one.patience and not is_wider:
             return VectorPlans([one])
-        so_far = Experience.of(clip_rewards(steps(0), self.problem)[0], 0)
+        so_far = Experience.of(self._clipped(steps(0))[0], 0)
         if self.task.horizon - len(so_far.actions) < _TOO_LATE:
             return VectorPlans([one])
         scale = copy(model.scale)
@@ -179,5 +176,5 @@ class ContinuousControl(VectorAlgorithm):
         return np.stack([np.exp(memory.kernel[:-1]) for memory in self.memories])
 
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Plans:
-        """Return the plan that `plan_to_arrays` wrote."""
+        """Return the plan whose `arrays` were saved."""
         return VectorPlans([ControlPlan.of_state(arrays, self.models[0].scale, self.grid, self.task.horizon)])

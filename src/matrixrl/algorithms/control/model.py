@@ -40,10 +40,7 @@ _TELLING = 200  # steps that can tell noise from what is not known yet
 _NOISY, _MOST_NOISE = 1.0, 100.0  # noise that a search may start from, and find, relative to that of the function
 _FITTED_STEPS = 250  # steps that length scales are fitted to
 _FAR = 3.0  # largest scaled coordinate of a predicted state without bounds, in units of the largest seen
-_ACTION_SCALE, _ACTION_SPREAD = (
-    np.log(3.0),
-    0.5,
-)  # prior of the length scale of actions: they share most of the dynamics
+_ACTION_SCALE, _ACTION_SPREAD = np.log(3.0), 0.5  # prior of the log length scale of actions, which share most
 _MOST_RIDGE = 1.0  # of an output, relative to its variance
 _TESTED = 1000  # steps that are left out to measure errors, about
 _CONSTANT = 1e-12  # variance below which a coordinate counts as constant
@@ -138,14 +135,7 @@ def kernel_prior(n_coordinates: int, action_groups: IntArray) -> Prior:
 
 
 def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: np.random.Generator) -> FloatArray:
-    """Return log length scales and log noise by evidence, on at most a few hundred steps: (g + 1,).
-
-    Args:
-        observed: All steps.
-        start: Parameters found earlier, if any.
-        prior: Prior of the parameters.
-        rng: Generator that chooses the steps.
-    """
+    """Return log length scales and log noise by evidence, on at most a few hundred steps: (g + 1,)."""
     size = np.append(observed.change.std(axis=0), np.abs(observed.rewards).max()) + 1e-12
     everything = np.ones(len(observed.x), dtype=np.bool_)
     rest = _rest(observed, _trend(observed, everything)) / size
@@ -170,15 +160,7 @@ def fit_kernel(observed: Observed, start: FloatArray | None, prior: Prior, rng: 
 def fit_dynamics(
     observed: Observed, length_scales: FloatArray, noise: float, bounded: BoolArray, budget: int
 ) -> Dynamics:
-    """Return the model of all steps for given kernel parameters.
-
-    Args:
-        observed: All steps.
-        length_scales: (d,) length scales.
-        noise: Variance of the noise, relative to that of the function.
-        bounded: (p,) coordinates of states that have bounds.
-        budget: Largest number of inducing points.
-    """
+    """Return the model of all steps for length scales (d,), and noise relative to the variance of the function."""
     scaled = observed.x / length_scales
     some = scaled[:: 1 + len(scaled) // _CANDIDATES]
     points = some[choose_pivots(some, rbf, budget=budget, tolerance=_TOLERANCE)]
@@ -206,12 +188,7 @@ def fit_dynamics(
 
 
 def usual_rows(errors: FloatArray, spread: FloatArray) -> BoolArray:
-    """Say which steps (n, k) the others predict, up to noise; the rest are impacts and the like, which mislead a model.
-
-    Args:
-        errors: (n, k) errors of predictions from all other steps, studentised.
-        spread: (k,) standard deviations of what is predicted.
-    """
+    """Say by errors (n, k) of predictions from all other steps which are usual; impacts and the like mislead."""
     size = np.abs(errors)
     usual = np.maximum(_UNUSUAL * MEDIAN * np.median(size, axis=0), _LARGE * spread)
     rows: BoolArray = np.asarray((size <= usual + np.finfo(np.float64).tiny).all(axis=1))
@@ -224,11 +201,6 @@ def regress(z: FloatArray, y: FloatArray, least: float) -> tuple[FloatArray, Flo
     Every output has the ridge of the largest evidence. Outputs share length scales, but not their noise: rewards may be
     exact where next states are not. The error of a step that is left out is the one of the fit divided by 1 minus its
     leverage. The size is that of the median step, as a standard deviation: few steps of great leverage decide the mean.
-
-    Args:
-        z: (m, n) features.
-        y: (n, k) outputs.
-        least: Smallest ridge.
     """
     if not len(y):
         return np.zeros((len(z), y.shape[1])), np.zeros(y.shape[1])
@@ -320,14 +292,7 @@ class Skill:
 
 
 def skill_of(observed: Observed, dynamics: Dynamics, value: ValueFunction, budget: int) -> Skill:
-    """Return how well a model predicts, and how well the points of a value function cover the states.
-
-    Args:
-        observed: Steps that it was fitted to, or some of them.
-        dynamics: Model.
-        value: Value function.
-        budget: Largest number of inducing points of the value function.
-    """
+    """Return how well a model predicts, and how well the points of a value function cover the states."""
     before = observed.x[:, : observed.change.shape[1]]
     spread = np.minimum(observed.change.var(axis=0), (before + observed.change).var(axis=0))
     on = observed.rewards[~observed.ended]

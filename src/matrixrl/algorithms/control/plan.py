@@ -52,12 +52,7 @@ class ActionGrid:
 
     @classmethod
     def of(cls, codec: Codec, points: int) -> ActionGrid:
-        """Return the grid of a space of actions.
-
-        Args:
-            codec: Numbers of the actions.
-            points: Points along each coordinate of continuous actions.
-        """
+        """Return the grid of a space of actions."""
         if isinstance(codec, BoxCodec):
             per_axis = min(points, codec.levels, max(2, int(_MOST_PLANNED ** (1.0 / codec.n_entries) + 1e-9)))
             axis = np.linspace(-1.0, 1.0, per_axis)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from matrixrl.algorithms.continuous.base import Experience
@@ -108,14 +109,7 @@ class Memory:
 
     @classmethod
     def of_state(cls, arrays: Mapping[str, NDArray[Any]], n_groups: int, horizon: int, n_coordinates: int) -> Memory:
-        """Return the memory that `state_dict` wrote.
-
-        Args:
-            arrays: The arrays.
-            n_groups: Number of length scales of states and actions.
-            horizon: H.
-            n_coordinates: Length p of an observation.
-        """
+        """Return the memory that `state_dict` wrote."""
         is_fitted = arrays["kernel"].size > 0
         shapes = {"kernel": (is_fitted * (n_groups + 1),), "fitted": (is_fitted * (1 + n_coordinates),), "search": (3,)}
         own = checked(arrays, shapes)
@@ -126,12 +120,6 @@ class Memory:
 
 class ControlModel:
     """All steps of one replica, the scale of their observations, and what the last plan left to the next.
-
-    Args:
-        scale: Scale of observations.
-        n_actions: Number of actions.
-        n_groups: Number of length scales of states and actions.
-        horizon: H.
 
     Attributes:
         data: All steps.
@@ -174,32 +162,16 @@ class ControlModel:
 
 
 class Planner:
-    """Makes plans from steps.
-
-    Args:
-        grid: Actions.
-        horizon: H.
-        bounded: (p,) coordinates of observations that have bounds.
-        settings: Settings of the algorithm.
-    """
+    """Makes plans from steps."""
 
     def __init__(self, grid: ActionGrid, horizon: int, bounded: BoolArray, settings: ControlSettings) -> None:
         self.grid, self.horizon, self.settings = grid, horizon, settings
-        self._bounded = bounded
-        self._prior = kernel_prior(len(self._bounded), grid.groups)
+        self._bounded, self._prior = bounded, kernel_prior(len(bounded), grid.groups)
 
     def plan(
-        self, data: Experience, starts: IntArray, scale: ObservationScale, memory: Memory, rng: np.random.Generator
+        self, data: Experience, starts: IntArray, scale: ObservationScale, memory: Memory, rng: Generator
     ) -> tuple[ControlPlan, Memory]:
-        """Return a plan for all steps, and what the next plan may use.
-
-        Args:
-            data: All steps.
-            starts: Numbers of the first steps of episodes.
-            scale: Scale of observations.
-            memory: What the last plan left.
-            rng: Random generator.
-        """
+        """Return a plan for all steps, and what the next plan may use."""
         if not len(data.actions):
             return ControlPlan(None, None, scale, self.grid), memory
         observed = self.observed(data, scale)
@@ -218,7 +190,7 @@ class Planner:
         x = np.concatenate([before, self.grid.coordinates(data.actions)], axis=1)
         return Observed(x, after - before, data.rewards, data.terminated)
 
-    def _fitted(self, observed: Observed, scale: ObservationScale, memory: Memory, rng: np.random.Generator) -> Memory:
+    def _fitted(self, observed: Observed, scale: ObservationScale, memory: Memory, rng: Generator) -> Memory:
         """Fit length scales again if there are many more steps, or if the unit of a coordinate grew."""
         n, unit = len(observed.rewards), scale.unit
         if self.settings.length_scale is not None:
@@ -232,7 +204,7 @@ class Planner:
         start = memory.kernel if len(memory.kernel) else None
         return replace(memory, kernel=fit_kernel(observed, start, self._prior, rng), fitted=np.append(n, unit))
 
-    def _world(self, observed: Observed, bonus: float, memory: Memory, rng: np.random.Generator) -> WorldModel:
+    def _world(self, observed: Observed, bonus: float, memory: Memory, rng: Generator) -> WorldModel:
         scales = np.exp(memory.kernel[:-1])[self._prior.groups]
         noise = float(np.exp(memory.kernel[-1]))
         dynamics = fit_dynamics(observed, scales, noise, self._bounded, self.settings.model_points)
@@ -243,13 +215,7 @@ class Planner:
         return WorldModel(dynamics, fit_arrivals(np.concatenate([before[:1], after[~ended]]), ends, rng), bonus)
 
     def _searched(
-        self,
-        world: WorldModel,
-        seen: Outlook,
-        observed: Observed,
-        starts: IntArray,
-        memory: Memory,
-        rng: np.random.Generator,
+        self, world: WorldModel, seen: Outlook, observed: Observed, starts: IntArray, memory: Memory, rng: Generator
     ) -> Memory:
         """Return the memory with the value function that plays best in the model."""
         states = observed.x[:, : len(self._bounded)]
@@ -283,12 +249,7 @@ class Planner:
     def _n_candidates(self, n: int, now: float, last: float, seen: Outlook, memory: Memory) -> int:
         """Return how many value functions to try: few if little is new and the last one earned what it promised.
 
-        Args:
-            n: Number of steps.
-            now: What the last value function earns in the model of now.
-            last: Return of the last episode, as far as it was played.
-            seen: Ranges of returns.
-            memory: What the last plan left.
+        It earns `now` in the model of now, and `last` was the return of the last episode as far as it was played.
         """
         searched, promised, was_blind = memory.search
         as_promised = min(now, last) >= promised - _SURPRISE * max(abs(promised), 1e-12)
@@ -297,13 +258,9 @@ class Planner:
         return 0 if now >= _enough(seen) else 1
 
     def _candidate(
-        self,
-        world: WorldModel,
-        seen: Outlook,
-        pool: FloatArray,
-        variant: tuple[float, float, float],
-        rng: np.random.Generator,
+        self, world: WorldModel, seen: Outlook, pool: FloatArray, variant: tuple[float, float, float], rng: Generator
     ) -> ValueFunction:
+        """Return the value function of one of the variants, backed up at some of a pool of states."""
         states = pool if len(pool) <= _POOL else pool[rng.permutation(len(pool))[:_POOL]]
         factor, tolerance, discount = variant
         points, chosen = value_points(states, self.settings.value_points, tolerance)
@@ -329,7 +286,7 @@ def _enough(seen: Outlook) -> float:
     return seen.best - _ENOUGH * (seen.best - float(seen.low[0]))
 
 
-def _some(n: int, starts: IntArray, ended: BoolArray, rng: np.random.Generator) -> IntArray | None:
+def _some(n: int, starts: IntArray, ended: BoolArray, rng: Generator) -> IntArray | None:
     """Return the steps that a model is fitted to if there are too many: ends, the last episode and a random choice."""
     if n <= _MOST_STEPS:
         return None

@@ -70,13 +70,7 @@ class Backups:
 
 
 def value_points(states: FloatArray, budget: int, tolerance: float) -> tuple[FloatArray, IntArray]:
-    """Return inducing points for a value function at scaled states (n, p), and which states were chosen.
-
-    Args:
-        states: Scaled states.
-        budget: Largest number of points.
-        tolerance: Share of the kernel that the points may miss.
-    """
+    """Return inducing points for a value function at scaled states (n, p), and which states were chosen."""
     scaled = states / _LENGTH_SCALE
     chosen = choose_pivots(scaled, matern_5_2, budget=budget, tolerance=tolerance)
     return scaled[chosen], chosen
@@ -88,14 +82,6 @@ def backward(
     """Return the value function of backward induction on predicted outcomes.
 
     A backup is (1 − ε) max_a Q + ε mean_a Q: a plan that one random action ruins is worth less.
-
-    Args:
-        points: (m, p) inducing points, divided by the length scale.
-        backups: Predicted outcomes.
-        low: (H,) smallest return from each stage on.
-        high: (H,) largest return from each stage on.
-        softness: ε.
-        tolerance: Share of the kernel that the points may miss, which decides the ridge of the regression.
     """
     horizon, m = len(low), len(points)
     gram = matern_5_2(points, points)
@@ -144,13 +130,6 @@ def outlook(rewards: FloatArray, actions: FloatArray, ended: BoolArray, horizon:
 
     While rewards depend on nothing but the action and no end made a difference, nothing can be gained but knowledge:
     the bonus then exceeds what any episode can cost. Afterwards it only breaks ties.
-
-    Args:
-        rewards: (n,) rewards.
-        actions: (n, q) coordinates of actions.
-        ended: (n,) whether the environment ended the episode.
-        horizon: H.
-        exploration: Bonus as a share of the range of rewards.
     """
     spread, size = float(rewards.max() - rewards.min()), float(np.abs(rewards).max())
     rows = np.column_stack([np.ones(len(rewards)), actions, actions * actions])

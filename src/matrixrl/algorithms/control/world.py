@@ -94,13 +94,7 @@ class Arrivals:
 
 
 def fit_arrivals(states: FloatArray, ends: EndSteps, rng: np.random.Generator) -> Arrivals:
-    """Return what is known of arrivals.
-
-    Args:
-        states: (n, p) scaled states that steps led to without an end, and the first states of episodes.
-        ends: Steps that ended episodes.
-        rng: Generator that chooses states if there are many.
-    """
+    """Return what is known of arrivals: scaled states (n, p) that steps led to without an end, or that were first."""
     everything = np.concatenate([states, ends.after])
     chosen = everything if len(everything) <= _MOST else everything[np.sort(rng.permutation(len(everything))[:_MOST])]
     points = chosen[choose_pivots(chosen, rbf, budget=_POINTS, tolerance=1e-5)]
@@ -178,14 +172,8 @@ class WorldModel:
     bonus: float
 
     def outcomes(self, states: FloatArray, actions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return next states (n, p), what steps pay (n,), and the probabilities that they go on (n,).
-
-        Args:
-            states: (n, p) scaled states.
-            actions: (n, q) coordinates of actions.
-        """
-        following, pays = self.dynamics.predict(np.concatenate([states, actions], axis=1))
-        return self._arrived(following, pays)
+        """Return next states (n, p), what steps pay (n,), and the probabilities that they go on (n,)."""
+        return self._arrived(*self.dynamics.predict(np.concatenate([states, actions], axis=1)))
 
     def _arrived(self, following: FloatArray, pays: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Add ends and novelty to predicted states (n, p) and rewards (n,)."""
@@ -229,12 +217,8 @@ def simulate(
     compared by the same luck, and one without, which shows whether the plan gets stuck where nothing disturbs it. All
     others start one of the second kind.
 
-    Args:
-        world: Predictions.
-        value: Value function to be greedy for.
-        actions: (A, q) coordinates of the actions that are compared.
-        first: (k, p) scaled states that episodes start from.
-        noise: (p,) standard deviations of next states around their predictions.
+    Actions are coordinates (A, q), `first` are scaled states (k, p), and `noise` (p,) has the standard deviations of
+    next states around their predictions.
     """
     rng = np.random.default_rng(0)
     count, horizon, disturbed = len(actions), len(value.centre), min(len(first), _DISTURBED)
@@ -247,7 +231,7 @@ def simulate(
     states, visited = np.concatenate([first[some], first]), []
     earned, going, live = np.zeros(len(states)), np.ones(len(states)), np.arange(len(states))
     look = world.lookahead(actions)
-    for h in range(len(value.centre)):
+    for h in range(horizon):
         ahead = look(states)
         q = (ahead.pays + ahead.goes_on * value.at(h + 1, ahead.following)).reshape(-1, count)
         taken = np.where(mistakes[h, live], drawn[h, live], q.argmax(axis=1))

@@ -14,7 +14,7 @@ from matrixrl.algorithms.base import Algorithm, Arrays
 from matrixrl.algorithms.finite import FiniteAlgorithm, plan_from_arrays
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
 from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
-from matrixrl.algorithms.matrix_rl.reward_watch import RewardWatch
+from matrixrl.algorithms.matrix_rl.rewards import RewardWatch
 from matrixrl.algorithms.matrix_rl.settings import EXPLORE_FOR, MatrixRLSettings
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.checks import choice, fail
@@ -42,8 +42,6 @@ from matrixrl.tolerances import TIE
 
 __all__ = ["UCMatrixRL"]
 
-_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
-
 
 class UCMatrixRL(FiniteAlgorithm):
     """Optimism over a confidence set (YW19 Algorithm 1): the set makes the model, and plans are made from its bounds.
@@ -65,7 +63,7 @@ class UCMatrixRL(FiniteAlgorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
-    stream_names = ("ties",)
+    _stream_names = ("ties",)
     _memory_names = ("kept",)
     settings: MatrixRLSettings
     model: Model
@@ -149,14 +147,13 @@ class UCMatrixRL(FiniteAlgorithm):
     @property
     def steps_at_once(self) -> int:
         """Return a number of steps whose features take little memory: steps are added up."""
-        return 1 if is_plug_in(type(self)) else max(1, _NUMBERS // self.model.numbers_per_step)
+        return 1 if is_plug_in(type(self)) else self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
-        weights, unit = steps.weights, self.to_unit(steps.rewards)
-        pairs = self.features.phi.pairs(steps.states, steps.actions)
-        self.model.update(pairs, steps.next_states, unit, weights)
-        self.rewards.add(pairs, weights, unit * weights, steps, played=self.episode + 1, clock=self.clock)
+        unit, pairs = self.to_unit(steps.rewards), self.features.phi.pairs(steps.states, steps.actions)
+        self.model.update(pairs, steps.next_states, unit, steps.weights)
+        self.rewards.add(steps, pairs, unit, played=self.episode + 1, clock=self.clock)
 
     def update_from_log(self, log: StepLog) -> None:
         """Learn from episodes that others recorded, and compare rewards with φ at the end."""
@@ -212,24 +209,23 @@ class UCMatrixRL(FiniteAlgorithm):
         Args:
             rankings: (B, A) rankings of the actions that break ties.
         """
-        if self.settings.ties == "random":
-            [own], preference = self.model.bounds(self.clock, "agent"), None
-        else:
-            own, small = self.model.bounds(self.clock, "agent", "ties")
-            preference = self._preference(small)
+        own, preference = self._own_bounds()
         return greedy_plan(own, self.frame, rankings, compiled=self._compiles(), preference=preference)
+
+    def _own_bounds(self) -> tuple[ValueBounds, FloatArray | None]:
+        """Return bounds at the agent's radius, and what breaks ties before chance does."""
+        if self.settings.ties == "random":
+            return self.model.bounds(self.clock, "agent")[0], None
+        own, small = self.model.bounds(self.clock, "agent", "ties")
+        return own, self._preference(small)
 
     def _scored_plan(self) -> ScoredPlan:
         """Return the optimistic plan for the data at hand together with what its policy is greedy in."""
-        scores = self._empty_q()
-        if self.settings.ties == "random":
-            plan = self._optimistic_plan(self.model.bounds(self.clock, "agent")[0], q_out=scores)
-            return ScoredPlan(plan, scores, has_preference=False)
-        own, small = self.model.bounds(self.clock, "agent", "ties")
-        preference = self._preference(small)
+        scores, (own, preference) = self._empty_q(), self._own_bounds()
         plan = self._optimistic_plan(own, preference=preference, q_out=scores)
-        scores += TIE * preference
-        return ScoredPlan(plan, scores, has_preference=True)
+        if preference is not None:
+            scores += TIE * preference
+        return ScoredPlan(plan, scores, has_preference=preference is not None)
 
     def _empty_q(self) -> FloatArray:
         """Return an array for Q: (B, H, A, S)."""
@@ -243,8 +239,8 @@ class UCMatrixRL(FiniteAlgorithm):
 
     def _preference(self, bounds: ValueBounds) -> FloatArray:
         """Return what breaks ties before chance does: Q in [0, H] of a plan at a small radius, (B, H, A, S)."""
-        q = self._empty_q()
-        self._optimistic_plan(bounds, q_out=q)
+        q, rankings = self._empty_q(), lowest_first(self.task.n_actions, self.n_replicas)
+        greedy_plan(bounds, self.frame, rankings, compiled=self._compiles(), q_out=q)
         return np.clip(q, 0.0, float(self.frame.horizon), out=q)
 
     def q_table(self) -> FloatArray:
@@ -258,9 +254,6 @@ class UCMatrixRL(FiniteAlgorithm):
 
         It is optimistic at the proven radius. In every second plan one stage, each in turn, takes the action whose
         bounds on Q are furthest apart among those that may still be the best.
-
-        Args:
-            rankings: (B, A) Rankings of the actions that break ties.
         """
         [belief], frame, compiled = self.model.bounds(self.clock, "proven"), self.frame, self._compiles()
         high, low = self._empty_q(), self._empty_q()

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 from matrixrl.algorithms.claims import Claims
 from matrixrl.algorithms.plug_ins import is_plug_in
 from matrixrl.core.embedding import refuted_assumption
-from matrixrl.core.likelihood import LikelihoodSet
 from matrixrl.core.models import CountModel, RidgeModel
-from matrixrl.core.sets import MatrixSet
+from matrixrl.core.sets import LikelihoodSet, MatrixSet
 from matrixrl.display import confidence
 from matrixrl.problems import Task
 from matrixrl.records import Guarantee
 
 if TYPE_CHECKING:
-    from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
+    from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 
 __all__ = ["MatrixRLClaims"]
 
@@ -41,7 +40,7 @@ class MatrixRLClaims(Claims):
     @property
     def returns_delta(self) -> float:
         """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
-        return float(self._model.returns_delta)
+        return float(self._model.confidence.returns_delta)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -89,8 +88,9 @@ class MatrixRLClaims(Claims):
         """
         if not self._proof:
             return None
-        both = n_episodes + self._algorithm.logged.episodes
-        bound = self._model.bound_before_data(both, path_delta=self.delta, delay=delay)
+        both, growth = n_episodes + self._algorithm.logged.episodes, self._algorithm.settings.switch_growth
+        region = self._model.confidence
+        bound = region.regret_bound(both, switch_growth=growth, path_delta=self.delta, delay=delay)
         task = self._algorithm.problem.task
         tail = task.tail if isinstance(task, Task) else 0.0
         return None if bound is None else float(bound + n_episodes * tail)

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from matrixrl.algorithms.base import Algorithm
-from matrixrl.algorithms.continuous import ContinuousMatrixRL
-from matrixrl.algorithms.control import ContinuousControl
 from matrixrl.algorithms.matrix_rl.algorithm import UCMatrixRL
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
-from matrixrl.features import Features, kernel_features
+from matrixrl.features import Features
 from matrixrl.problems import Problem
 from matrixrl.problems.problem import Kind
 from matrixrl.settings import Settings, real, setting
 
-__all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "Startable"]
+__all__ = ["DefaultStarter", "FiniteKernelMatrixRL", "KernelSettings", "KernelStarter", "KindStarter", "Startable"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +25,7 @@ class KernelSettings(MatrixRLSettings):
     k_phi: Any = setting(None, "Kernel of states inside k_φ; the RBF kernel of `length_scale` by default.")
     k_psi: Any = setting(None, "Kernel of next states; the identity by default.")
     length_scale: float = setting(
-        0.5,
-        "Length scale of the RBF kernel, in the unit of the points.",
-        real(open_ends=True, remedy="Try 0.5."),
+        0.5, "Length scale of the RBF kernel, in the unit of the points.", real(open_ends=True, remedy="Try 0.5.")
     )
     action_correlation: float = setting(0.0, "How much actions share, from 0 to below 1.", real(high=0.999))
 
@@ -38,6 +34,8 @@ class KernelSettings(MatrixRLSettings):
 
     def make_features(self, problem: Problem) -> Features:
         """Return the features of the kernels on the states of a finite problem."""
+        from matrixrl.features import kernel_features
+
         task = problem.finite_task
         points = problem.state_points(self.points)
         k_phi = self.k_phi
@@ -76,14 +74,14 @@ class FiniteKernelMatrixRL(UCMatrixRL):
 
 
 class KindStarter:
-    """Starts the form of an agent that fits the kind of states of a problem.
-
-    Attributes:
-        forms: Algorithm for each kind of states.
-    """
+    """Starts the form of an agent that fits the kind of states of a problem."""
 
     name: ClassVar[str]
-    forms: ClassVar[dict[Kind, type[Algorithm]]]
+
+    @classmethod
+    def forms(cls) -> dict[Kind, type[Algorithm]]:
+        """Return the algorithm of each kind of states; those on vectors are imported now."""
+        raise NotImplementedError
 
     def __init__(self, **settings: Any) -> None:
         self._settings = settings
@@ -104,7 +102,7 @@ class KindStarter:
 
     def form_for(self, problem: Problem) -> Algorithm:
         """Return the form for the states of a problem, not started."""
-        chosen = self.forms[problem.kind](**self._settings)
+        chosen = self.forms()[problem.kind](**self._settings)
         if self._n_episodes is not None:
             chosen.announce(self._n_episodes)
         return chosen.form_for(problem)
@@ -122,22 +120,26 @@ class KernelStarter(KindStarter):
     """
 
     name = "kernel-matrix-rl"
-    forms: ClassVar[dict[Kind, type[Algorithm]]] = {
-        "finite": FiniteKernelMatrixRL,
-        "functional": FiniteKernelMatrixRL,
-        "continuous": ContinuousMatrixRL,
-    }
+
+    @classmethod
+    def forms(cls) -> dict[Kind, type[Algorithm]]:
+        """Return the algorithm of each kind of states."""
+        from matrixrl.algorithms.continuous import ContinuousMatrixRL
+
+        return {"finite": FiniteKernelMatrixRL, "functional": FiniteKernelMatrixRL, "continuous": ContinuousMatrixRL}
 
 
 class DefaultStarter(KindStarter):
     """MatrixRL on numbered states and functions of states, KernelControl on vectors: the agent if none is named."""
 
     name = "matrix-rl"
-    forms: ClassVar[dict[Kind, type[Algorithm]]] = {
-        "finite": UCMatrixRL,
-        "functional": UCMatrixRL,
-        "continuous": ContinuousControl,
-    }
+
+    @classmethod
+    def forms(cls) -> dict[Kind, type[Algorithm]]:
+        """Return the algorithm of each kind of states."""
+        from matrixrl.algorithms.control import ContinuousControl
+
+        return {"finite": UCMatrixRL, "functional": UCMatrixRL, "continuous": ContinuousControl}
 
 
 Startable = Algorithm | KindStarter

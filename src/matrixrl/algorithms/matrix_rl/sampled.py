@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from matrixrl.algorithms.base import OPTIONAL, Algorithm, Arrays
 from matrixrl.algorithms.matrix_rl.claims import MatrixRLClaims
-from matrixrl.algorithms.matrix_rl.given_rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.kept_plan import KeptPlan
+from matrixrl.algorithms.matrix_rl.rewards import GivenRewards
 from matrixrl.algorithms.matrix_rl.settings import MatrixRLSettings
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
@@ -31,7 +31,6 @@ from matrixrl.settings import Settings
 
 __all__ = ["SampledMatrixRL", "SampledPlan", "SampledPlans"]
 
-_NUMBERS = 1 << 24  # that are made of the steps of a log at once: 128 MB
 _CHUNK = 1 << 13  # states that are evaluated together when a table is wanted
 
 
@@ -96,13 +95,7 @@ class SampledPlan:
         return self._greedy(self.q(stage, states))
 
     def best(self, stage: int, states: NDArray[Any], q: FloatArray | None = None) -> FloatArray:
-        """Return the optimistic values of some states at a stage, in unit reward: (k, …) → (k,).
-
-        Args:
-            stage: Stage h.
-            states: (k, …) States.
-            q: (A, k) Their Q, if it is at hand.
-        """
+        """Return the optimistic values of some states at a stage, in unit reward; from their Q (A, k) if given."""
         best: FloatArray = (self.q(stage, states) if q is None else q).max(axis=0)
         return best if self._at_columns.is_normalised else np.clip(best, 0.0, self._frame.ceilings()[stage])
 
@@ -163,6 +156,10 @@ class SampledPlans:
         """(B, H, S), where states can be counted."""
         return np.stack([plan.table() for plan in self.plans])
 
+    def arrays(self) -> Arrays:
+        """Return what the plan of the only replica was made from."""
+        return self.plans[0].arrays()
+
 
 class SampledClaims(MatrixRLClaims):
     """What is proven about plans on sampled columns: the same if these are all states, else nothing."""
@@ -213,7 +210,7 @@ class SampledMatrixRL(Algorithm):
     name = "matrix-rl"
     kinds: ClassVar[tuple[Kind, ...]] = ("finite", "functional")
     settings_class: ClassVar[type[Settings]] = MatrixRLSettings
-    stream_names = ("ties", "sampling")
+    _stream_names = ("ties", "sampling")
     _memory_names = ("kept", "columns")
     settings: MatrixRLSettings
     claims: SampledClaims
@@ -222,9 +219,6 @@ class SampledMatrixRL(Algorithm):
     def begin(self) -> None:
         """Draw the first columns of every replica and take its constants from them."""
         chosen = self.settings
-        if chosen.explore_for == "certificate":
-            rule = "must be 'regret' for a problem whose states are functions"
-            fail("explore_for", rule, repr(chosen.explore_for), "Leave it out.")
         if chosen.columns is None:
             rule = "must be given for a task whose states are not enumerated"
             fail("columns", rule, None, "Try columns=2000.")
@@ -269,7 +263,7 @@ class SampledMatrixRL(Algorithm):
     @property
     def steps_at_once(self) -> int:
         """Return a number of steps whose features take little memory: steps are added up."""
-        return max(1, _NUMBERS // self.model.numbers_per_step)
+        return self.model.steps_at_once
 
     def learn(self, steps: Steps) -> None:
         """Add the steps to the data (Algorithm 1, lines 11 and 12)."""
@@ -410,10 +404,6 @@ class SampledMatrixRL(Algorithm):
                 plans.append(SampledPlan.from_arrays(own, one))
             self.kept = KeptPlan(plans, arrays["kept_sizes"].copy())
 
-    def plan_to_arrays(self, plan: SampledPlans) -> Arrays:
-        """Return what the plan of the only replica was made from."""
-        return plan.plans[0].arrays()
-
     def plan_from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> SampledPlans:
-        """Make the plan again that `plan_to_arrays` wrote."""
+        """Make the plan again whose `arrays` were saved."""
         return SampledPlans([SampledPlan.from_arrays(arrays, self.model.replicas[0])])

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 from matrixrl.checks import choice, fail
 from matrixrl.core import RADII, SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, Radius
 from matrixrl.core.columns import COLUMN_WEIGHTS
-from matrixrl.core.likelihood import LIKELIHOOD_SETS, LikelihoodSet
 from matrixrl.core.radius import BlockRadius, ConstantRadius, PaperRadius
-from matrixrl.core.sets import Sandwich
+from matrixrl.core.sets import LIKELIHOOD_SETS, LikelihoodSet, Sandwich
 from matrixrl.features import Features, is_indicator
 from matrixrl.records import BoolArray
 from matrixrl.settings import Settings, flag, one_of, optional, real, setting, whole
@@ -83,9 +82,7 @@ class MatrixRLSettings(Settings):
         1.0, "Factor of √β; below 1 the guarantee is off.", real(high=1e6, remedy="1 keeps the guarantee.")
     )
     delta: float = setting(
-        0.05,
-        "Probability with which the guarantee may fail.",
-        real(high=1.0, open_ends=True, remedy="Try 0.05."),
+        0.05, "Probability with which the guarantee may fail.", real(high=1.0, open_ends=True, remedy="Try 0.05.")
     )
     n_episodes: int | None = setting(
         None, "N, if known in advance; only the theorem's radius uses it.", optional(whole(remedy="Leave it out."))
@@ -135,9 +132,7 @@ class MatrixRLSettings(Settings):
     c: float = setting(1.0, "Absolute constant of the theorem's radius.", _positive)
     beta: float = setting(1.0, "β of the constant radius, in units of C_ψ'².", real())
     c_core: float | None = setting(
-        None,
-        "C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.",
-        optional(_positive),
+        None, "C_M with ‖M*‖_F² <= C_M·d, if known; bounded from the features by default.", optional(_positive)
     )
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS

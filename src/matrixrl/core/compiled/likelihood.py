@@ -75,24 +75,13 @@ def fill_plan(
 ) -> None:
     """Fill in the optimistic values (B, H + 1, S) and the policy (B, H, S) of every replica; or the pessimistic ones.
 
-    Args:
+    The arguments from `first_replica` to `q_out` are those of `core.compiled.backup.fill_plan`; the others:
         law: Laws of the next states of the groups, with firsts, lasts and epsilon (B, K).
         joint: Joint laws of reward and next state, likewise; firsts is (B, 0) where rewards are known.
         joint_is_less: Whether a bound by the joint law is never larger than one by the law and the reward, as with
             equal radii: {q : KL(p̂‖q) <= ε} of the joint law has its marginals in the sets of the others.
         groups: (P,) Group of each pair.
         reward: (B, P) Largest unit rewards that are believed, or the smallest ones; -∞ excludes a pair.
-        first_replica: Replica of these arrays that the first row of the arguments below belongs to.
-        ties: (B, A) Numbers that break ties.
-        end_state: State whose value is known, or -1.
-        end_values: (H,) Its unit value at every stage.
-        discount: Factor of the values of the next stage.
-        choices: (H, 2) First action of each stage, and the one after its last.
-        values: Filled in; values[:, H] must be 0.
-        policy: Filled in.
-        preference: (B, H, P) Preferences in [0, H] that break ties first; or (0, 0, 0).
-        preference_weight: Factor of the preference.
-        q_out: (B, H, P) Filled in with the bounds on Q; or (0, 0, 0).
         sign: 1 for upper bounds; -1 for lower bounds, which need radii that hold for all values and no joint laws.
     """
     n_replicas, horizon, n_states = policy.shape
@@ -168,16 +157,10 @@ def pessimistic_values(
 ) -> None:
     """Fill in lower bounds (H + 1, S) on the values of a policy (H, S); values[H] is read.
 
-    Args:
+    The arguments are those of `fill_plan`, of one replica, except for:
         law: Laws of the next states of the groups, with radii that hold for all values.
-        groups: (P,) Group of each pair.
         least: (B, P) Smallest unit rewards that are believed.
         r: Replica.
-        end_state: State whose value is known, or -1.
-        end_values: (H,) Its unit value at every stage.
-        discount: Factor of the values of the next stage.
-        policy: Action of each stage and state.
-        values: Filled in.
     """
     horizon, n_states = policy.shape
     gaps, no_table = np.empty(_longest(law, r)), np.empty((3, 0))

@@ -120,18 +120,7 @@ def _candidates(law: Any, joint: Any, groups: Any, reward: Any, r: int, ties: An
 def _largest(
     seen: Any, i: int, following: Any, table: Any, top: float, enough: float, x: Any, gaps: Any
 ) -> tuple[float, float]:
-    """Return the largest mean of candidate i, and without the radius at the top; its place x of the search is changed.
-
-    Args:
-        seen: Outcomes of the candidates.
-        i: Candidate.
-        following: (S,) Values of next states.
-        table: Table of the different outcomes; (3, 0) for none.
-        top: Largest value of an outcome.
-        enough: A bound below this number may be any valid one.
-        x: (n,) Places of the search.
-        gaps: Room for the outcomes of a candidate.
-    """
+    """Return the largest mean of candidate i, and without the radius at the top; its place x[i] of the search moves."""
     if table.shape[1] > 0 and seen.top_radii[i] == np.inf:
         first, last = seen.firsts[i], seen.firsts[i + 1]
         is_best, bound = largest_mean_at_top(first, last, seen.shares, seen.numbers, table, top, seen.radii[i])
@@ -220,15 +209,7 @@ def _maximum(numbers: Any) -> float:
 
 @lean
 def _fill_stages(
-    tried: Any,
-    of_law: Any,
-    of_joint: Any,
-    rooms: Any,
-    uses: Any,
-    ties: Any,
-    ends: Any,
-    values: Any,
-    policy: Any,
+    tried: Any, of_law: Any, of_joint: Any, rooms: Any, uses: Any, ties: Any, ends: Any, values: Any, policy: Any
 ) -> None:
     """Fill in values and policy, from the last stage to the first."""
     end_state, end_values, discount, choices = ends
@@ -268,18 +249,11 @@ def fill_pruned_plan(
 ) -> None:
     """Fill in the optimistic values (H + 1, S) and the policy (H, S) of one replica.
 
-    Args:
-        law: As in `core.compiled.likelihood.fill_plan`.
-        joint: Likewise.
-        joint_is_less: Likewise.
-        groups: Likewise.
-        reward: Likewise.
+    The arguments are those of `core.compiled.likelihood.fill_plan`, of one replica, except for:
         r: Replica.
         ties: (A,) Numbers that break ties, at least 0.
-        ends: The arguments end_state, end_values, discount and choices, likewise; blocks of choices have equal width
-            and begin at multiples of it.
-        values: Filled in; values[H] must be 0.
-        policy: Filled in.
+        ends: End state, its values, discount and choices; blocks of choices have equal width and begin at multiples
+            of it.
     """
     n_states, has_joint, uses_law = policy.shape[1], joint[FIRSTS].shape[1] > 0, not joint_is_less
     choices = ends[3]

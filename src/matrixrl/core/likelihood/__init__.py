@@ -1,4 +1,4 @@
-"""Confidence sets from the likelihood of indicator features: Kullback-Leibler balls, their radii and bounds."""
+"""Likelihood sets of indicator features: Kullback-Leibler balls, their radii and bounds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from matrixrl.core.likelihood.radii import (
     targeted_beta,
     top_beta,
 )
-from matrixrl.core.likelihood.sets import LIKELIHOOD_SETS, LikelihoodConfidence, LikelihoodSet, ValueTargetedSet
 
 __all__ = [
-    "LIKELIHOOD_SETS",
     "JointLaw",
     "KLBall",
     "LikelihoodBounds",
-    "LikelihoodConfidence",
-    "LikelihoodSet",
-    "ValueTargetedSet",
     "dirichlet_excess",
     "extreme_means",
     "log_bet_gain",

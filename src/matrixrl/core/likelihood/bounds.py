@@ -42,7 +42,7 @@ class LikelihoodBounds(ValueBounds):
     Attributes:
         groups: (A, S) Group of each pair.
         n_groups: Number of groups K.
-        batch: Number of replicas B.
+        n_replicas: Number of replicas B.
         seen: Groups with data, and the laws p̂ of their next states.
         upper: (R,) Radius ε for upper bounds on V*; it may hold for V* only.
         top: (R,) Radius ε for upper bounds on V* at ν = max V alone, or None.
@@ -50,12 +50,12 @@ class LikelihoodBounds(ValueBounds):
         most: (A, S) or (B, A, S) Upper bounds on unit rewards.
         least: (A, S) or (B, A, S) Lower bounds on unit rewards.
         joint: Joint law of reward and next state; None if rewards are known.
-        contradicted: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
+        empty: (B,) Number of groups whose pairs cannot share a law (misspecification alarm).
     """
 
     groups: IntArray
     n_groups: int
-    batch: int
+    n_replicas: int
     seen: SeenRows
     upper: FloatArray
     top: FloatArray | None
@@ -63,53 +63,29 @@ class LikelihoodBounds(ValueBounds):
     most: FloatArray
     least: FloatArray
     joint: JointLaw | None
-    contradicted: IntArray
-
-    @property
-    def n_replicas(self) -> int:
-        """Number of replicas B."""
-        return self.batch
-
-    @property
-    def empty(self) -> IntArray:
-        """Number (B,) of groups whose pairs cannot share a law (misspecification alarm)."""
-        return self.contradicted
-
-    @property
-    def is_normalised(self) -> bool:
-        """Bounds are means of values, so they are inside the range of the values."""
-        return True
+    empty: IntArray
+    is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy.
-
-        Args:
-            values: (B, S) Values of the next stage, or None at the last stage, whose next values are 0.
-            sign: 1 for upper bounds, -1 for lower bounds.
-        """
+        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy."""
         reward = self.most if sign > 0 else self.least
         if values is None and self.joint is None:
-            return np.broadcast_to(reward, (self.batch, *reward.shape[-2:])).copy()
+            return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
         if values is None:
-            values = np.zeros((self.batch, self.groups.shape[1]))
+            values = np.zeros((self.n_replicas, self.groups.shape[1]))
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
         bounds, entries, ends = self._rows(self.seen, values, sign)
         bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, epsilon, sign, top)
-        q: FloatArray = bounds.reshape(self.batch, self.n_groups)[:, self.groups] + reward
+        q: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups] + reward
         if sign > 0 and self.joint is not None:
             np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
         return q
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
-        """Return bounds on the expected next value (B, A, S) that hold for any values, at the radius β_D on both sides.
-
-        Args:
-            values: (B, S) Values of the next stage.
-            sign: 1 for upper bounds, -1 for lower bounds.
-        """
+        """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
         bounds, entries, ends = self._rows(self.seen, values, sign)
         bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, self.lower, sign)
-        by_pair: FloatArray = bounds.reshape(self.batch, self.n_groups)[:, self.groups]
+        by_pair: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups]
         return by_pair
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
@@ -144,23 +120,16 @@ class LikelihoodBounds(ValueBounds):
 
         law, groups = self._as_lists(self.seen, self.lower), self.groups.ravel()
         least = np.ascontiguousarray(
-            np.broadcast_to(self.least, (self.batch, *self.groups.shape)).reshape(self.batch, -1)
+            np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
         )
-        for b in range(self.batch):
+        for b in range(self.n_replicas):
             likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
 
     def _as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None
     ) -> tuple[Any, ...]:
-        """Return the laws of all groups as the compiled backup takes them.
-
-        Args:
-            seen: Groups with data.
-            epsilon: (R,) Radius of each of them.
-            top: (R,) Radius at the top alone, or None.
-            paid: (B, L) Reward of each level, if an outcome is next state times L plus level; -1 where unused.
-        """
-        firsts = np.zeros(self.batch * self.n_groups, dtype=np.int64)
+        """Return the laws of all groups as the compiled backup takes them; -1 marks unused levels of `paid` (B, L)."""
+        firsts = np.zeros(self.n_replicas * self.n_groups, dtype=np.int64)
         lasts, radii = firsts.copy(), np.ones(len(firsts))
         firsts[seen.ids], lasts[seen.ids] = seen.firsts, seen.firsts + seen.lengths
         radii[seen.ids] = epsilon
@@ -171,14 +140,14 @@ class LikelihoodBounds(ValueBounds):
         if paid is not None:
             states, level = np.divmod(seen.outcomes, paid.shape[1])
             extras = paid[(seen.ids // self.n_groups)[seen.places], level]
-        shape, levels = (self.batch, self.n_groups), np.zeros((self.batch, 1)) if paid is None else paid
+        shape, levels = (self.n_replicas, self.n_groups), np.zeros((self.n_replicas, 1)) if paid is None else paid
         lists = firsts.reshape(shape), lasts.reshape(shape), seen.shares, states, extras
         return *lists, radii.reshape(shape), at_top.reshape(shape), seen.outcomes, levels
 
     def _no_lists(self) -> tuple[Any, ...]:
-        none, nothing, no_radii = np.zeros((self.batch, 0), dtype=np.int64), np.zeros(0), np.zeros((self.batch, 0))
-        states = np.zeros(0, dtype=np.int64)
-        return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((self.batch, 1))
+        n, nothing, states = self.n_replicas, np.zeros(0), np.zeros(0, dtype=np.int64)
+        none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
+        return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((n, 1))
 
     def _rows(self, seen: SeenRows, values: FloatArray, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the extreme of values (B, n outcomes) for every group, the value of each entry, and the extremes.
@@ -191,11 +160,11 @@ class LikelihoodBounds(ValueBounds):
 
     def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
         """Return upper bounds on the mean of r + V: (B, K)."""
-        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.batch, -1)
+        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
         np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
         bounds, entries, ends = self._rows(joint.seen, totals, 1.0)
         bounds[joint.seen.ids] = extreme_means(joint.seen, entries, ends, joint.epsilon, 1.0, joint.top)
-        return bounds.reshape(self.batch, self.n_groups)
+        return bounds.reshape(self.n_replicas, self.n_groups)
 
 
 def reward_bounds(

@@ -52,6 +52,11 @@ class ModelContext:
     stages: Stages | None
 
 
+def steps_at_once(numbers_per_step: int) -> int:
+    """Return how many steps, of each of which so many numbers are made, take at most 128 MB."""
+    return max(1, (1 << 24) // numbers_per_step)
+
+
 class Model(ABC):
     """Data of B replicas and what they say about Q.
 
@@ -97,9 +102,9 @@ class Model(ABC):
     def size(self) -> FloatArray:
         """Return how much data there is: (B,) ln det(A_n / λ), or (B, m) numbers of which the growth of any counts."""
 
-    @abstractmethod
     def logdets(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
+        return self.size()
 
     @abstractmethod
     def widths(self) -> FloatArray:
@@ -117,25 +122,10 @@ class Model(ABC):
     def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
         """Return which sizes grew by 1 + κ since the last plan, at which they were `kept`."""
 
-    @abstractmethod
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return a bound on the regret of N episodes in unit rewards, known before any data; None if none is proven.
-
-        Args:
-            n_episodes: Number of episodes N.
-            path_delta: Probability with which chance along the played steps may exceed its bound.
-            delay: Largest number of earlier episodes that a plan did not know of.
-        """
-
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most."""
-        return 16
-
-    @property
-    def returns_delta(self) -> float:
-        """Part of δ for bounds from the returns of frozen policies; 0 if there are none."""
-        return 0.0
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together, so that what it makes of them takes little memory."""
+        return steps_at_once(16)
 
     def grew(self, kept: FloatArray) -> BoolArray:
         """Return in which replicas some size of the data grew by 1 + κ since the last plan: (B,)."""

@@ -9,15 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
-from matrixrl.core.confidence import Clock, Level
+from matrixrl.core.confidence import FACTORS, Clock, Level
 from matrixrl.core.likelihood import (
-    LikelihoodConfidence,
-    LikelihoodSet,
+    JointLaw,
+    LikelihoodBounds,
     dirichlet_excess,
+    log_mixture_gain,
     log_shared_law_ratio,
     reward_bounds,
+    targeted_beta,
+    top_beta,
 )
+from matrixrl.core.likelihood.confidence import LikelihoodConfidence
 from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.sets import LikelihoodSet
 from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
@@ -103,28 +108,13 @@ class CountModel(Model):
     def confidence(self) -> LikelihoodConfidence:
         """Set and parts of δ, for the actions that are allowed."""
         if self._confidence is None:
-            self._confidence = LikelihoodConfidence(self._set, self.context, self.groups, self._most_stages())
+            self._confidence = LikelihoodConfidence(self._set, self.context, self.groups)
         return self._confidence
-
-    def _most_stages(self) -> int | None:
-        """Return the largest number of stages at which a group is used; None if all stages share their laws."""
-        stages = self.context.stages
-        if stages is None:
-            return None
-        used = np.zeros((stages.n_classes, self.n_rows), dtype=np.bool_)
-        for c in range(stages.n_classes):
-            used[c, self.groups[c * stages.n_own : (c + 1) * stages.n_own]] = True
-        return int((np.bincount(stages.classes) @ used).max())
 
     @property
     def n_rows(self) -> int:
         """Number of groups K, those of the end state included."""
         return int(self.groups.max()) + 1
-
-    @property
-    def returns_delta(self) -> float:
-        """Part of δ for bounds from the returns of frozen policies."""
-        return self.confidence.parts.returns * self.context.delta
 
     def forget(self) -> None:
         """Start without data."""
@@ -168,23 +158,48 @@ class CountModel(Model):
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
         """Return bounds on Q at each level."""
-        joint = None if self.joint is None else (self.joint.seen, self.levels.values)
-        contradicted = self.contradicted_groups(clock)
-        found: list[ValueBounds] = []
-        for level in levels:
-            excess = self.excess if self.confidence.needs_excess(level) else None
-            bounds = self.confidence.bounds(
-                self.counts,
-                excess,
-                reward=self.context.unit_reward,
-                bound_rewards=self._bounded_rewards,
-                joint=joint,
-                level=level,
-                shares=clock.shares,
-                empty=contradicted,
-            )
-            found.append(bounds)
-        return found
+        contradicted = self._contradicted_groups(clock)
+        return [self._bounds(level, clock.shares, contradicted) for level in levels]
+
+    def _bounds(self, level: Level, shares: int, contradicted: IntArray) -> LikelihoodBounds:
+        """Return bounds on Q at a level, for data that have one of so many shares of δ."""
+        confidence, seen, known_reward = self.confidence, self.counts.seen, self.context.known_reward
+        n, parts = seen.totals, confidence.parts
+        scale = FACTORS[level] ** 2 * (1.0 if level == "proven" else confidence.exploration**2)
+        is_tuned = confidence.tuned and level != "proven"
+        lower = np.full(len(n), np.inf if scale > 0.0 else 0.0)  # the centre of the set has no radius
+        if not is_tuned or level == "estimate":  # else plans need the number of visits alone
+            log_events = confidence.log_events(parts.all_functions, shares=shares)
+            lower = scale * (log_events + self.excess.ravel()[seen.ids]) / n
+        upper, targeted, top = lower, None, None
+        if confidence.targeted and not is_tuned:  # V*_2 … V*_H; with learned rewards r + V*_2 … r + V*_{H+1}
+            log_events = confidence.log_events(parts.optimal, confidence.n_functions, shares)
+            targeted, top = scale * targeted_beta(n, log_events) / n, scale * top_beta(log_events) / n
+        if is_tuned:
+            upper = scale * log_mixture_gain(n) / n
+            targeted = upper if confidence.targeted else None
+        if known_reward and targeted is not None:
+            upper = np.minimum(upper, targeted)
+        most = least = self.context.unit_reward
+        law = None
+        if not known_reward:
+            log_rewards = None if is_tuned else confidence.log_events(parts.rewards, shares=shares)
+            most, least = (side[:, self.groups] for side in self._bounded_rewards(log_rewards, scale))
+            if targeted is not None and self.joint is not None:
+                law = JointLaw(self.joint.seen, self.levels.values, targeted, top, is_less=is_tuned)
+        return LikelihoodBounds(
+            groups=self.groups,
+            n_groups=self.n_rows,
+            n_replicas=self.context.n_replicas,
+            seen=seen,
+            upper=upper,
+            top=top if known_reward else None,
+            lower=lower,
+            most=most,
+            least=least,
+            joint=law,
+            empty=contradicted,
+        )
 
     @property
     def excess(self) -> FloatArray:
@@ -212,7 +227,7 @@ class CountModel(Model):
         self._memos, self._visited = {}, None
         self.revision += 1
 
-    def contradicted_groups(self, clock: Clock) -> IntArray:
+    def _contradicted_groups(self, clock: Clock) -> IntArray:
         """Return the number of groups whose pairs do not share a law, by the test of docs/proofs.md, 9.6: (B,)."""
         found = np.zeros(self.context.n_replicas, dtype=np.int64)
         if self.pair_counts is None or not len(self.counts.seen.ids):
@@ -257,11 +272,6 @@ class CountModel(Model):
         """Return the width 1/√(1 + n) of every pair, n the visits of its group: (B, A, S)."""
         by_pair: FloatArray = (1.0 / np.sqrt(1.0 + self.counts.totals()))[:, self.groups]
         return by_pair
-
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return the bound of docs/proofs.md, section 9.5."""
-        growth = self.context.switch_growth
-        return self.confidence.regret_bound(n_episodes, switch_growth=growth, path_delta=path_delta, delay=delay)
 
     def take(
         self, counts: OutcomeCounts, joint: OutcomeCounts | None, levels: FloatArray, reward_sums: FloatArray

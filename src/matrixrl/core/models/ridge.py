@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
-from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.confidence import Clock, Confidence, Level
-from matrixrl.core.models.base import Model, ModelContext
+from matrixrl.core.models.base import Model, ModelContext, steps_at_once
 from matrixrl.core.sets import MatrixSet, Sandwich
 from matrixrl.core.sets.base import widths
 from matrixrl.core.value_bounds import ValueBounds
@@ -151,10 +150,6 @@ class RidgeModel(Model):
         """Return ln det(A_n / λ) of every replica: (B,)."""
         return self.design.logdet
 
-    def logdets(self) -> FloatArray:
-        """Return ln det(A_n / λ) of every replica: (B,)."""
-        return self.design.logdet
-
     def has_grown(self, sizes: FloatArray, kept: FloatArray) -> BoolArray:
         """Return where det A_n grew by 1 + κ since the last plan; `kept` is -∞ where there is none."""
         return sizes >= kept + math.log1p(self.context.switch_growth)
@@ -177,16 +172,6 @@ class RidgeModel(Model):
             error = max(error, float(self.design.moment_error.max()) * share)
         return lost_digits(error)
 
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return the bound of docs/proofs.md, section 7."""
-        return a_priori_bound(
-            self.confidence,
-            n_episodes=n_episodes,
-            switch_growth=self.context.switch_growth,
-            path_delta=path_delta,
-            delay=delay,
-        )
-
     @property
     def is_one_hot(self) -> bool:
         """Whether both features are one-hot."""
@@ -194,10 +179,10 @@ class RidgeModel(Model):
         return isinstance(features.phi, OneHotPhi) and isinstance(features.psi, OneHotPsi)
 
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most: few if both features are one-hot."""
-        features = self.context.features
-        return 16 if self.is_one_hot else 8 + features.phi.n_actions * features.phi.d + features.psi.d_psi
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together: many if both features are one-hot."""
+        phi, psi = self.context.features.phi, self.context.features.psi
+        return steps_at_once(16 if self.is_one_hot else 8 + phi.n_actions * phi.d + psi.d_psi)
 
     def why_not_by_visits(self, n_episodes: int | None) -> str | None:
         """Return why the bounds of a pair are not functions of its visits alone, or None if they are.

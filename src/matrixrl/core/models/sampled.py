@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from matrixrl.archive import check_arrays
 from matrixrl.checks import fail
-from matrixrl.core.bounds import a_priori_bound
 from matrixrl.core.columns import Columns, column_sampler
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds
+from matrixrl.core.models.base import steps_at_once
 from matrixrl.core.models.ridge import ridge_for
 from matrixrl.core.sets import MatrixSet
 from matrixrl.errors import InvalidInput
@@ -273,8 +273,6 @@ class SampledModel:
         replicas: The estimate of each replica.
     """
 
-    returns_delta = 0.0
-
     def __init__(
         self,
         matrix_set: MatrixSet,
@@ -298,9 +296,9 @@ class SampledModel:
         return all(one.columns.is_all for one in self.replicas)
 
     @property
-    def numbers_per_step(self) -> int:
-        """Number of numbers that `update` makes of one step, at most."""
-        return int(8 + self.oracle.task.n_actions * self.oracle.d + self.oracle.d_psi)
+    def steps_at_once(self) -> int:
+        """Number of steps that `update` may be given together."""
+        return steps_at_once(8 + self.oracle.task.n_actions * self.oracle.d + self.oracle.d_psi)
 
     def update(self, steps: Steps) -> None:
         """Learn from the steps of every replica (Algorithm 1, lines 11 and 12)."""
@@ -331,13 +329,6 @@ class SampledModel:
             sum_sq = np.maximum(np.trace(design.matrix, axis1=1, axis2=2) - design.d * design.ridge, 0.0)
             errors.append(summation_error(steps, sum_sq, np.sqrt(steps * sum_sq), design.ridge, design.d))
         return lost_digits(float(np.max(errors)))
-
-    def bound_before_data(self, n_episodes: int, *, path_delta: float, delay: int) -> float | None:
-        """Return the bound of docs/proofs.md, section 7."""
-        growth = self._switch_growth
-        return a_priori_bound(
-            self.confidence, n_episodes=n_episodes, switch_growth=growth, path_delta=path_delta, delay=delay
-        )
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the data and columns of every replica as named arrays, for saving."""

@@ -10,17 +10,13 @@ such bounds, one for each of its members.
 """
 
 from matrixrl.core.sets.base import CompiledForm, ConfidenceSet, MatrixSet, Reach, SetContext, SingleSet, Split
+from matrixrl.core.sets.likelihood import LIKELIHOOD_SETS, LikelihoodSet, ValueTargetedSet
 from matrixrl.core.sets.normalised import Intersection, NormalisedBall, NormalisedColumnBall, chebyshev_centre
-from matrixrl.core.sets.paper import (
-    ColumnBall,
-    ColumnClosedForm,
-    FrobeniusBall,
-    FrobeniusClosedForm,
-    PaperBall,
-)
+from matrixrl.core.sets.paper import ColumnBall, ColumnClosedForm, FrobeniusBall, FrobeniusClosedForm, PaperBall
 from matrixrl.core.sets.sandwich import SANDWICH_SETS, Sandwich, SandwichOrBall
 
 __all__ = [
+    "LIKELIHOOD_SETS",
     "SANDWICH_SETS",
     "SETS",
     "ColumnBall",
@@ -30,6 +26,7 @@ __all__ = [
     "FrobeniusBall",
     "FrobeniusClosedForm",
     "Intersection",
+    "LikelihoodSet",
     "MatrixSet",
     "NormalisedBall",
     "NormalisedColumnBall",
@@ -40,6 +37,7 @@ __all__ = [
     "SetContext",
     "SingleSet",
     "Split",
+    "ValueTargetedSet",
     "chebyshev_centre",
 ]
 

@@ -13,7 +13,7 @@ from matrixrl.checks import number
 from matrixrl.core.radius import BlockRadius, Radius, as_radius, disown
 from matrixrl.errors import ProtocolError
 from matrixrl.linalg import PairDesign
-from matrixrl.records import BoolArray, FloatArray, Guarantee
+from matrixrl.records import BoolArray, FloatArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from matrixrl.core.models import Model, ModelContext
@@ -29,6 +29,7 @@ __all__ = [
     "Split",
     "column_sums",
     "frobenius_norms",
+    "split_forms",
     "widths",
 ]
 
@@ -249,11 +250,7 @@ class SingleSet(MatrixSet):
 
     @abstractmethod
     def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,
-        slack: FloatArray | None,
+        self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
     ) -> Reach:
         """Return the part of the bound that depends on the pair.
 
@@ -267,6 +264,17 @@ class SingleSet(MatrixSet):
     @abstractmethod
     def split(self, v: FloatArray) -> Split:
         """Return the part of the bound that depends on v (B, d_psi)."""
+
+
+def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return centre, norm and constant scale of the m members of a set, each (m,), for the compiled backup."""
+    forms = [member.compiled_form for member in members]
+    nothing = np.zeros((1, members[0].context.d_psi))
+    return (
+        np.array([form.centre for form in forms if form is not None]),
+        np.array([form.norm for form in forms if form is not None]),
+        np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0 unless the scale is a constant
+    )
 
 
 def widths(design: PairDesign) -> FloatArray:

@@ -52,11 +52,7 @@ class NormalisedBall(SingleSet):
     event = OPERATOR_BALL
 
     def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,
-        slack: FloatArray | None,
+        self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
     ) -> Reach:
         """Return √(βw² − ε²/‖u‖²), and which sets are empty."""
         assert slack is not None

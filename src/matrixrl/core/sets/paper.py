@@ -40,13 +40,10 @@ class FrobeniusBall(SingleSet):
     event = OPERATOR_BALL
 
     def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002  # the ball is never empty
-        slack: FloatArray | None,  # noqa: ARG002
+        self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
     ) -> Reach:
         """Return √β · w."""
+        del alarm_radius, slack  # the ball is never empty
         return Reach(radius * widths(design))
 
     def split(self, v: FloatArray) -> Split:
@@ -104,13 +101,10 @@ class ColumnBall(SingleSet):
         return math.sqrt(self.context.d_psi)
 
     def reach(
-        self,
-        design: PairDesign,
-        radius: FloatArray,
-        alarm_radius: FloatArray,  # noqa: ARG002
-        slack: FloatArray | None,  # noqa: ARG002
+        self, design: PairDesign, radius: FloatArray, alarm_radius: FloatArray, slack: FloatArray | None
     ) -> Reach:
         """Return √(d'β) · w."""
+        del alarm_radius, slack  # the ball is never empty
         return Reach(self.factor * radius * widths(design))
 
     def split(self, v: FloatArray) -> Split:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from matrixrl.algorithms.bibliography import CITATIONS, REFERENCES, STATISTICS, Reference, bibtex, cited_by
 from matrixrl.archive import atomic_write
 from matrixrl.display import printable
+from matrixrl.lab.report.bibliography import CITATIONS, REFERENCES, STATISTICS, Reference, bibtex, cited_by
 from matrixrl.lab.spec import Experiment
 from matrixrl.lab.store import Store
 

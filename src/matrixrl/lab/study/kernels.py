@@ -9,7 +9,7 @@ import numpy as np
 from matrixrl.agents import KernelMatrixRL
 from matrixrl.core.dual import DualEstimate, effective_dimension
 from matrixrl.envs import make
-from matrixrl.features.kernel_features import factor_gram
+from matrixrl.features.from_kernels import factor_gram
 from matrixrl.features.kernels import as_kernel
 from matrixrl.lab.analysis import Interval
 from matrixrl.lab.analysis.number_text import interval_text

@@ -46,7 +46,7 @@ class Checkpoints:
         arrays: dict[str, Any] = {"state": np.frombuffer(json.dumps(learner.to_plain()).encode(), dtype=np.uint8)}
         for version, publication in learner.plans.items():
             assert publication.ahead is not None
-            plan = learner.agent.algorithm.plan_to_arrays(publication.ahead.plan)
+            plan = publication.ahead.plan.arrays()
             arrays |= {f"{version}_{name}": table for name, table in publication.arrays(plan).items()}
         header = {"seq": seq, "digest": digest, "problem": learner.problem.file.digest}
         write_archive(self._path(seq, "state"), _KIND, header, arrays, version=_VERSION)

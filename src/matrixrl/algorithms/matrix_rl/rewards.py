@@ -1,4 +1,4 @@
-"""The watch over given rewards: are they the expected ones (docs/proofs.md, section 5)?"""
+"""The alarms on rewards: learned ones that are not linear in φ, given ones that are refuted (docs/proofs.md, 5)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import shown
-from matrixrl.core.given_rewards import N_BETS, log_bets, log_evidence
+from matrixrl.core import Clock
+from matrixrl.core.models import Model
+from matrixrl.core.rewards import N_BETS, log_bets, log_evidence, rewards_misfit
 from matrixrl.errors import InvalidInput
 from matrixrl.problems import Problem, Task
 from matrixrl.records import BoolArray, FloatArray, IntArray, Steps
 
-__all__ = ["GivenRewards"]
+__all__ = ["GivenRewards", "RewardWatch"]
 
 _NAMES = ("given_codes", "given_data", "given_refuted")
 _COLUMNS = 2 + N_BETS  # visits, sum of unit rewards, gains of the bets
@@ -75,25 +77,16 @@ class GivenRewards:
         unit = np.clip((steps.rewards - self._task.reward_range[0]) / self._task.unit, 0.0, 1.0)
         new = np.concatenate([np.ones((*unit.shape, 1)), unit[..., None], log_bets(unit, given)], axis=-1)
         np.add.at(self._data, rows, new * steps.weights[..., None])
-        found = self._evidence(self._data[rows], given, taken) > self._threshold
+        data = self._data[rows]
+        evidence = log_evidence(np.where(taken, data[..., 0], 1.0), data[..., 1], data[..., 2:], given)
+        found = taken & (evidence > math.log(self._n_pairs / self._delta))  # each pair has its part of δ
         if found.any():
             first = np.take_along_axis(rows[1], found.argmax(axis=1)[:, None], axis=1)[:, 0]
             self.refuted = np.where(found.any(axis=1) & ~self.alarm, first, self.refuted)
 
-    @property
-    def _threshold(self) -> float:
-        """ln(P/δ): each of P pairs has its part of δ."""
-        return math.log(self._n_pairs / self._delta)
-
-    @staticmethod
-    def _evidence(data: FloatArray, given: FloatArray, has_data: BoolArray) -> FloatArray:
-        visits = np.where(has_data, data[..., 0], 1.0)
-        found: FloatArray = log_evidence(visits, data[..., 1], data[..., 2:], given)
-        return np.where(has_data, found, -np.inf)
-
     def _allocate(self) -> None:
         if not self._given.size:
-            self._given = _unit_rewards(self._task)
+            self._given = np.clip(self._task.unit_reward.T.ravel(), 0.0, 1.0)
             self._data = np.zeros((len(self.refuted), self._n_pairs, _COLUMNS))
 
     def words(self) -> str | None:
@@ -136,6 +129,81 @@ class GivenRewards:
             self._data.reshape(-1, _COLUMNS)[codes] = data
 
 
-def _unit_rewards(task: Task) -> FloatArray:
-    """Return the given rewards of all pairs a·S + s, in [0, 1]: (P,)."""
-    return np.clip(task.unit_reward.T.ravel(), 0.0, 1.0)
+class RewardWatch:
+    """Keeps visits and rewards of pairs, and compares them with what features can represent.
+
+    Args:
+        model: The model, whose bounds on learned rewards assume that they are linear in φ.
+        problem: The problem.
+        delta: Probability of a false alarm about given rewards.
+
+    Attributes:
+        given: What observed rewards say about given ones.
+        visits: (B, P) Visits of each pair; (B, 0) if rewards are known or every pair has its own feature.
+        sums: (B, P) Sums of unit rewards, likewise.
+        refuted: (B,) Whether rewards have refuted that they are linear in φ; it is never taken back.
+    """
+
+    def __init__(self, model: Model, problem: Problem, *, delta: float) -> None:
+        self._model, self._phi = model, model.context.features.phi
+        n_replicas = model.context.n_replicas
+        self.given = GivenRewards(problem, n_replicas, delta=delta, known_reward=model.context.known_reward)
+        self._replica = np.arange(n_replicas)[:, None]
+        self.refuted: BoolArray = np.zeros(n_replicas, dtype=np.bool_)
+        self.forget()
+
+    @property
+    def _is_on(self) -> bool:
+        return bool(self._model.confidence.watches_rewards)
+
+    def forget(self) -> None:
+        """Start without data; an alarm stays."""
+        shape = self._model.context.n_replicas, self._phi.n_states * self._phi.n_actions if self._is_on else 0
+        self.visits: FloatArray = np.zeros(shape)
+        self.sums: FloatArray = np.zeros(shape)
+
+    def add(self, steps: Steps, pairs: IntArray, unit: FloatArray, *, played: int, clock: Clock) -> None:
+        """Add steps, with their pairs and unit rewards (B, T); compare them with φ after 1, 2, 3, 4, 6, 8, … episodes.
+
+        The test holds at all times, so a subset of them is valid, and the cost does not grow with the data.
+        """
+        if self._is_on:
+            self.visits, self.sums = self.visits.copy(), self.sums.copy()
+            np.add.at(self.visits, (self._replica, pairs), steps.weights)
+            np.add.at(self.sums, (self._replica, pairs), unit * steps.weights)
+            if played.bit_count() == 1 or (played.bit_count() == 2 and played & (played >> 1)):
+                self.compare(clock)
+        self.given.add(steps)
+
+    def compare(self, clock: Clock) -> None:
+        """Compare the rewards so far with φ, and remember a refutation."""
+        if self._is_on:
+            self.refuted = self.contradictions(clock)
+
+    def contradictions(self, clock: Clock) -> BoolArray:
+        """Return whether rewards, now or before, refuted that they are linear in φ, or as given: (B,)."""
+        if not self._is_on:
+            return self.given.alarm
+        delta = self._model.confidence.delta / (2.0 * clock.shares)  # the alarm on laws has the other half
+        either: BoolArray = self.refuted | rewards_misfit(self._phi, self.visits, self.sums, delta=delta)
+        return either
+
+    @property
+    def alarm(self) -> BoolArray:
+        """Whether a comparison refuted learned or given rewards: (B,)."""
+        either: BoolArray = self.refuted | self.given.alarm
+        return either
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the data and the alarms as named arrays, for saving."""
+        if not self._is_on:
+            return self.given.arrays()
+        of_learned = {"pair_visits": self.visits, "pair_rewards": self.sums, "reward_alarm": self.refuted}
+        return of_learned | self.given.arrays()
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `state_dict` returned."""
+        if self._is_on:
+            self.visits, self.sums = arrays["pair_visits"].copy(), arrays["pair_rewards"].copy()
+            self.refuted = arrays["reward_alarm"].copy()
+        self.given.load(arrays)

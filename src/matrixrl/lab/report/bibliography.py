@@ -82,6 +82,11 @@ def _in_latex(text: str) -> str:
     return "".join(_LATEX.get(c, c) for c in text)
 
 
+def _pmlr(book: str, volume: int, **more: str) -> dict[str, str]:
+    """Return the fields of a paper in the Proceedings of Machine Learning Research."""
+    return {"booktitle": book, "volume": str(volume), "series": "Proceedings of Machine Learning Research", **more}
+
+
 _ALL = (
     Reference(
         "yang2020reinforcement",
@@ -89,13 +94,7 @@ _ALL = (
         ("Lin F. Yang", "Mengdi Wang"),
         "Reinforcement Learning in Feature Space: Matrix Bandit, Kernels, and Regret Bound",
         2020,
-        {
-            "booktitle": _ICML.format("37th"),
-            "volume": "119",
-            "series": "Proceedings of Machine Learning Research",
-            "pages": "10746--10756",
-            "note": "arXiv:1905.10389, 2019",
-        },
+        _pmlr(_ICML.format("37th"), 119, pages="10746--10756", note="arXiv:1905.10389, 2019"),
     ),
     Reference(
         "jaksch2010near",
@@ -119,12 +118,7 @@ _ALL = (
         ("Ian Osband", "Benjamin {Van Roy}", "Zheng Wen"),
         "Generalization and Exploration via Randomized Value Functions",
         2016,
-        {
-            "booktitle": _ICML.format("33rd"),
-            "volume": "48",
-            "series": "Proceedings of Machine Learning Research",
-            "note": "arXiv:1402.0635",
-        },
+        _pmlr(_ICML.format("33rd"), 48, note="arXiv:1402.0635"),
     ),
     Reference(
         "russo2019worst",
@@ -140,12 +134,7 @@ _ALL = (
         ("Mohammad {Gheshlaghi Azar}", "Ian Osband", "Rémi Munos"),
         "Minimax Regret Bounds for Reinforcement Learning",
         2017,
-        {
-            "booktitle": _ICML.format("34th"),
-            "volume": "70",
-            "series": "Proceedings of Machine Learning Research",
-            "pages": "263--272",
-        },
+        _pmlr(_ICML.format("34th"), 70, pages="263--272"),
     ),
     Reference(
         "jin2018q",
@@ -161,12 +150,7 @@ _ALL = (
         ("Chi Jin", "Zhuoran Yang", "Zhaoran Wang", "Michael I. Jordan"),
         "Provably Efficient Reinforcement Learning with Linear Function Approximation",
         2020,
-        {
-            "booktitle": "Conference on Learning Theory",
-            "volume": "125",
-            "series": "Proceedings of Machine Learning Research",
-            "pages": "2137--2143",
-        },
+        _pmlr("Conference on Learning Theory", 125, pages="2137--2143"),
     ),
     Reference(
         "ayoub2020model",
@@ -174,12 +158,7 @@ _ALL = (
         ("Alex Ayoub", "Zeyu Jia", "Csaba Szepesvári", "Mengdi Wang", "Lin F. Yang"),
         "Model-Based Reinforcement Learning with Value-Targeted Regression",
         2020,
-        {
-            "booktitle": _ICML.format("37th"),
-            "volume": "119",
-            "series": "Proceedings of Machine Learning Research",
-            "pages": "463--474",
-        },
+        _pmlr(_ICML.format("37th"), 119, pages="463--474"),
     ),
     Reference(
         "domingues2021kernel",
@@ -187,12 +166,7 @@ _ALL = (
         ("Omar {Darwiche Domingues}", "Pierre Ménard", "Matteo Pirotta", "Emilie Kaufmann", "Michal Valko"),
         "Kernel-Based Reinforcement Learning: A Finite-Time Analysis",
         2021,
-        {
-            "booktitle": _ICML.format("38th"),
-            "volume": "139",
-            "series": "Proceedings of Machine Learning Research",
-            "pages": "2783--2792",
-        },
+        _pmlr(_ICML.format("38th"), 139, pages="2783--2792"),
     ),
     Reference(
         "abbasi2011improved",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.addnodes import download_reference
 from sphinx.application import Sphinx
 from sphinx.util.images import get_image_size
 from sphinx.util.inspect import TypeAliasForwardRef
@@ -146,6 +148,31 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
         lines[:1] = lines[0].replace(": ", ":\n", 1).split("\n")
 
 
+def _show_results(app: Sphinx, document: nodes.document) -> None:
+    """Add the table of each CSV file of docs/results that a paragraph links to, folded, below that paragraph."""
+    folder = Path(app.srcdir) / "results"
+    for link in list(document.findall(download_reference)):
+        file, paragraph = folder / Path(link["reftarget"]).name, link.parent
+        if not file.is_file() or not isinstance(paragraph, nodes.paragraph):
+            continue
+        app.env.note_dependency(str(file))
+        with file.open(encoding="utf-8", newline="") as lines:
+            head, *rows = list(csv.reader(lines))
+        summary = f"<details><summary>Table: {file.name}, {len(rows)} rows</summary>"
+        folded = [nodes.raw("", summary, format="html"), _table(head, rows), nodes.raw("", "</details>", format="html")]
+        place = paragraph.parent.index(paragraph) + 1
+        paragraph.parent[place:place] = folded
+
+
+def _table(head: list[str], rows: list[list[str]]) -> nodes.table:
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))
+    for part, lines in ((nodes.thead(), [head]), (nodes.tbody(), rows)):
+        for line in lines:
+            part += nodes.row("", *(nodes.entry("", nodes.paragraph("", cell)) for cell in line))
+        group += part
+    return nodes.table("", group, classes=["colwidths-auto"])
+
+
 def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
     """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
     for entry in document.findall(nodes.entry):
@@ -202,6 +229,7 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect docstrings (before napoleon reads them), tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
+    app.connect("doctree-read", _show_results)
     app.connect("doctree-read", _keep_ranges_together)
     app.connect("doctree-resolved", _mark_wide_pictures)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))

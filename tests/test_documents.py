@@ -141,15 +141,9 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in anchors(file), target
 
 
-def first_paragraph(page):
-    """Return the first paragraph below the title of a page, without quoted warnings."""
-    paragraphs = page.read_text(encoding="utf-8").split("\n\n")
-    return next(text.strip() for text in paragraphs[1:] if not text.startswith(">"))
-
-
-@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name != "api"], ids=name_of)
-def test_every_page_says_first_what_the_reader_gains(page):
-    assert re.match(r"After (this page|these pages) you (can|know|have) ", first_paragraph(page))
+def test_every_table_of_results_is_linked_from_a_page():
+    linked = {Path(target).name for page in PAGES for target in re.findall(r"results/([\w-]+\.csv)\)", page.read_text())}
+    assert linked == {file.name for file in (DOCS / "results").iterdir()}
 
 
 def section(target):

@@ -151,7 +151,7 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
 def _show_results(app: Sphinx, document: nodes.document) -> None:
     """Add the table of each CSV file of docs/results that a paragraph links to, folded, below that paragraph."""
     folder = Path(app.srcdir) / "results"
-    for link in list(document.findall(download_reference)):
+    for link in reversed(list(document.findall(download_reference))):  # each table goes directly below the paragraph
         file, paragraph = folder / Path(link["reftarget"]).name, link.parent
         if not file.is_file() or not isinstance(paragraph, nodes.paragraph):
             continue

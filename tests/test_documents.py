@@ -141,17 +141,6 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in anchors(file), target
 
 
-def first_paragraph(page):
-    """Return the first paragraph below the title of a page, without quoted warnings."""
-    paragraphs = page.read_text(encoding="utf-8").split("\n\n")
-    return next(text.strip() for text in paragraphs[1:] if not text.startswith(">"))
-
-
-@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name != "api"], ids=name_of)
-def test_every_page_says_first_what_the_reader_gains(page):
-    assert re.match(r"After (this page|these pages) you (can|know|have) ", first_paragraph(page))
-
-
 def section(target):
     """Return the text below the heading that a link such as docs/page.md#heading leads to."""
     path, _, anchor = target.partition("#")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, is_typeddict
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -77,6 +78,7 @@ _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[
 _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
 _PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
 _TAG = re.compile(r"<[^>]*>|\s")
+_KEYWORDS = re.compile(r"\*\*(\w+)(?:: ?~?[\w.]+(?:\[[^\]]*\])?)?")
 _LONG = 25  # signs of a formula, which may be too wide for a line on a phone
 _SIGNS = {  # what docutils writes: what browsers draw as TeX does
     "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
@@ -146,6 +148,34 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
         lines[:1] = lines[0].replace(": ", ":\n", 1).split("\n")
 
 
+def _show_options(
+    _app: Sphinx, _what: str, _name: str, obj: Any, _options: Any, args: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Replace ``**more: Unpack[…]`` and ``**settings`` in a signature by the names that they stand for."""
+    if args is None:
+        return None
+    found = _KEYWORDS.search(args)
+    named = _options_of(obj, found[1]) if found else []
+    if found and named:
+        args = args.replace(found[0], ", ".join(named))
+        args = args if "*, " in args or "*args" in args else args.replace("(", "(*, ", 1)
+    return args.replace("<factory>", "..."), returns
+
+
+def _options_of(obj: Any, name: str) -> list[str]:
+    """Return the keyword options of a callable as parameters: those of a typed dictionary, or of its settings."""
+    function = obj.__init__ if isinstance(obj, type) else obj
+    given = getattr(function, "__annotations__", {}).get(name)
+    found = eval(given, function.__globals__) if isinstance(given, str) else given
+    options = next((option for option in get_args(found) if is_typeddict(option)), None)
+    if options is not None:
+        types = {name: getattr(kind, "__forward_arg__", "Any") for name, kind in options.__annotations__.items()}
+        return [f"{name}: {kind} = ..." for name, kind in types.items()]
+    settings = getattr(obj, "settings_class", None)
+    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
+    return [f"{field.name}: {field.type} = {field.default!r}" for field in fields]
+
+
 def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
     """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
     for entry in document.findall(nodes.entry):
@@ -200,8 +230,9 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect docstrings (before napoleon reads them), tables and mathematics."""
+    """Connect docstrings (before napoleon reads them), signatures, tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
+    app.connect("autodoc-process-signature", _show_options)
     app.connect("doctree-read", _keep_ranges_together)
     app.connect("doctree-resolved", _mark_wide_pictures)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))

@@ -22,6 +22,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.g
 os.environ["MATRIXRL_PROGRESS_SECONDS"] = "0"  # pages do not depend on what numba has in its cache
 
 import matrixrl  # noqa: E402
+import matrixrl.problems  # noqa: E402
 
 project = "matrixrl"
 author = "the matrixrl authors"
@@ -166,7 +167,8 @@ def _options_of(obj: Any, name: str) -> list[str]:
     """Return the keyword options of a callable as parameters: those of a typed dictionary, or of its settings."""
     function = obj.__init__ if isinstance(obj, type) else obj
     given = getattr(function, "__annotations__", {}).get(name)
-    found = eval(given, function.__globals__) if isinstance(given, str) else given
+    names = {**vars(matrixrl.problems), **getattr(function, "__globals__", {})}  # some are imported for types only
+    found = eval(given, names) if isinstance(given, str) else given
     options = next((option for option in get_args(found) if is_typeddict(option)), None)
     if options is not None:
         types = {name: getattr(kind, "__forward_arg__", "Any") for name, kind in options.__annotations__.items()}

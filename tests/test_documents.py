@@ -185,10 +185,10 @@ def test_every_page_is_in_a_table_of_contents():
 
 
 def test_included_files_exist():
-    included = [(page, line) for page in PAGES for kind, _ in fences(page) for line in [kind] if "literalinclude" in kind]
+    included = [(page, kind) for page in PAGES for kind, _ in fences(page) if kind.startswith("{literalinclude}")]
     assert included
-    for page, line in included:
-        assert (page.parent / line.split()[1]).exists(), (page, line)
+    for page, kind in included:
+        assert (page.parent / kind.split()[1]).exists(), kind
 
 
 EXAMPLES = sorted(

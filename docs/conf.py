@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, is_typeddict
+from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -80,6 +80,7 @@ _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
 _PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
 _TAG = re.compile(r"<[^>]*>|\s")
 _KEYWORDS = re.compile(r"\*\*(\w+)(?:: ?~?[\w.]+(?:\[[^\]]*\])?)?")
+_UNPACKED = re.compile(r"Unpack\[(?:[\w.]*\.)?(\w+)\]")
 _LONG = 25  # signs of a formula, which may be too wide for a line on a phone
 _SIGNS = {  # what docutils writes: what browsers draw as TeX does
     "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
@@ -168,8 +169,8 @@ def _options_of(obj: Any, name: str) -> list[str]:
     function = obj.__init__ if isinstance(obj, type) else obj
     given = getattr(function, "__annotations__", {}).get(name)
     names = {**vars(matrixrl.problems), **getattr(function, "__globals__", {})}  # some are imported for types only
-    found = eval(given, names) if isinstance(given, str) else given
-    options = next((option for option in get_args(found) if is_typeddict(option)), None)
+    found = _UNPACKED.search(str(given))
+    options = names.get(found[1]) if found else None
     if options is not None:
         types = {name: getattr(kind, "__forward_arg__", "Any") for name, kind in options.__annotations__.items()}
         return [f"{name}: {kind} = ..." for name, kind in types.items()]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,26 @@ def _rewrite_docstring(_app: Sphinx, what: str, _name: str, _obj: Any, _options:
         lines[:1] = lines[0].replace(": ", ":\n", 1).split("\n")
 
 
+def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
+    """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            parts = _RANGE.split(text)
+            if len(parts) > 1 and not isinstance(text.parent, nodes.literal):
+                marked = [
+                    nodes.inline("", part, classes=["together"] * (i % 2)) for i, part in enumerate(parts) if part
+                ]
+                text.parent.replace(text, marked)
+
+
+def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> None:
+    """Mark pictures that are too wide for a phone."""
+    for image in document.findall(nodes.image):
+        size = get_image_size(Path(app.srcdir) / image["uri"])
+        if size is not None and size[0] > max(_LARGE, _WIDE * size[1]):
+            image["classes"].append("wide")
+
+
 def _show_options(
     _app: Sphinx, _what: str, _name: str, obj: Any, _options: Any, args: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:
@@ -175,28 +195,8 @@ def _options_of(obj: Any, name: str) -> list[str]:
         types = {name: getattr(kind, "__forward_arg__", "Any") for name, kind in options.__annotations__.items()}
         return [f"{name}: {kind} = ..." for name, kind in types.items()]
     settings = getattr(obj, "settings_class", None)
-    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
-    return [f"{field.name}: {field.type} = {field.default!r}" for field in fields]
-
-
-def _keep_ranges_together(_app: Sphinx, document: nodes.document) -> None:
-    """Mark ``1 – 2``, ``[1, 2]`` and ``± 1`` in tables, so that lines break before them and not inside."""
-    for entry in document.findall(nodes.entry):
-        for text in list(entry.findall(nodes.Text)):
-            parts = _RANGE.split(text)
-            if len(parts) > 1 and not isinstance(text.parent, nodes.literal):
-                marked = [
-                    nodes.inline("", part, classes=["together"] * (i % 2)) for i, part in enumerate(parts) if part
-                ]
-                text.parent.replace(text, marked)
-
-
-def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> None:
-    """Mark pictures that are too wide for a phone."""
-    for image in document.findall(nodes.image):
-        size = get_image_size(Path(app.srcdir) / image["uri"])
-        if size is not None and size[0] > max(_LARGE, _WIDE * size[1]):
-            image["classes"].append("wide")
+    declared = fields(settings) if is_dataclass(settings) else ()
+    return [f"{field.name}: {field.type} = {field.default!r}" for field in declared]
 
 
 def _as_docutils_reads(formula: str) -> str:
@@ -233,10 +233,10 @@ def _mathml(as_block: bool) -> Callable[[Any, nodes.Element], None]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect docstrings (before napoleon reads them), signatures, tables and mathematics."""
+    """Connect docstrings (before napoleon reads them), tables and mathematics."""
     app.connect("autodoc-process-docstring", _rewrite_docstring, priority=400)
-    app.connect("autodoc-process-signature", _show_options)
     app.connect("doctree-read", _keep_ranges_together)
     app.connect("doctree-resolved", _mark_wide_pictures)
+    app.connect("autodoc-process-signature", _show_options)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

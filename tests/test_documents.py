@@ -141,6 +141,12 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in anchors(file), target
 
 
+def test_every_table_of_results_is_linked_from_a_page():
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    linked = {name for text in texts for name in re.findall(r"results/([\w-]+\.csv)\)", text)}
+    assert linked == {file.name for file in (DOCS / "results").iterdir()}
+
+
 def section(target):
     """Return the text below the heading that a link such as docs/page.md#heading leads to."""
     path, _, anchor = target.partition("#")

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *filter(None, [os.environ.g
 os.environ["MATRIXRL_PROGRESS_SECONDS"] = "0"  # pages do not depend on what numba has in its cache
 
 import matrixrl  # noqa: E402
+import matrixrl.problems  # noqa: E402
 
 project = "matrixrl"
 author = "the matrixrl authors"
@@ -79,6 +81,8 @@ _FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>(\s*<mo[^>]*>[
 _DIGITS = re.compile(r"(\\[td]?frac)(\d)(\d)")
 _PRIMES = re.compile(r"(\\[a-zA-Z]+|[a-zA-Z])(_(?:\{[^{}]*\}|\\[a-zA-Z]+|\w))?('+)")
 _TAG = re.compile(r"<[^>]*>|\s")
+_KEYWORDS = re.compile(r"\*\*(\w+)(?:: ?~?[\w.]+(?:\[[^\]]*\])?)?")
+_UNPACKED = re.compile(r"Unpack\[(?:[\w.]*\.)?(\w+)\]")
 _LONG = 25  # signs of a formula, which may be too wide for a line on a phone
 _SIGNS = {  # what docutils writes: what browsers draw as TeX does
     "<mo>'</mo>": '<mo lspace="0" rspace="0">′</mo>',  # raised by itself, so it is not in a superscript
@@ -193,6 +197,35 @@ def _mark_wide_pictures(app: Sphinx, document: nodes.document, _name: str) -> No
             image["classes"].append("wide")
 
 
+def _show_options(
+    _app: Sphinx, _what: str, _name: str, obj: Any, _options: Any, args: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Replace ``**more: Unpack[…]`` and ``**settings`` in a signature by the names that they stand for."""
+    if args is None:
+        return None
+    found = _KEYWORDS.search(args)
+    named = _options_of(obj, found[1]) if found else []
+    if found and named:
+        args = args.replace(found[0], ", ".join(named))
+        args = args if "*, " in args or "*args" in args else args.replace("(", "(*, ", 1)
+    return args.replace("<factory>", "..."), returns
+
+
+def _options_of(obj: Any, name: str) -> list[str]:
+    """Return the keyword options of a callable as parameters: those of a typed dictionary, or of its settings."""
+    function = obj.__init__ if isinstance(obj, type) else obj
+    given = getattr(function, "__annotations__", {}).get(name)
+    names = {**vars(matrixrl.problems), **getattr(function, "__globals__", {})}  # some are imported for types only
+    found = _UNPACKED.search(str(given))
+    options = names.get(found[1]) if found else None
+    if options is not None:
+        types = {name: getattr(kind, "__forward_arg__", "Any") for name, kind in options.__annotations__.items()}
+        return [f"{name}: {kind} = ..." for name, kind in types.items()]
+    settings = getattr(obj, "settings_class", None)
+    declared = fields(settings) if is_dataclass(settings) else ()
+    return [f"{field.name}: {field.type} = {field.default!r}" for field in declared]
+
+
 def _as_docutils_reads(formula: str) -> str:
     r"""Return a formula with ``C_a'^2`` as ``{C'}_a^2``, ``\tfrac12`` with braces and ``\ldots`` for ``\dots``.
 
@@ -232,5 +265,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", _show_results)
     app.connect("doctree-read", _keep_ranges_together)
     app.connect("doctree-resolved", _mark_wide_pictures)
+    app.connect("autodoc-process-signature", _show_options)
     app.add_html_math_renderer("mathml", (_mathml(False), None), (_mathml(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,7 +18,6 @@ from matrixrl.records import FloatArray, IntArray
 __all__ = [
     "Features",
     "PhiWithEnd",
-    "PsiWithEnd",
     "as_phi",
     "as_psi",
     "cover_end",
@@ -195,9 +194,15 @@ def psi_with_end(psi: Psi) -> Psi:
         return OneHotPsi(psi.n_states + 1)
     if type(psi) is SparsePsi:
         return SparsePsi(sparse.block_diag([psi.matrix, [[1.0 / psi.constants.dual_norm]]]), pseudo=psi.pseudo)
-    if type(psi) is TablePsi:
-        return TablePsi(_with_end(psi), pseudo=psi.pseudo, left_out=psi.left_out)
-    return PsiWithEnd(psi)
+    table = np.zeros((psi.n_states + 1, psi.d_psi + 1))
+    table[:-1, :-1] = psi.table
+    table[-1, -1] = 1.0 / psi.constants.dual_norm
+    kind = TablePsi if type(psi) is TablePsi else PsiWithEnd
+    return kind(table, pseudo=psi.pseudo, left_out=psi.left_out)
+
+
+class PsiWithEnd(TablePsi):
+    """A user's own ψ with one more state; a file has only its answers, as those of other maps of users."""
 
 
 class PhiWithEnd(FunctionPhi):
@@ -220,22 +225,3 @@ class PhiWithEnd(FunctionPhi):
 
         super().__init__(function, inner.n_states + 1, inner.n_actions)
         self.left_out = inner.left_out
-
-
-class PsiWithEnd(TablePsi):
-    """A user's own ψ with one more state; a file has only its answers, as those of other maps of users.
-
-    Args:
-        inner: ψ of the other states.
-    """
-
-    def __init__(self, inner: Psi) -> None:
-        super().__init__(_with_end(inner), pseudo=inner.pseudo, left_out=inner.left_out)
-
-
-def _with_end(psi: Psi) -> FloatArray:
-    """Return Ψ with a row and a column for the end state."""
-    table = np.zeros((psi.n_states + 1, psi.d_psi + 1))
-    table[:-1, :-1] = psi.table
-    table[-1, -1] = 1.0 / psi.constants.dual_norm
-    return table

@@ -21,6 +21,7 @@ __all__ = [
     "action_factor",
     "as_kernel",
     "check_gram",
+    "choose_pivots",
     "fit_length_scales",
     "leave_one_out",
     "matern_5_2",
@@ -158,6 +159,40 @@ def matern_5_2(x: FloatArray, y: FloatArray) -> FloatArray:
     np.negative(r, out=r)
     squared *= np.exp(r, out=r)
     return squared
+
+
+def choose_pivots(
+    x: FloatArray, kernel: Callable[[FloatArray, FloatArray], FloatArray], *, budget: int, tolerance: float
+) -> IntArray:
+    """Return the rows of points (n, p) that a pivoted Cholesky factorisation of their kernel matrix chooses.
+
+    The point with the largest residual k(x, x) − ‖z(x)‖² comes next, until all residuals are at most the tolerance.
+
+    Args:
+        x: (n, p) points.
+        kernel: Kernel with k(x, x) = 1.
+        budget: Largest number of points to choose.
+        tolerance: Largest residual of a point that is not chosen.
+
+    >>> choose_pivots(np.array([[0.0], [0.01], [3.0]]), rbf, budget=3, tolerance=0.01)
+    array([0, 2])
+    """
+    n, most = len(x), min(budget, len(x))
+    residual, z = np.ones(n), np.empty((most, n))
+    chosen: list[int] = []
+    for j in range(most):
+        i = int(residual.argmax())
+        if residual[i] <= tolerance:
+            break
+        row = kernel(x[i : i + 1], x)[0]
+        row -= z[:j, i] @ z[:j]
+        row /= np.sqrt(residual[i])
+        z[j] = row
+        residual -= row * row
+        np.maximum(residual, 0.0, out=residual)
+        residual[i] = 0.0
+        chosen.append(i)
+    return np.array(chosen, dtype=np.int64)
 
 
 _SHORTEST, _LONGEST = 0.05, 20.0  # in units of scaled coordinates, which lie in about [-1, 1]

@@ -21,7 +21,7 @@ from matrixrl.core.models.ridge import ridge_for
 from matrixrl.core.sets import MatrixSet
 from matrixrl.errors import InvalidInput
 from matrixrl.features import Features, OneHotPhi, TablePhi, TablePsi, allowed_part
-from matrixrl.linalg import DesignMatrix, QueriedPairs, lost_digits, summation_error
+from matrixrl.linalg import DesignMatrix, lost_digits, summation_error
 from matrixrl.problems import FunctionalTask, Problem
 from matrixrl.records import BoolArray, FloatArray, Steps
 
@@ -194,16 +194,17 @@ class ColumnEstimate:
             vars(self).pop(name, None)
 
     @cached_property
-    def solver(self) -> tuple[DesignMatrix, FloatArray]:
-        """A_n with its inverse, and R with A_n⁻¹ = RRᵀ: a function of A_n alone, so the same bits after a save."""
+    def solver(self) -> DesignMatrix:
+        """A_n with its inverse: a function of A_n alone, so the same bits after a save."""
         design = DesignMatrix(self.oracle.d, 1, ridge=self.confidence.regularity.ridge)
         design.matrix = self.matrix
-        return design, design.refactor()
+        design.refactor()
+        return design
 
     @cached_property
     def _core(self) -> FloatArray:
         """M_n of YW19 (2): (1, d, d_psi)."""
-        return self.psi.solve_gram(self.solver[0].solve(self.cross_moment))
+        return self.psi.solve_gram(self.solver.solve(self.cross_moment))
 
     def bounds(self, states: NDArray[Any], clock: Clock, level: Level = "agent") -> MatrixBounds:
         """Return bounds on Q of all actions in some states, from values at the columns.
@@ -220,7 +221,7 @@ class ColumnEstimate:
             blocks = replace(blocks, pair_block=self._feature_block[np.abs(phi.flat).argmax(axis=1)])
         found = confidence.bounds(
             Features(phi, self.psi),
-            QueriedPairs(phi.flat, *self.solver),
+            self.solver.at(phi.flat),
             self._core,
             clock,
             reward=oracle.unit_reward_at(states)[None] if confidence.known_reward else np.empty(0),
@@ -314,7 +315,7 @@ class SampledModel:
 
     def size(self) -> FloatArray:
         """Return ln det(A_n / λ) of every replica: (B,)."""
-        return np.array([one.solver[0].logdet[0] for one in self.replicas])
+        return np.array([one.solver.logdet[0] for one in self.replicas])
 
     def grew(self, kept: FloatArray) -> BoolArray:
         """Return in which replicas det A_n grew by 1 + κ since the last plan, at which sizes were `kept`: (B,)."""
@@ -325,7 +326,7 @@ class SampledModel:
         del regret
         errors = []
         for one in self.replicas:
-            design, steps = one.solver[0], one.n_steps
+            design, steps = one.solver, one.n_steps
             sum_sq = np.maximum(np.trace(design.matrix, axis1=1, axis2=2) - design.d * design.ridge, 0.0)
             errors.append(summation_error(steps, sum_sq, np.sqrt(steps * sum_sq), design.ridge, design.d))
         return lost_digits(float(np.max(errors)))

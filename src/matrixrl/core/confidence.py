@@ -14,9 +14,8 @@ from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInpu
 from matrixrl.core.regularity import Regularity, regularity, reward_regularity
 from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
-from matrixrl.core.sets.base import widths
 from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, allowed_part
-from matrixrl.linalg import DiagonalPairs, PairDesign
+from matrixrl.linalg import DiagonalPairs, PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray, Guarantee
 
 __all__ = ["FACTORS", "TIE_EXPLORATION", "Clock", "Confidence", "Level", "Radii"]

@@ -7,9 +7,8 @@ from scipy.special import rel_entr
 
 from matrixrl.core.likelihood.radii import log_mixture_gain
 from matrixrl.core.regularity import REWARD_NOISE
-from matrixrl.core.sets.base import widths
 from matrixrl.features import Phi
-from matrixrl.linalg import PairDesign
+from matrixrl.linalg import PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray
 from matrixrl.tolerances import EMPTY_SET, GIVEN_REWARD
 

@@ -15,16 +15,7 @@ from matrixrl.features.phi import FunctionPhi, OneHotPhi, Phi, TablePhi
 from matrixrl.features.psi import OneHotPsi, Psi, SparsePsi, TablePsi
 from matrixrl.records import FloatArray, IntArray
 
-__all__ = [
-    "Features",
-    "PhiWithEnd",
-    "as_phi",
-    "as_psi",
-    "cover_end",
-    "one_hot",
-    "phi_with_end",
-    "psi_with_end",
-]
+__all__ = ["Features", "PhiWithEnd", "as_phi", "as_psi", "cover_end", "one_hot", "phi_with_end", "psi_with_end"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -89,12 +89,7 @@ def features_from_grams(gram_phi: object, gram_psi: object | None, *, n_actions:
 
 
 def kernel_features(
-    points: object,
-    n_actions: int,
-    *,
-    k_phi: Any = None,
-    k_psi: Any = None,
-    action_correlation: float = 0.0,
+    points: object, n_actions: int, *, k_phi: Any = None, k_psi: Any = None, action_correlation: float = 0.0
 ) -> Features:
     """Return the features of kernels on points: k_φ((s,a),(s',a')) = k(s,s')·(1 if a = a' else the correlation).
 

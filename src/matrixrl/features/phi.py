@@ -234,12 +234,7 @@ class Phi(Described, ABC):
         return DensePairs(self.flat, n_replicas, ridge=ridge)
 
     def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, psi: Psi, pairs: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
         """Add Σ φψᵀ of visited pairs in place.
 
@@ -332,12 +327,7 @@ class OneHotPhi(Phi):
         return DiagonalPairs(self.d, n_replicas, ridge=ridge)
 
     def accumulate(
-        self,
-        cross_moment: FloatArray,
-        psi: Psi,
-        pairs: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, psi: Psi, pairs: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
         """Add Σ φψᵀ of visited pairs in place; shapes as in `Phi.accumulate`."""
         psi.accumulate_at(cross_moment, pairs, next_states, weights)

@@ -209,11 +209,7 @@ class Psi(Described, ABC):
         cross_moment += rows.transpose(0, 2, 1) @ self.rows(next_states)
 
     def accumulate_at(
-        self,
-        cross_moment: FloatArray,
-        features: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, features: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
         """Add Σ φψᵀ in place where every φ is one-hot.
 
@@ -278,11 +274,7 @@ class OneHotPsi(Psi):
         np.add.at(cross_moment.swapaxes(1, 2), (replica, next_states), rows)
 
     def accumulate_at(
-        self,
-        cross_moment: FloatArray,
-        features: IntArray,
-        next_states: IntArray,
-        weights: FloatArray,
+        self, cross_moment: FloatArray, features: IntArray, next_states: IntArray, weights: FloatArray
     ) -> None:
         """Count observed next states in place; shapes as in `Psi.accumulate_at`."""
         replica = np.arange(len(cross_moment))[:, None]
@@ -310,12 +302,7 @@ class TablePsi(Psi):
     """
 
     def __init__(
-        self,
-        table: object,
-        *,
-        pseudo: bool = False,
-        weights: FloatArray | None = None,
-        left_out: str | None = None,
+        self, table: object, *, pseudo: bool = False, weights: FloatArray | None = None, left_out: str | None = None
     ) -> None:
         array = shaped("psi", table, (None, None), remedy="Give one vector of numbers for each state.")
         self.n_states, self.d_psi = array.shape

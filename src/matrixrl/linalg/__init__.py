@@ -8,6 +8,7 @@ from matrixrl.linalg.design import (
     PairDesign,
     lost_digits,
     summation_error,
+    widths,
 )
 from matrixrl.linalg.outcome_counts import OutcomeCounts, RewardLevels, SeenRows
 from matrixrl.linalg.span import Span, exact_rank, rounding_level, span_of, span_of_chunks
@@ -28,4 +29,5 @@ __all__ = [
     "span_of",
     "span_of_chunks",
     "summation_error",
+    "widths",
 ]

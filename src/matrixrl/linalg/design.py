@@ -1,4 +1,4 @@
-"""A_n = λI + Σ φφᵀ of B replicas with its inverse, log-determinant and the widths of pairs (YW19 Algorithm 1, line 11)."""
+"""A_n = λI + Σ φφᵀ of B replicas, its inverse, log-determinant and the widths of pairs (YW19 Algorithm 1, line 11)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "PairDesign",
     "lost_digits",
     "summation_error",
+    "widths",
 ]
 
 _REFRESH = 256  # number of downdates of the widths between two recomputations
@@ -70,7 +71,7 @@ class DesignMatrix:
 
     @property
     def logdet(self) -> FloatArray:
-        """ln det(A_n / λ) (B,); ln det A_n in the paper."""
+        """Log-determinant ln det(A_n / λ) (B,); ln det A_n in the paper."""
         return self._logdet
 
     @property
@@ -312,7 +313,7 @@ class DiagonalPairs:
 
     @property
     def logdet(self) -> FloatArray:
-        """ln det(A_n / λ) (B,)."""
+        """Log-determinant ln det(A_n / λ) (B,)."""
         logdet: FloatArray = np.log1p(self.counts / self.ridge).sum(axis=1)
         return logdet
 
@@ -420,6 +421,11 @@ def _triangular(rows: FloatArray, visits: FloatArray, ridge: float) -> FloatArra
 def _solve(upper: FloatArray, rhs: FloatArray, *, transposed: bool = False) -> FloatArray:
     solved: FloatArray = solve_triangular(upper, rhs, trans="T" if transposed else "N", check_finite=False)
     return solved
+
+
+def widths(design: PairDesign) -> FloatArray:
+    """Return the widths w (B, P) of the pairs of a design."""
+    return np.sqrt(np.maximum(design.width_sq, 0.0))
 
 
 def summation_error(steps: FloatArray, sum_sq: FloatArray, sums: FloatArray, ridge: float, d: int) -> FloatArray:

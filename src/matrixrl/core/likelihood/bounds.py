@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.likelihood.kl_ball import extreme_means
 from matrixrl.core.likelihood.radii import log_mixture_gain, targeted_beta, top_beta
-from matrixrl.core.value_bounds import Ends, PlanArrays, ValueBounds
 from matrixrl.linalg import SeenRows
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
@@ -35,7 +37,7 @@ class JointLaw:
     is_less: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class LikelihoodBounds(ValueBounds):
     """Empirical laws of groups of pairs, with the radii around them, from which bounds on Q are computed.
 
@@ -96,13 +98,8 @@ class LikelihoodBounds(ValueBounds):
         top = None if self.top is None else self.top[wanted]
         return replace(self, seen=seen, upper=self.upper[wanted], top=top, lower=self.lower[wanted])
 
-    def has_compiled_form(self, *, sign: float = 1.0) -> bool:
-        """Return True: the compiled backup knows lists of outcomes."""
-        del sign
-        return True
-
-    def fill_in_compiled(self, plan: PlanArrays, *, sign: float = 1.0) -> None:
-        """Fill in values and policy with the compiled backup: optimistic (sign 1) or pessimistic (sign -1)."""
+    def compiled_backup(self, sign: float = 1.0) -> Callable[..., None]:
+        """Return the compiled backup, which knows lists of outcomes."""
         from matrixrl.core.compiled import likelihood  # imports numba, which takes half a second
 
         law = self._as_lists(self.seen, *((self.upper, self.top) if sign > 0 else (self.lower, None)))
@@ -111,19 +108,15 @@ class LikelihoodBounds(ValueBounds):
             paid = np.nan_to_num(self.joint.levels, nan=-1.0)
             joint = self._as_lists(self.joint.seen, self.joint.epsilon, self.joint.top, paid)
             is_less = self.joint.is_less
-        reward = plan.rewards(self.most if sign > 0 else self.least)
-        likelihood.fill_plan(law, joint, is_less, self.groups.ravel(), reward, *plan.arguments(), sign)
+        return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
-    def fill_in_lower_values(self, policy: IntArray, ends: Ends, values: FloatArray) -> None:
-        """Fill in lower bounds (B, H+1, S) on the values of a policy (B, H, S) with the compiled backup."""
+    def compiled_policy_backup(self) -> Callable[..., None]:
+        """Return the compiled backup of lower bounds on the values of a policy."""
         from matrixrl.core.compiled import likelihood
 
-        law, groups = self._as_lists(self.seen, self.lower), self.groups.ravel()
-        least = np.ascontiguousarray(
-            np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
-        )
-        for b in range(self.n_replicas):
-            likelihood.pessimistic_values(law, groups, least, b, *ends, policy[b].astype(np.int64), values[b])
+        least = np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
+        law = self._as_lists(self.seen, self.lower)
+        return partial(likelihood.pessimistic_values, law, self.groups.ravel(), np.ascontiguousarray(least))
 
     def _as_lists(
         self, seen: SeenRows, epsilon: FloatArray, top: FloatArray | None = None, paid: FloatArray | None = None

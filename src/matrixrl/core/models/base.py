@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Level
-from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.features import AllowedPart, Features
 from matrixrl.problems.stages import Stages
 from matrixrl.records import BoolArray, FloatArray, IntArray

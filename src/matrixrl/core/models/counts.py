@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import FACTORS, Clock, Level
 from matrixrl.core.likelihood import (
     JointLaw,
@@ -20,10 +21,8 @@ from matrixrl.core.likelihood import (
     targeted_beta,
     top_beta,
 )
-from matrixrl.core.likelihood.confidence import LikelihoodConfidence
 from matrixrl.core.models.base import Model, ModelContext
-from matrixrl.core.sets import LikelihoodSet
-from matrixrl.core.value_bounds import ValueBounds
+from matrixrl.core.sets import LikelihoodConfidence, LikelihoodSet
 from matrixrl.features import OneHotPsi, indicator_groups
 from matrixrl.linalg import OutcomeCounts, RewardLevels
 from matrixrl.records import BoolArray, FloatArray, IntArray

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matrixrl.checks import fail
+from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.models.base import Model, ModelContext, steps_at_once
 from matrixrl.core.sets import MatrixSet, Sandwich
-from matrixrl.core.sets.base import widths
-from matrixrl.core.value_bounds import ValueBounds
 from matrixrl.features import OneHotPhi, OneHotPsi, Psi
-from matrixrl.linalg import DiagonalPairs, PairDesign, lost_digits
+from matrixrl.linalg import DiagonalPairs, PairDesign, lost_digits, widths
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
 __all__ = ["RidgeModel", "Visits", "core_matrix", "ridge_for"]

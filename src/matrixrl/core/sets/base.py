@@ -30,7 +30,6 @@ __all__ = [
     "column_sums",
     "frobenius_norms",
     "split_forms",
-    "widths",
 ]
 
 NOTHING, ALONG_U, MIDDLE = 0, 1, 2
@@ -275,11 +274,6 @@ def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, Flo
         np.array([form.norm for form in forms if form is not None]),
         np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0 unless the scale is a constant
     )
-
-
-def widths(design: PairDesign) -> FloatArray:
-    """Return the widths w (B, P) of all pairs."""
-    return np.sqrt(np.maximum(design.width_sq, 0.0))
 
 
 def frobenius_norms(error: FloatArray) -> FloatArray:

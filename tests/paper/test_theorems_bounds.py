@@ -10,8 +10,8 @@ import pytest
 
 from matrixrl import FiniteMDP, InvalidInput, run_seeds
 from matrixrl.core import regularity
-from matrixrl.core.bounds import theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.core.embedding import embedding, fit_rewards
+from matrixrl.core.regularity import theorem_1_bound, theorem_2_bound, theorem_3_bound
 from matrixrl.features import Features, OneHotPsi, TablePhi, one_hot
 from matrixrl.play import Simulation, inspect_problem
 from matrixrl.problems import tabular

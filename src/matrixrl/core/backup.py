@@ -434,13 +434,6 @@ def policy_bounds(
     The policies may have been chosen by the data, as the bounds on next values hold for all values at once. The
     probability with which both policies take the same action is backed up with the difference of the next stage, and
     the rest with the bounds of each policy; the result is never wider than the difference of the separate bounds.
-
-    Args:
-        bounds: Bounds on next values and rewards.
-        first: (B, H, S) Actions, or (B, H, A, S) probabilities of actions.
-        second: Likewise, of the other policy.
-        frame: Horizon and sizes.
-        ceiling: (B, H, A, S) Upper bounds on Q*, which no policy exceeds.
     """
     n, horizon, left = bounds.n_replicas, frame.horizon, frame.lefts()
     lower, upper = np.zeros((2, 3, n, horizon + 1, frame.n_states))

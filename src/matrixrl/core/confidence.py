@@ -8,10 +8,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from matrixrl.checks import fail
-from matrixrl.core.bounds import explicit_bound
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
 from matrixrl.core.radius import BlockRadius, PairwiseRadius, Radius, RadiusInputs, checked_radius
-from matrixrl.core.regularity import Regularity, regularity, reward_regularity
+from matrixrl.core.regularity import Regularity, explicit_bound, regularity, reward_regularity
 from matrixrl.core.rewards import reward_bounds
 from matrixrl.core.sets import MatrixSet, Sandwich, SetContext
 from matrixrl.features import AllowedPart, Blocks, Features, OneHotPsi, Psi, allowed_part
@@ -190,17 +189,7 @@ class Confidence:
         )
 
     def radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent", blocks: Blocks | None = None) -> Radii:
-        """Return the radii √β of the set, of the alarm and of the rewards.
-
-        Args:
-            design: A_n with the widths of the pairs.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius.
-            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
-
-        Raises:
-            InvalidInput: The radius returns another shape, or numbers that are negative or not finite.
-        """
+        """Return the radii √β of the set, of the alarm and of the rewards, for the pairs of a design."""
         inputs = self.inputs(design, clock, blocks)
         radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
         factor = FACTORS[level]
@@ -234,12 +223,6 @@ class Confidence:
         """Return `explicit_bound` before any data, or None if nothing is proven for the set and the radius.
 
         The radii and ln det A are replaced by their largest values over all data of N episodes.
-
-        Args:
-            n_episodes: Number of episodes N.
-            switch_growth: Growth κ of det A_n up to which a plan is kept.
-            path_delta: Probability δ' that is allowed for chance along the played steps; None bounds expected regret.
-            delay: Largest number D of earlier episodes that a plan did not know of; 0 if no episodes overlap.
         """
         surplus, (radius, reward_radius) = self.set.surplus, self.largest_radii(n_episodes)
         if not self.guarantee or surplus is None or radius is None or reward_radius is None:
@@ -302,16 +285,7 @@ class Confidence:
         return SandwichBounds(ball, self.set.uses_ball, own, alarm)
 
     def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
-        """Return the half-widths of one-hot pairs with 0, 1, …, T − 1 visits, for a set and a radius that are local.
-
-        Args:
-            size: Number of visits T.
-            clock: Number of the episode n, and number of episodes N; a local radius may depend on N but not on n.
-            level: Choice of the radius.
-
-        Returns:
-            Half-widths (m, T) of the m members of the set, and (T,) of the reward; the latter (0,) if it is known.
-        """
+        """Return half-widths (m, T) of the m members for one-hot pairs with 0, …, T − 1 visits, and (T,) of rewards."""
         ridge = self.regularity.ridge
         half_width = np.empty((len(self.set.members), size))
         reward = np.empty(0 if self.known_reward else size)
@@ -342,13 +316,7 @@ class Confidence:
         return max(self.horizon - 1, 1)
 
     def value_radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
-        """Return the radius √β_V of the regression of V* − c and that of the alarm, in units of half the range of V*.
-
-        Args:
-            design: A_n with the widths of the pairs.
-            clock: Number of the episode n, and number of episodes N.
-            level: Choice of the radius.
-        """
+        """Return the radii √β_V of the regression of V* − c and of the alarm, in units of half the range of V*."""
         inputs = self.inputs(design, clock)
         inputs = replace(inputs, regularity=self.value_regularity, delta=inputs.delta / self.n_optimal_functions)
         proven = _PROVEN_VALUES(inputs)

@@ -61,14 +61,6 @@ class RewardFit:
 def fit_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> RewardFit | None:
     """Return the least-squares vector θ of rewards in [0, 1] and its largest residual.
 
-    Args:
-        unit_reward: (S, A) Expected unit rewards.
-        phi: Features φ.
-        allowed: (S, A) Allowed actions, whose pairs alone are fitted; None if all are.
-
-    Returns:
-        The approximation, or None if there are too many pairs and features.
-
     >>> from matrixrl.problems import tabular
     >>> problem = tabular(n_states=4, n_actions=2, seed=0)
     >>> fit_rewards(problem.mdp.task.unit_reward, problem.features.phi).is_exact
@@ -133,14 +125,7 @@ def embedding(transitions: Transitions, features: Features, allowed: BoolArray |
 def refuted_assumption(
     transitions: Transitions, unit_reward: FloatArray | None, features: Features, allowed: BoolArray | None = None
 ) -> str | None:
-    """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large.
-
-    Args:
-        transitions: Transition law P.
-        unit_reward: (S, A) Expected unit rewards, if they are learned as linear in φ; None if they are given.
-        features: Features φ and ψ.
-        allowed: (S, A) Allowed actions, of whose pairs alone something is assumed; None if all are.
-    """
+    """Return, in words, which assumption of the proofs is false for a known MDP; None if none is, or P is too large."""
     phi, psi = features.phi, features.psi
     is_tabular = isinstance(phi, OneHotPhi) and isinstance(psi, OneHotPsi)
     if not is_tabular and transitions.n_states**2 * transitions.n_actions <= _QUICK:
@@ -154,13 +139,7 @@ def refuted_assumption(
 
 
 def refuted_rewards(unit_reward: FloatArray, phi: Phi, allowed: BoolArray | None = None) -> str | None:
-    """Return, in words, that rewards (S, A) in [0, 1] are not linear in φ; None if they are, or φ is too large.
-
-    Args:
-        unit_reward: (S, A) Expected unit rewards.
-        phi: Features φ.
-        allowed: (S, A) Allowed actions, whose rewards alone count; None if all are.
-    """
+    """Return, in words, that unit rewards (S, A) are not linear in φ; None if they are, or φ is too large."""
     fit = fit_rewards(unit_reward, phi, allowed)
     if fit is None or fit.is_exact:
         return None

@@ -114,12 +114,7 @@ class Radius(ABC):
 
 
 def checked_radius(radius: Radius, inputs: RadiusInputs) -> FloatArray:
-    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or for each pair of it.
-
-    Args:
-        radius: The radius, which may be a user's own.
-        inputs: Inputs of the radius.
-    """
+    """Return √β_n of a radius, or raise if it is not one finite number >= 0 for each replica, or each pair."""
     found = radius(inputs)
     values = found if isinstance(found, np.ndarray) and found.dtype == np.float64 else real_numbers(found)
     n_replicas, n_pairs = inputs.design.width_sq.shape

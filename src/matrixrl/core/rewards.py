@@ -76,10 +76,6 @@ def log_bets(rewards: FloatArray, given: FloatArray) -> FloatArray:
 
     A fraction f that is bet on a larger mean has the factor \(1 - f + f x/(r + \tau)\), and on a smaller mean
     \(1 - f + f(1 - x)/(1 - r + \tau)\). If the mean of x is within τ of r, neither is larger than 1 on average.
-
-    Args:
-        rewards: (…) Observed unit rewards x in [0, 1].
-        given: (…) Given unit rewards r of the same pairs.
     """
     fraction = np.array(_FRACTIONS)
     larger = (rewards / (given + GIVEN_REWARD))[..., None]

@@ -58,12 +58,7 @@ class Start:
 
 
 def estimated_start(counts: IntArray, delta: float) -> Start:
-    """Return the distribution of first states as far as so many of them say, with probability 1 − δ at all times.
-
-    Args:
-        counts: (S,) How often each state was the first one.
-        delta: Probability with which the ball may ever miss the distribution.
-    """
+    """Return the distribution of first states as far as so many of them say, with probability 1 − δ at all times."""
     states = np.flatnonzero(counts)
     n = int(counts.sum())
     if not n:
@@ -78,10 +73,6 @@ def log_start_ratio(counts: IntArray, start: FloatArray) -> float:
     """Return ln m(c) − Σ c ln(start): the evidence against a declared distribution of first states.
 
     If they are drawn from it, this ever exceeds ln(1/δ) with probability at most δ.
-
-    Args:
-        counts: (k,) How often each of the possible first states was seen.
-        start: (k,) Their declared probabilities, all positive.
     """
     states = np.flatnonzero(counts)
     if not len(states):

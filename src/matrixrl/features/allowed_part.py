@@ -118,10 +118,5 @@ def indicator_groups(phi: Phi, allowed: BoolArray | None = None) -> IntArray | N
 
 
 def is_indicator(features: Features, allowed: BoolArray | None = None) -> bool:
-    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial.
-
-    Args:
-        features: Features φ and ψ.
-        allowed: (A, S) Allowed actions of each state; None if all are.
-    """
+    """Return whether φ are indicators and ψ is one-hot: the next states of a group of pairs are a multinomial."""
     return isinstance(features.psi, OneHotPsi) and indicator_groups(features.phi, allowed) is not None

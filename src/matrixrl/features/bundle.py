@@ -82,12 +82,7 @@ def one_hot(n_states: int, n_actions: int) -> Features:
 
 
 def as_phi(value: Any, default: Phi | None) -> Phi:
-    """Return a feature map from a `Phi`, an (S, A, d) array, or None for the default.
-
-    Args:
-        value: What was given.
-        default: Feature map if nothing was given; None if something must be given.
-    """
+    """Return a feature map from a `Phi` or an (S, A, d) array; None gives the default, if there is one."""
     if value is None and default is not None:
         return default
     if isinstance(value, Phi):
@@ -98,13 +93,7 @@ def as_phi(value: Any, default: Phi | None) -> Phi:
 
 
 def as_psi(value: Any, default: Psi | None, *, pseudo: bool = False) -> Psi:
-    """Return a feature map from a `Psi`, an (S, d_psi) array or scipy.sparse matrix, or None for the default.
-
-    Args:
-        value: What was given.
-        default: Feature map if nothing was given; None if something must be given.
-        pseudo: Whether linearly dependent columns of an array are accepted.
-    """
+    """Return a feature map from a `Psi`, an (S, d_psi) array or sparse matrix; None gives the default, if any."""
     if value is None and default is not None:
         return default
     if sparse.issparse(value):
@@ -140,13 +129,7 @@ _PROBES = 16  # states at which the length of a user's own φ is measured
 
 
 def cover_end(phi: Phi, psi: Psi, n_states: int, end_state: int | None) -> tuple[Phi, Psi]:
-    """Return φ and ψ of all S states, of which a map may have left out the last one if it is the end state.
-
-    Args:
-        phi: Features of pairs of S or S − 1 states.
-        psi: Features of S or S − 1 next states.
-        n_states: Number of states S, including the end state.
-        end_state: Number of the end state; nothing is added unless it is the last one.
+    """Return φ and ψ of all S states; a map may have left out the end state if it is the last one.
 
     >>> phi, psi = cover_end(TablePhi(np.ones((2, 1, 1))), OneHotPsi(3), n_states=3, end_state=2)
     >>> phi.table[:, 0]

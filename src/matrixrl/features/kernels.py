@@ -268,16 +268,7 @@ def leave_one_out(x: FloatArray, y: FloatArray, parameters: FloatArray, prior: P
 def fit_length_scales(
     x: FloatArray, y: FloatArray, start: FloatArray, prior: Prior, *, iterations: int, most_noise: float = 0.3
 ) -> FloatArray:
-    """Return log length scales and log noise of the largest posterior density near a start: (g + 1,).
-
-    Args:
-        x: (n, d) scaled inputs.
-        y: (n, D) outputs of mean 0 and comparable size.
-        start: (g + 1,) where the search starts.
-        prior: Prior of the parameters.
-        iterations: Largest number of steps of L-BFGS.
-        most_noise: Largest noise, relative to the variance of the function.
-    """
+    """Return log length scales and log noise of the largest posterior density near a start: (g + 1,)."""
     from scipy.optimize import minimize  # imported here because it is slow to import
 
     bounds = [(np.log(_SHORTEST), np.log(_LONGEST))] * (len(start) - 1) + [(np.log(_LEAST_NOISE), np.log(most_noise))]

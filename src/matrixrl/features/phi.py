@@ -83,9 +83,6 @@ class Blocks:
 def find_blocks(rows: FloatArray) -> Blocks:
     """Return the finest blocks: the connected components of the relation "used by the same pair".
 
-    Args:
-        rows: Features of all pairs, shape (P, d).
-
     >>> find_blocks(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]])).members
     [array([0, 1]), array([2])]
     """
@@ -125,9 +122,6 @@ def design_eigenvalue(rows: FloatArray) -> float:
     1978). The bound that uses the result holds for any weights (docs/proofs.md, section 4). The result is the square of
     a singular value, less its rounding error; a direction of φ is left out only at the rounding level of singular
     values, because M* may be as large in the others as the result allows.
-
-    Args:
-        rows: Features of the pairs, shape (P, d).
 
     >>> round(design_eigenvalue(np.eye(4)), 12)
     0.25
@@ -225,12 +219,7 @@ class Phi(Described, ABC):
         return (weights @ self.flat.T).reshape(-1, self.n_actions, self.n_states)
 
     def design(self, n_replicas: int, ridge: float = 1.0) -> LearningDesign:
-        """Return A_1 = λI of B replicas with the widths of all pairs.
-
-        Args:
-            n_replicas: Number of replicas B.
-            ridge: Regularisation λ.
-        """
+        """Return A_1 = λI of B replicas with the widths of all pairs."""
         return DensePairs(self.flat, n_replicas, ridge=ridge)
 
     def accumulate(

@@ -116,13 +116,7 @@ class OutcomeCounts:
         return self._totals[ids]
 
     def add(self, rows: IntArray, outcomes: IntArray, weights: FloatArray | None = None) -> None:
-        """Count observations.
-
-        Args:
-            rows: (B, T) Row of each observation.
-            outcomes: (B, T) Its outcome.
-            weights: (B, T) How often it counts; once by default.
-        """
+        """Count observations: rows (B, T), outcomes (B, T), and how often each counts (B, T), once by default."""
         replicas = np.arange(self.n_replicas)[:, None]
         codes = ((replicas * self.n_rows + rows) * self.n_outcomes + outcomes).ravel()
         times = np.ones(len(codes)) if weights is None else weights.ravel()
@@ -156,11 +150,7 @@ class OutcomeCounts:
         return {"codes": self._codes, "times": self._times}
 
     def restore(self, codes: IntArray, times: FloatArray) -> None:
-        """Take back what `arrays` returned.
-
-        Raises:
-            InvalidInput: The arrays are no counts of so many rows and outcomes.
-        """
+        """Take back what `arrays` returned; refuse what are no counts of so many rows and outcomes."""
         limit = self.n_replicas * self.n_rows * self.n_outcomes
         if (np.diff(codes, prepend=-1, append=limit) <= 0).any():  # they become indices
             raise InvalidInput(f"the codes of outcomes must be increasing integers from 0 to {limit - 1}")
@@ -169,12 +159,7 @@ class OutcomeCounts:
         self.take(codes.copy(), times.copy())
 
     def take(self, codes: IntArray, times: FloatArray) -> None:
-        """Use arrays that are known to be counts; they are not copied.
-
-        Args:
-            codes: (E,) Codes of the outcomes seen, as `arrays` returns them.
-            times: (E,) How often each was seen.
-        """
+        """Use arrays (E,), as `arrays` returns them, that are known to be counts; they are not copied."""
         self._codes, self._times, self._seen = codes, times, None
         self._waiting, self._n_waiting = [], 0
         self._totals = np.zeros(self.n_replicas * self.n_rows)
@@ -221,12 +206,7 @@ class RewardLevels:
         return int(self.values.shape[1])
 
     def place(self, rewards: FloatArray, counted: BoolArray) -> LevelShares:
-        """Return where rewards lie between levels; new rewards become levels as long as there is room.
-
-        Args:
-            rewards: (B, T) Rewards in [0, 1].
-            counted: (B, T) Which of them count.
-        """
+        """Return where rewards (B, T) lie between levels; new ones that count become levels while there is room."""
         numbers = np.zeros((2, *rewards.shape), dtype=np.int64)
         shares = LevelShares(numbers[0], numbers[1], np.zeros(rewards.shape))
         for b, row in enumerate(rewards):

@@ -139,10 +139,6 @@ class Model(ABC):
         self._confidence = None
 
     def rounding_words(self, *, regret: bool) -> str | None:
-        """Return, in words, that rounding errors may matter; None if they are small, or bounds allow for them.
-
-        Args:
-            regret: Whether it is about the regret bound, which does not allow for them.
-        """
+        """Return, in words, that rounding errors may matter to certificates, or to the regret bound; None if not."""
         del regret
         return None

@@ -31,12 +31,7 @@ __all__ = ["CountModel", "RowMemo"]
 
 
 class RowMemo:
-    """One or more numbers of every row.
-
-    Args:
-        n_rows: Number of rows.
-        fills: Number of a row without data, for each of the numbers that are kept.
-        ids: Rows that have data.
+    """Numbers of every row, computed again where counts changed; `fills` are those of rows without data.
 
     >>> memo = RowMemo(3, [0.0], ids=np.array([1]))
     >>> memo.read(lambda ids: [10.0 * ids])
@@ -52,11 +47,7 @@ class RowMemo:
         self._changed.append(ids)
 
     def read(self, compute: Callable[[IntArray], Sequence[FloatArray]]) -> list[FloatArray]:
-        """Return the numbers of all rows, one array for each of the fills; arrays that were returned do not change.
-
-        Args:
-            compute: Function of ascending rows, each of which has data, that returns one array for each of the fills.
-        """
+        """Return the numbers of all rows, from a function of ascending rows with data; given arrays do not change."""
         if self._changed:
             ids = np.unique(np.concatenate(self._changed))
             arrays = [array.copy() for array in self._arrays]

@@ -184,11 +184,7 @@ class RidgeModel(Model):
         return steps_at_once(16 if self.is_one_hot else 8 + phi.n_actions * phi.d + psi.d_psi)
 
     def why_not_by_visits(self, n_episodes: int | None) -> str | None:
-        """Return why the bounds of a pair are not functions of its visits alone, or None if they are.
-
-        Args:
-            n_episodes: Number of episodes N if it is known in advance, else None.
-        """
+        """Return why the bounds of a pair are not functions of its visits alone, or None if they are."""
         if not self.is_one_hot:
             return "the features are not one-hot"
         chosen, radius = self.confidence.set, self.confidence.radius

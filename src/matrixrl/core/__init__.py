@@ -5,7 +5,6 @@ This package contains functions without side effects and frozen data only.
 
 from matrixrl.core.backup import (
     Frame,
-    PolicyBounds,
     PolicyIntervals,
     ValueBounds,
     backward_induction,
@@ -16,17 +15,14 @@ from matrixrl.core.backup import (
 )
 from matrixrl.core.confidence import Clock, Confidence, Level
 from matrixrl.core.matrix_bounds import MatrixBounds, SandwichBounds
-from matrixrl.core.models import core_matrix
-from matrixrl.core.radius import RADII, BlockRadius, Radius, RadiusInputs
-from matrixrl.core.regularity import Regularity, regularity, reward_regularity
-from matrixrl.core.rewards import reward_bounds
-from matrixrl.core.sets import SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, SetContext, SingleSet
+from matrixrl.core.radius import RADII, Radius, RadiusInputs
+from matrixrl.core.regularity import regularity, reward_regularity
+from matrixrl.core.sets import SANDWICH_SETS, SETS, ConfidenceSet, MatrixSet, SetContext
 
 __all__ = [
     "RADII",
     "SANDWICH_SETS",
     "SETS",
-    "BlockRadius",
     "Clock",
     "Confidence",
     "ConfidenceSet",
@@ -34,22 +30,17 @@ __all__ = [
     "Level",
     "MatrixBounds",
     "MatrixSet",
-    "PolicyBounds",
     "PolicyIntervals",
     "Radius",
     "RadiusInputs",
-    "Regularity",
     "SandwichBounds",
     "SetContext",
-    "SingleSet",
     "ValueBounds",
     "backward_induction",
-    "core_matrix",
     "greedy_plan",
     "optimal_plan",
     "pessimistic_values",
     "policy_bounds",
     "regularity",
-    "reward_bounds",
     "reward_regularity",
 ]

@@ -253,19 +253,7 @@ class Confidence:
         blocks: Blocks | None = None,
         allowed: BoolArray | None = None,
     ) -> MatrixBounds | SandwichBounds:
-        """Return the bounds on Q that follow from the data.
-
-        Args:
-            features: Features φ of the pairs, and ψ.
-            design: A_n with the widths of the pairs.
-            core_matrix: (B, d, d_psi) Estimate M_n.
-            clock: Number of the episode n, and number of episodes N.
-            reward: (A, S) or (B, A, S) Unit rewards; used only if rewards are known.
-            reward_moment: (B, d) Σ φr over the unit rewards of the data; used only if rewards are not known.
-            level: Choice of the radius.
-            blocks: Blocks of the pairs of `design`; by default the blocks of all pairs.
-            allowed: (A, S) Allowed actions, as only their features need a model; None if all are.
-        """
+        """Return the bounds on Q that follow from A_n, M_n (B, d, d_psi), and unit rewards or Σ φr (B, d)."""
         radii = self.radii(design, clock, level=level, blocks=blocks)
         if design.moment_error is not None:  # what rounding errors of moments add (docs/proofs.md, section 18)
             more = design.moment_error[:, None]
@@ -285,7 +273,10 @@ class Confidence:
         return SandwichBounds(ball, self.set.uses_ball, own, alarm)
 
     def half_widths(self, size: int, clock: Clock, level: Level = "agent") -> tuple[FloatArray, FloatArray]:
-        """Return half-widths (m, T) of the m members for one-hot pairs with 0, …, T − 1 visits, and (T,) of rewards."""
+        """Return half-widths (m, T) of the m members for one-hot pairs with 0, …, T − 1 visits, and (T,) of rewards.
+
+        Set and radius are local: they may depend on N but not on n.
+        """
         ridge = self.regularity.ridge
         half_width = np.empty((len(self.set.members), size))
         reward = np.empty(0 if self.known_reward else size)

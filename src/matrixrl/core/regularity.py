@@ -214,11 +214,9 @@ def explicit_bound(
 
 
 def first_informative(bound: Callable[[int], float | None], horizon: float) -> int | None:
-    """Return the smallest N at which a regret bound is below NH, or None if there is none up to 2⁶³.
+    """Return the smallest N at which a regret bound, a function of N, is below NH, or None if there is none up to 2⁶³.
 
-    Args:
-        bound: Function of N that returns the bound or None; bound/N must not increase from where it is below H.
-        horizon: Number of steps H of an episode, or the sum of their discounted weights.
+    bound/N must not increase from where it is below H.
 
     >>> first_informative(lambda n: min(10.0 * n**0.5, 4.0 * n), horizon=4)
     7

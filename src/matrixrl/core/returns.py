@@ -48,8 +48,9 @@ def frozen_policy_bounds(seen: SeenRows, delta: float) -> FloatArray:
 def mean_lower_bounds(seen: SeenRows, delta: float) -> FloatArray:
     r"""Return lower bounds on means of numbers in [0, 1], one for each row: (R,).
 
-    The numbers of a row come one after the other, each with a mean of at most V given those before it. Each bound is
-    below V with probability 1 − δ for all counts at once, by the wealth of `frozen_policy_bounds`.
+    The numbers of a row, shares of `N_LEVELS`, come one after the other, each with a mean of at most V given those
+    before it. Each bound is below V with probability 1 − δ for all counts at once, by the wealth of
+    `frozen_policy_bounds`.
     """
     mean = seen.sums(seen.shares * (seen.outcomes / N_LEVELS))
     low, high = np.zeros(len(mean)), mean

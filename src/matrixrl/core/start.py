@@ -42,12 +42,10 @@ class Start:
         return cls(words, np.asarray(state)[None], np.ones(1))
 
     def mean(self, values: FloatArray, end: float, *, sign: float) -> float:
-        """Return an upper (sign 1) or lower (sign -1) bound on the mean of values over first states.
+        """Return an upper (sign 1) or lower (sign -1) bound on the mean of values (k,) at first states.
 
-        Args:
-            values: (k,) Values at `states`.
-            end: Largest (sign 1) or smallest (sign -1) value at any state in which an episode may begin.
-            sign: 1 for an upper bound, -1 for a lower bound; the mean itself if the distribution is known.
+        It is the mean itself if the distribution is known. `end` is the largest (sign 1) or smallest (sign -1) value at
+        any state in which an episode may begin.
         """
         if self.radius is None:
             return float(values @ self.weights)

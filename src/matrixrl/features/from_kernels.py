@@ -32,16 +32,6 @@ def factor_gram(argument: str, gram: FloatArray) -> tuple[FloatArray, str | None
     Directions with an eigenvalue below 1e-10 of the largest one are left out. If all of them are rounding errors, the
     rank of the kernel is known and nothing is lost. Otherwise the features only approximate the kernel.
 
-    Args:
-        argument: Name of the Gram matrix in error messages.
-        gram: Symmetric positive semi-definite matrix, shape (n, n).
-
-    Returns:
-        Z of shape (n, r), and in words how many directions above the rounding level were left out; None if none.
-
-    Raises:
-        InvalidInput: The matrix is not symmetric, not positive semi-definite, or zero.
-
     >>> factor_gram("k", np.array([[4.0, 4.0], [4.0, 4.0]]))[0].shape
     (2, 1)
     >>> factor_gram("k", np.diag([1.0, 1e-12]))[1] is None

@@ -168,12 +168,6 @@ def choose_pivots(
 
     The point with the largest residual k(x, x) − ‖z(x)‖² comes next, until all residuals are at most the tolerance.
 
-    Args:
-        x: (n, p) points.
-        kernel: Kernel with k(x, x) = 1.
-        budget: Largest number of points to choose.
-        tolerance: Largest residual of a point that is not chosen.
-
     >>> choose_pivots(np.array([[0.0], [0.01], [3.0]]), rbf, budget=3, tolerance=0.01)
     array([0, 2])
     """
@@ -220,12 +214,6 @@ def negative_evidence(parameters: FloatArray, x: FloatArray, y: FloatArray, prio
     Every output is a Gaussian process with the same kernel and noise-to-signal ratio λ; its own variance is profiled
     out: \(\sum_j \tfrac n2 \log y_j^\top K^{-1} y_j + \tfrac D2 \log\det K\) with K = k + λI (Rasmussen & Williams
     2006, equation 5.8, at the best variance).
-
-    Args:
-        parameters: (g + 1,) log length scales and log λ.
-        x: (n, d) scaled inputs.
-        y: (n, D) outputs of mean 0 and comparable size.
-        prior: Prior of the parameters.
     """
     n, n_outputs = len(x), y.shape[1]
     scaled = x / np.exp(parameters[:-1])[prior.groups]

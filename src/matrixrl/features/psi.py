@@ -198,30 +198,6 @@ class Psi(Described, ABC):
         norms: FloatArray = np.vecdot(self.table, self.table)
         return norms
 
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place.
-
-        Args:
-            cross_moment: Sum to add to, shape (B, d, d_psi).
-            rows: Features φ of the visited pairs, shape (B, k, d).
-            next_states: Their next states, shape (B, k).
-        """
-        cross_moment += rows.transpose(0, 2, 1) @ self.rows(next_states)
-
-    def accumulate_at(
-        self, cross_moment: FloatArray, features: IntArray, next_states: IntArray, weights: FloatArray
-    ) -> None:
-        """Add Σ φψᵀ in place where every φ is one-hot.
-
-        Args:
-            cross_moment: Sum to add to, shape (B, d, d_psi).
-            features: Position of the one in φ of each visited pair, shape (B, k).
-            next_states: Their next states, shape (B, k).
-            weights: Factor of each step, shape (B, k).
-        """
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment, (replica, features), self.rows(next_states) * weights[:, :, None])
-
 
 class OneHotPsi(Psi):
     """Feature map with one feature for each next state: Ψ = I, K_ψ = I, C_ψ' = 1.
@@ -239,7 +215,6 @@ class OneHotPsi(Psi):
 
     @cached_property
     def constants(self) -> PsiConstants:
-        """Constants of Assumptions 2 and 2'."""
         return PsiConstants(
             total=np.ones(self.n_states),
             gram_inverse=None,
@@ -256,29 +231,14 @@ class OneHotPsi(Psi):
         return np.eye(self.n_states)
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         chosen: FloatArray = (np.asarray(states)[..., None] == np.arange(self.d_psi)).astype(np.float64)
         return chosen
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV = V."""
         return values
 
     def norms_sq(self) -> FloatArray:
-        """Return ‖ψ(s)‖² = 1 of all states, shape (S,)."""
         return np.ones(self.n_states)
-
-    def accumulate(self, cross_moment: FloatArray, rows: FloatArray, next_states: IntArray) -> None:
-        """Add Σ φψᵀ in place; shapes as in `Psi.accumulate`."""
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment.swapaxes(1, 2), (replica, next_states), rows)
-
-    def accumulate_at(
-        self, cross_moment: FloatArray, features: IntArray, next_states: IntArray, weights: FloatArray
-    ) -> None:
-        """Count observed next states in place; shapes as in `Psi.accumulate_at`."""
-        replica = np.arange(len(cross_moment))[:, None]
-        np.add.at(cross_moment, (replica, features, next_states), weights)
 
 
 class TablePsi(Psi):
@@ -313,11 +273,9 @@ class TablePsi(Psi):
         self.constants = measured if left_out is None else replace(measured, left_out=left_out)
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return values @ self.weighted
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         return self._dense[states]
 
 
@@ -357,15 +315,12 @@ class SparsePsi(Psi):
         return dense
 
     def rows(self, states: IntArray) -> FloatArray:
-        """Return the features of some states: indices of any shape → the same shape with d_psi at the end."""
         index = np.asarray(states)
         dense: FloatArray = self.matrix[index.ravel()].toarray()
         return dense.reshape(*index.shape, self.d_psi)
 
     def norms_sq(self) -> FloatArray:
-        """Return ‖ψ(s)‖² of all states, shape (S,)."""
         return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
 
     def project(self, values: FloatArray) -> FloatArray:
-        """Return v = ΨᵀV: (B, S) → (B, d_psi)."""
         return np.ascontiguousarray((self._transposed @ values.T).T)

@@ -85,7 +85,6 @@ class InducingMap(StateMap):
         self.restart()
 
     def restart(self) -> None:
-        """Discard the inducing points."""
         self.points, self.factor = np.empty((0, self._n)), np.empty((0, 0))
 
     @property
@@ -137,11 +136,9 @@ class InducingMap(StateMap):
         return z
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the inducing points and their Cholesky factor."""
         return {"points": self.points, "factor": self.factor}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Restore the inducing points and their Cholesky factor."""
         points, factor = arrays["points"], arrays["factor"]
         fits = points.ndim == 2 and points.shape[1] == self._n and factor.shape == (len(points),) * 2
         if not fits or points.dtype != np.float64 or factor.dtype != np.float64 or len(points) > self._budget:
@@ -172,7 +169,6 @@ class TransformerMap(StateMap):
         return self._size
 
     def coordinates(self, x: FloatArray) -> FloatArray:
-        """Return the transformed states."""
         if not self._size:
             return np.empty((len(x), 0))
         found = self._transformer.transform(x)
@@ -204,11 +200,9 @@ class TransformerMap(StateMap):
         return same
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return the states of the fit; fitting to them again gives the same map if `random_state` is fixed."""
         return {} if self._fitted is None else {"fitted": self._fitted}
 
     def restore(self, arrays: dict[str, FloatArray]) -> None:
-        """Fit to the states that `arrays` returned."""
         self.restart()
         if "fitted" in arrays:
             if arrays["fitted"].ndim != 2 or arrays["fitted"].dtype != np.float64:

@@ -360,11 +360,6 @@ class _VisitFactor:
     `error`, \(2 \max(P, d)\,\epsilon\,\sqrt{\operatorname{tr} A_n/\lambda}\), and not of ε·tr(A_n)/λ times the number
     of steps (docs/proofs.md, section 18). Widths and log-determinants are increased by that share.
 
-    Args:
-        rows: Features of all pairs, shape (P, d).
-        visits: Number of visits of each pair, shape (B, P).
-        ridge: Regularisation λ.
-
     Attributes:
         upper: (B, d, d) R.
         error: (B,) Bound on the relative error of a width.
@@ -433,13 +428,6 @@ def summation_error(steps: FloatArray, sum_sq: FloatArray, sums: FloatArray, rid
 
     A sum of T terms in any order has an error of at most uT times the sum of their sizes, u = ε/2. The error of A_n
     counts in units of λ, its smallest possible eigenvalue, and that of a moment Σ φy in units of √λ, at ‖y‖ = 1.
-
-    Args:
-        steps: (B,) Number of steps T.
-        sum_sq: (B,) Σ ‖φ‖².
-        sums: (B,) Σ ‖φ‖.
-        ridge: Regularisation λ.
-        d: Number of features.
     """
     n_errors = steps + _FACTORISATION * d
     bound: FloatArray = _UNIT * n_errors * np.maximum(sum_sq / ridge, sums / np.sqrt(ridge))

@@ -40,7 +40,7 @@ class SeenRows:
         self.times = times
         self.totals = self.sums(times)
 
-    @property
+    @cached_property
     def lengths(self) -> IntArray:
         """Number of different outcomes seen in each row (R,)."""
         return np.diff(self.firsts, append=len(self.outcomes))
@@ -133,7 +133,7 @@ class OutcomeCounts:
         """Add what is waiting, in the order in which it came: sums are those of adding it at once."""
         if not self._waiting:
             return
-        codes, extra = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        codes, extra = map(np.concatenate, zip(*self._waiting, strict=True))
         new = np.unique(codes)
         places = np.searchsorted(self._codes, new)
         known = places < len(self._codes)
@@ -186,10 +186,6 @@ class RewardLevels:
     The first `n_levels` different rewards are levels themselves. A later one is divided between the levels around
     it, which keeps the mean and only loosens an upper bound, because ln(ν − r) is concave in r (docs/proofs.md,
     section 9).
-
-    Args:
-        n_replicas: Number of replicas B.
-        n_levels: Largest number of levels.
 
     >>> levels = RewardLevels(n_replicas=1, n_levels=3)
     >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]])).weight

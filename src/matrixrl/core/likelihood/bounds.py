@@ -69,7 +69,6 @@ class LikelihoodBounds(ValueBounds):
     is_normalised = True  # bounds are means of values, so they are inside the range of the values
 
     def q(self, values: FloatArray | None, *, sign: float = 1.0) -> FloatArray:
-        """Return bounds on Q (B, A, S): upper for values above V* (sign 1), or lower (sign -1) for any policy."""
         reward = self.most if sign > 0 else self.least
         if values is None and self.joint is None:
             return np.broadcast_to(reward, (self.n_replicas, *reward.shape[-2:])).copy()
@@ -111,7 +110,6 @@ class LikelihoodBounds(ValueBounds):
         return partial(likelihood.fill_plan, sign, law, joint, is_less, self.groups.ravel())
 
     def compiled_policy_backup(self) -> Callable[..., None]:
-        """Return the compiled backup of lower bounds on the values of a policy."""
         from matrixrl.core.compiled import likelihood
 
         least = np.broadcast_to(self.least, (self.n_replicas, *self.groups.shape)).reshape(self.n_replicas, -1)
@@ -166,13 +164,8 @@ def reward_bounds(
     """Return upper and lower bounds on the mean reward of every row, each of the shape of `totals`.
 
     A reward r counts as 1 with weight r and as 0 with weight 1 − r, which can only loosen the bound (docs/proofs.md,
-    section 9). Rows without data are bounded by 1 and 0.
-
-    Args:
-        totals: Number of rewards n of each row.
-        sums: Sum of the unit rewards of each row.
-        log_events: ln(number of rows / δ), δ of one side; None for the tuned radius, which is not proven.
-        scale: Factor of the radius.
+    section 9). Rows without data are bounded by 1 and 0. `log_events` is ln(number of rows / δ), δ of one side; None
+    stands for the tuned radius, which is not proven.
     """
     rows = np.flatnonzero(totals)
     n, paid = totals.ravel()[rows], np.clip(sums.ravel()[rows] / totals.ravel()[rows], 0.0, 1.0)

@@ -57,12 +57,6 @@ class KLBall:
     Every ν gives an upper bound. The unknown is x = ν − max V, and y = ν − p̂V is x plus the distance from the mean to
     the top; ratios (ν − V)/y are 1 + (p̂V − V)/y, so no digits cancel where ν is far away.
 
-    Args:
-        seen: Rows with data, and their laws p̂.
-        values: (E,) Value of the outcome of each entry.
-        top: (R,) Largest value of any outcome, seen or not.
-        epsilon: (R,) Radius ε of each row; 0 is the mean alone.
-
     Attributes:
         mean: (R,) Mean p̂V of each row.
     """

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from matrixrl.checks import fail
 from matrixrl.core.backup import ValueBounds
 from matrixrl.core.confidence import FACTORS, Clock, Level
-from matrixrl.core.likelihood import (
-    JointLaw,
-    LikelihoodBounds,
+from matrixrl.core.likelihood.bounds import JointLaw, LikelihoodBounds, reward_bounds
+from matrixrl.core.likelihood.radii import (
     dirichlet_excess,
     log_mixture_gain,
     log_shared_law_ratio,
-    reward_bounds,
     targeted_beta,
     top_beta,
 )
@@ -68,6 +66,7 @@ class CountModel(Model):
 
     Attributes:
         groups: (A, S) Group of each pair; pairs of a group share a law.
+        n_rows: Number of groups K, those of the end state included.
         counts: Counts of the next states of each group.
         pair_counts: Counts of the next states of each pair, for the alarm; None if every group is one pair.
         joint: Joint counts of next state and level of reward of each group, where the bound uses them; else None.
@@ -91,23 +90,16 @@ class CountModel(Model):
                 "must be a ball for these features: a likelihood set needs one feature for each pair or group of pairs"
             )
             fail("set", rule, repr(likelihood_set.name), "Use set='normalised', or one-hot features.")
-        self.groups = groups
+        self.groups, self.n_rows = groups, int(groups.max()) + 1
         self.forget()
 
     @property
     def confidence(self) -> LikelihoodConfidence:
-        """Set and parts of δ, for the actions that are allowed."""
         if self._confidence is None:
             self._confidence = LikelihoodConfidence(self._set, self.context, self.groups)
         return self._confidence
 
-    @property
-    def n_rows(self) -> int:
-        """Number of groups K, those of the end state included."""
-        return int(self.groups.max()) + 1
-
     def forget(self) -> None:
-        """Start without data."""
         n, n_states = self.context.n_replicas, self.groups.shape[1]
         self.counts = OutcomeCounts(n, self.n_rows, n_states)
         self.pair_counts = OutcomeCounts(n, self.groups.size, n_states) if self.n_rows < self.groups.size else None
@@ -118,7 +110,6 @@ class CountModel(Model):
         self._data_changed()
 
     def update(self, pairs: IntArray, next_states: IntArray, rewards: FloatArray, weights: FloatArray) -> None:
-        """Count steps."""
         rows = self.groups.ravel()[pairs]
         self.counts.add(rows, next_states, weights)
         if self.pair_counts is not None:
@@ -147,7 +138,6 @@ class CountModel(Model):
         )
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:
-        """Return bounds on Q at each level."""
         contradicted = self._contradicted_groups(clock)
         return [self._bounds(level, clock.shares, contradicted) for level in levels]
 
@@ -272,7 +262,6 @@ class CountModel(Model):
         self._data_changed()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the counts."""
         lists = {"next": self.counts, "pair": self.pair_counts, "joint": self.joint}
         arrays: dict[str, NDArray[Any]] = {
             f"{name}_{part}": array
@@ -285,7 +274,6 @@ class CountModel(Model):
         return arrays if self.context.known_reward else arrays | {"reward_sums": self.reward_sums}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `state_dict` returned."""
         self.forget()
         for name, counts in (("next", self.counts), ("pair", self.pair_counts), ("joint", self.joint)):
             if counts is not None:

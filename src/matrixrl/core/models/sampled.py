@@ -88,12 +88,6 @@ def column_sampler(
     and its weight is 1/p, so the estimate of ΨᵀV is unbiased. With m >= S every state is taken once with weight 1, and
     the estimate is exact.
 
-    Args:
-        weights: Name of a distribution in `COLUMN_WEIGHTS`.
-        m: Number of columns.
-        n_states: Number of states S.
-        norms_sq: Function that returns ‖ψ(s)‖² (S,); called only if the distribution needs it.
-
     >>> draw = column_sampler("uniform", 4, n_states=10**9, norms_sq=lambda: np.empty(0))
     >>> draw(np.random.default_rng(0)).weights
     array([2.5e+08, 2.5e+08, 2.5e+08, 2.5e+08])
@@ -226,13 +220,8 @@ class StateOracle:
 class ColumnEstimate:
     """The data of one replica, with values at a weighted sample of states in place of all states.
 
-    Its arrays are replaced and never changed, so that a copy of it is what a plan is made from.
-
-    Args:
-        matrix_set: Confidence set, with its radius, ridge and constants.
-        oracle: Features, rewards and samples of states.
-        rng: Random stream of the first columns, from which constants are taken: exact if they are all states.
-        options: Other arguments of `Confidence.of`: exploration, delta and known_reward.
+    Its arrays are replaced and never changed, so that a copy of it is what a plan is made from. Constants are those of
+    the first columns, exact if they are all states; `options` are other arguments of `Confidence.of`.
 
     Attributes:
         confidence: Set, radius and shares of δ, with constants of the first sample.
@@ -350,13 +339,6 @@ class ColumnEstimate:
 
 class SampledModel:
     """Ridge estimates of B replicas, each on its own sample of columns.
-
-    Args:
-        matrix_set: Confidence set, with its radius, ridge and constants.
-        oracle: Features, rewards and samples of states.
-        rngs: Random stream of the columns of each replica.
-        switch_growth: κ: data have grown if det A_n is 1 + κ times what it was.
-        options: Arguments of `Confidence.of`: exploration, delta and known_reward.
 
     Attributes:
         replicas: The estimate of each replica.

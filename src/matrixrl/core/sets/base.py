@@ -169,7 +169,6 @@ class MatrixSet(ConfidenceSet):
             self.c_core = number("c_core", c_core, low=0.0, open_ends=True, remedy="Leave it out.")
 
     def make_model(self, context: ModelContext) -> Model:
-        """Return a ridge estimate without data, with this set around it."""
         from matrixrl.core.models import RidgeModel  # which needs this class
 
         return RidgeModel(self, context)
@@ -211,15 +210,7 @@ class MatrixSet(ConfidenceSet):
 
     @abstractmethod
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
-        r"""Return whether M is inside the set, for each replica.
-
-        Args:
-            error: (B, d, d_psi) \(A_n^{1/2}(M - M_n)\), with any matrix root of A_n.
-            radius: (B,) Radius √β.
-
-        Returns:
-            Booleans (B,).
-        """
+        r"""Return whether M is inside the set of each replica (B,): A_n^{1/2}(M − M_n) (B, d, d_psi), √β (B,)."""
 
 
 class SingleSet(MatrixSet):
@@ -244,7 +235,6 @@ class SingleSet(MatrixSet):
 
     @property
     def members(self) -> tuple[SingleSet, ...]:
-        """The set itself."""
         return (self,)
 
     @abstractmethod

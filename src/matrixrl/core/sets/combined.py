@@ -29,7 +29,6 @@ class _Combined(MatrixSet):
         self._members = members
 
     def bind(self, context: SetContext) -> Self:
-        """Return a copy of the set that is bound, with its members, to a problem."""
         bound = super().bind(context)
         bound._members = tuple(member.bind(context) for member in self._members)
         return bound

@@ -40,7 +40,6 @@ class LikelihoodSet(ConfidenceSet):
         self.tuned = flag("tuned", tuned)
 
     def make_model(self, context: ModelContext) -> CountModel:
-        """Return counts without data, with this set around their laws."""
         from matrixrl.core.models import CountModel  # which needs this class
 
         return CountModel(self, context)

@@ -22,7 +22,6 @@ from matrixrl.core.sets.base import (
     SingleSet,
     Split,
     column_sums,
-    frobenius_norms,
 )
 from matrixrl.linalg import PairDesign, widths
 from matrixrl.records import BoolArray, FloatArray, Guarantee
@@ -66,7 +65,8 @@ class FrobeniusBall(SingleSet):
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
         """Return whether the Frobenius norm is at most √β."""
-        return frobenius_norms(error) <= radius
+        inside: BoolArray = np.linalg.norm(error, axis=(1, 2)) <= radius
+        return inside
 
     @property
     def surplus(self) -> float:
@@ -233,7 +233,8 @@ class NormalisedBall(SingleSet):
 
     def contains(self, error: FloatArray, radius: FloatArray) -> BoolArray:
         """Return whether the Frobenius norm is at most √β; the constraint depends only on M and is not checked."""
-        return frobenius_norms(error) <= radius
+        inside: BoolArray = np.linalg.norm(error, axis=(1, 2)) <= radius
+        return inside
 
     @property
     def surplus(self) -> float:

@@ -28,7 +28,6 @@ __all__ = [
     "SingleSet",
     "Split",
     "column_sums",
-    "frobenius_norms",
     "split_forms",
 ]
 
@@ -264,12 +263,6 @@ def split_forms(members: tuple[SingleSet, ...]) -> tuple[IntArray, IntArray, Flo
         np.array([form.norm for form in forms if form is not None]),
         np.array([float(member.split(nothing).scale[0]) for member in members]),  # 0 unless the scale is a constant
     )
-
-
-def frobenius_norms(error: FloatArray) -> FloatArray:
-    """Return the Frobenius norm (B,) of each matrix (B, d, d_psi)."""
-    norms: FloatArray = np.sqrt((error * error).sum(axis=(1, 2)))
-    return norms
 
 
 def column_sums(error: FloatArray) -> FloatArray:

@@ -191,14 +191,18 @@ class Confidence:
     def radii(self, design: PairDesign, clock: Clock, *, level: Level = "agent", blocks: Blocks | None = None) -> Radii:
         """Return the radii √β of the set, of the alarm and of the rewards, for the pairs of a design."""
         inputs = self.inputs(design, clock, blocks)
-        radius, scale = (_PROVEN, 1.0) if level == "proven" else (self.radius, self.exploration)
-        factor = FACTORS[level]
-        full = checked_radius(radius, inputs)
-        proven = full if type(radius) is BlockRadius else _PROVEN(inputs)
-        rewards = None
-        if not self.known_reward:
-            rewards = factor * scale * checked_radius(radius, replace(inputs, regularity=self.reward_regularity))
-        return Radii(factor * (scale * full), np.maximum(scale * full, proven), rewards)
+        models, alarm = self._sizes(inputs, level, _PROVEN)
+        if self.known_reward:
+            return Radii(models, alarm, None)
+        return Radii(models, alarm, self._sizes(replace(inputs, regularity=self.reward_regularity), level, _PROVEN)[0])
+
+    def _sizes(self, inputs: RadiusInputs, level: Level, proven: Radius) -> tuple[FloatArray, FloatArray]:
+        """Return √β at a level, and that of the alarm; in place of the block radius, the one that is proven is used."""
+        surely = proven(inputs)
+        own = level != "proven" and type(self.radius) is not BlockRadius
+        full = checked_radius(self.radius, inputs) if own else surely
+        full = (1.0 if level == "proven" else self.exploration) * full
+        return FACTORS[level] * full, np.maximum(full, surely)
 
     def largest_radii(self, n_episodes: int) -> tuple[float | None, float | None]:
         """Return upper bounds on the radii of the set and of learned rewards over all data of N episodes.
@@ -310,12 +314,7 @@ class Confidence:
         """Return the radii √β_V of the regression of V* − c and of the alarm, in units of half the range of V*."""
         inputs = self.inputs(design, clock)
         inputs = replace(inputs, regularity=self.value_regularity, delta=inputs.delta / self.n_optimal_functions)
-        proven = _PROVEN_VALUES(inputs)
-        own = level != "proven" and type(self.radius) is not BlockRadius
-        full = checked_radius(self.radius, inputs) if own else proven
-        scale = 1.0 if level == "proven" else self.exploration
-        factor = FACTORS[level]
-        return factor * (scale * full), np.maximum(scale * full, proven)
+        return self._sizes(inputs, level, _PROVEN_VALUES)
 
     @property
     def watches_rewards(self) -> bool:

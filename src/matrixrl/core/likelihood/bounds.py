@@ -75,19 +75,18 @@ class LikelihoodBounds(ValueBounds):
         if values is None:
             values = np.zeros((self.n_replicas, self.groups.shape[1]))
         epsilon, top = (self.upper, self.top) if sign > 0 else (self.lower, None)
-        bounds, entries, ends = self._rows(self.seen, values, sign)
-        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, epsilon, sign, top)
-        q: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups] + reward
-        if sign > 0 and self.joint is not None:
-            np.minimum(q, self._joint_bounds(self.joint, values)[:, self.groups], out=q)
+        q: FloatArray = self._means(self.seen, values, epsilon, sign, top)[:, self.groups] + reward
+        if sign > 0 and self.joint is not None:  # the mean of r + V
+            joint = self.joint
+            totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
+            np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
+            both = self._means(joint.seen, totals, joint.epsilon, 1.0, joint.top)
+            np.minimum(q, both[:, self.groups], out=q)
         return q
 
     def bound(self, values: FloatArray, *, sign: float = 1.0) -> FloatArray:
         """Return bounds on the expected next value that hold for any values, at the radius β_D on both sides."""
-        bounds, entries, ends = self._rows(self.seen, values, sign)
-        bounds[self.seen.ids] = extreme_means(self.seen, entries, ends, self.lower, sign)
-        by_pair: FloatArray = bounds.reshape(self.n_replicas, self.n_groups)[:, self.groups]
-        return by_pair
+        return self._means(self.seen, values, self.lower, sign)[:, self.groups]
 
     def restricted(self, pairs: BoolArray) -> LikelihoodBounds:
         """Return the same bounds with the laws of some pairs (B, A, S) alone."""
@@ -140,21 +139,14 @@ class LikelihoodBounds(ValueBounds):
         none, no_radii = np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0))
         return none, none, nothing, states, nothing, no_radii, no_radii, states, np.zeros((n, 1))
 
-    def _rows(self, seen: SeenRows, values: FloatArray, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the extreme of values (B, n outcomes) for every group, the value of each entry, and the extremes.
-
-        The first array (B·K,) is the bound of groups without data, the last one (R,) has a number for each row.
-        """
+    def _means(
+        self, seen: SeenRows, values: FloatArray, epsilon: FloatArray, sign: float, top: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the extreme means of values (B, n outcomes) of all groups (B, K): the extreme value without data."""
         ends = values.max(axis=1) if sign > 0 else values.min(axis=1)
-        replica = seen.ids // self.n_groups
-        return np.repeat(ends, self.n_groups), values[replica[seen.places], seen.outcomes], ends[replica]
-
-    def _joint_bounds(self, joint: JointLaw, values: FloatArray) -> FloatArray:
-        """Return upper bounds on the mean of r + V: (B, K)."""
-        totals = (values[:, :, None] + joint.levels[:, None, :]).reshape(self.n_replicas, -1)
-        np.nan_to_num(totals, copy=False, nan=-np.inf)  # unused levels were never seen
-        bounds, entries, ends = self._rows(joint.seen, totals, 1.0)
-        bounds[joint.seen.ids] = extreme_means(joint.seen, entries, ends, joint.epsilon, 1.0, joint.top)
+        replica, bounds = seen.ids // self.n_groups, np.repeat(ends, self.n_groups)
+        entries = values[replica[seen.places], seen.outcomes]
+        bounds[seen.ids] = extreme_means(seen, entries, ends[replica], epsilon, sign, top)
         return bounds.reshape(self.n_replicas, self.n_groups)
 
 

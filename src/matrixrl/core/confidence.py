@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -102,31 +102,25 @@ class Confidence:
         confidence_set: MatrixSet,
         *,
         ridge: float,
-        exploration: float,
-        delta: float,
-        known_reward: bool,
-        horizon: int,
         part: AllowedPart | None = None,
         end_state: int | None = None,
+        **settings: Any,
     ) -> Confidence:
         """Return the confidence region for features φ and ψ, of a set that is not yet bound to a problem.
 
         The ridge parameter λ is in the units of φ. Constants and blocks follow from `part`, φ of the allowed pairs,
-        which by default is φ of all pairs; the law of `end_state` is known. The others are as the attributes.
+        which by default is φ of all pairs; the law of `end_state` is known. `settings` are exploration, delta,
+        known_reward and horizon.
         """
         part = allowed_part(features.phi, None) if part is None else part
-        constants = regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge)
         unbound = cls(
             set=confidence_set,
             radius=confidence_set.radius,
-            exploration=exploration,
-            delta=delta,
-            known_reward=known_reward,
-            horizon=horizon,
-            regularity=constants,
+            regularity=regularity(part.features(features), c_core=confidence_set.c_core, ridge=ridge),
             reward_regularity=reward_regularity(part.phi, ridge),
             blocks=part.blocks().knowing(end_state, features.phi.n_states),
             left_out=features.phi.left_out or part.phi.too_small or features.psi.left_out,
+            **settings,
         )
         return unbound.rebound(features.psi)
 
@@ -135,13 +129,8 @@ class Confidence:
         if isinstance(self.set, Sandwich) and not isinstance(psi, OneHotPsi):
             rule = f"must be a ball for these features: {self.set.name!r} needs one-hot ψ and all states"
             fail("set", rule, repr(self.set.name), "Use set='normalised', or leave psi and columns out.")
-        context = SetContext(
-            total=psi.total,
-            d=self.regularity.d,
-            horizon=self.horizon,
-            c_psi=self.regularity.c_psi,
-            c_psi_max_norm=self.regularity.c_psi_max_norm,
-        )
+        k = self.regularity
+        context = SetContext(psi.total, k.d, self.horizon, c_psi=k.c_psi, c_psi_max_norm=k.c_psi_max_norm)
         return replace(self, set=self.set.bind(context))
 
     @property

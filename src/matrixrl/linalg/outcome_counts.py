@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from matrixrl.errors import InvalidInput
 from matrixrl.records import BoolArray, FloatArray, IntArray
 
-__all__ = ["LevelShares", "OutcomeCounts", "RewardLevels", "SeenRows"]
+__all__ = ["OutcomeCounts", "RewardLevels", "SeenRows"]
 
 _FEW = 1 << 14  # observations that may wait, however little was seen
 
@@ -166,20 +165,6 @@ class OutcomeCounts:
         self._totals[self.seen.ids] = self.seen.totals
 
 
-class LevelShares(NamedTuple):
-    """Rewards as mixtures of two levels.
-
-    Attributes:
-        below: (B, T) Number of the level at or below each reward.
-        above: (B, T) Number of the next level above; the same number where the reward is a level.
-        weight: (B, T) Share of the level above, such that the mixture has the reward as its mean.
-    """
-
-    below: IntArray
-    above: IntArray
-    weight: FloatArray
-
-
 class RewardLevels:
     """The levels of unit rewards of B replicas: 0, 1 and the first other rewards that are seen.
 
@@ -188,7 +173,7 @@ class RewardLevels:
     section 9).
 
     >>> levels = RewardLevels(n_replicas=1, n_levels=3)
-    >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]])).weight
+    >>> levels.place(np.array([[0.25, 0.5]]), np.array([[True, True]]))[2]
     array([[0.        , 0.33333333]])
     """
 
@@ -201,10 +186,13 @@ class RewardLevels:
         """Largest number of levels."""
         return int(self.values.shape[1])
 
-    def place(self, rewards: FloatArray, counted: BoolArray) -> LevelShares:
-        """Return where rewards (B, T) lie between levels; new ones that count become levels while there is room."""
-        numbers = np.zeros((2, *rewards.shape), dtype=np.int64)
-        shares = LevelShares(numbers[0], numbers[1], np.zeros(rewards.shape))
+    def place(self, rewards: FloatArray, counted: BoolArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return the levels around rewards and the share of the upper one, each (B, T); the mixture has their mean.
+
+        New rewards that count become levels as long as there is room. A reward that is a level has it on both sides.
+        """
+        below, above = np.zeros((2, *rewards.shape), dtype=np.int64)
+        shares = np.zeros(rewards.shape)
         for b, row in enumerate(rewards):
             self._add(b, row[counted[b]])
             levels = self.values[b]
@@ -213,10 +201,10 @@ class RewardLevels:
             right = np.clip(np.searchsorted(used, row, side="right"), 1, len(used) - 1)
             low, high = used[right - 1], used[right]
             weight = np.clip((row - low) / (high - low), 0.0, 1.0)
-            shares.below[b] = order[np.where(weight == 1.0, right, right - 1)]
-            shares.above[b] = order[np.where(weight == 0.0, right - 1, right)]
-            shares.weight[b] = np.where(weight == 1.0, 0.0, weight)
-        return shares
+            below[b] = order[np.where(weight == 1.0, right, right - 1)]
+            above[b] = order[np.where(weight == 0.0, right - 1, right)]
+            shares[b] = np.where(weight == 1.0, 0.0, weight)
+        return below, above, shares
 
     def _add(self, b: int, rewards: FloatArray) -> None:
         new, first = np.unique(rewards, return_index=True)

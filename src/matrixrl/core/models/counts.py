@@ -130,11 +130,11 @@ class CountModel(Model):
         """Count next states together with rewards, each shared between the two levels around it."""
         if self.joint is None:
             return
-        shares, outcomes = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
+        (below, above, share), first = self.levels.place(rewards, weights > 0.0), next_states * self.levels.n_levels
         self.joint.add(
             np.concatenate([rows, rows], axis=1),
-            np.concatenate([outcomes + shares.below, outcomes + shares.above], axis=1),
-            np.concatenate([weights * (1.0 - shares.weight), weights * shares.weight], axis=1),
+            np.concatenate([first + below, first + above], axis=1),
+            np.concatenate([weights * (1.0 - share), weights * share], axis=1),
         )
 
     def bounds(self, clock: Clock, *levels: Level) -> list[ValueBounds]:

@@ -93,9 +93,7 @@ def kernel_features(
     >>> kernel_features(np.linspace(-1, 1, 6)[:, None], 2, k_phi="linear").phi.d
     2
     """
-    coordinates = _coordinates(points)
-    rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
-    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    coordinates, count, rho = _checked(points, n_actions, action_correlation)
     fits_memory("n_actions", float(count) ** 2 * (1 + len(coordinates)), f"{count:,}", remedy="Use fewer actions.")
     fits_memory("points", 3.0 * len(coordinates) ** 2, f"{len(coordinates):,} states", remedy="Use fewer states.")
     factor = factor_gram("k_phi", as_kernel(k_phi, "k_phi")(coordinates, coordinates))
@@ -119,9 +117,7 @@ def transformer_features(
     >>> transformer_features(np.eye(6), 2, phi=RBFSampler(n_components=3, random_state=0)).phi.d
     6
     """
-    coordinates = _coordinates(points)
-    rho = number("action_correlation", action_correlation, low=0.0, high=0.999, remedy="Try 0.")
-    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    coordinates, count, rho = _checked(points, n_actions, action_correlation)
     phi_map = _of_pairs(_transformed(phi, coordinates), None, count, rho)
     if psi is None:
         return Features(phi_map, OneHotPsi(len(coordinates)))
@@ -138,8 +134,10 @@ def _transformed(transformer: Any, points: FloatArray) -> FloatArray:
     return fitted.grow(points, fitted.coordinates(points))
 
 
-def _coordinates(points: object) -> FloatArray:
-    return shaped("points", points, (None, None), remedy="Give one vector for each state.")
+def _checked(points: object, n_actions: int, correlation: float) -> tuple[FloatArray, int, float]:
+    coordinates = shaped("points", points, (None, None), remedy="Give one vector for each state.")
+    count = integer("n_actions", n_actions, low=1, remedy="Give the number of actions.")
+    return coordinates, count, number("action_correlation", correlation, low=0.0, high=0.999, remedy="Try 0.")
 
 
 def _of_pairs(z: FloatArray, left_out: str | None, n_actions: int, rho: float) -> TablePhi:

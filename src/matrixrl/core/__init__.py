@@ -1,7 +1,4 @@
-"""The method of the paper: estimator, confidence sets, radii, constants, backward induction.
-
-This package contains functions without side effects and frozen data only.
-"""
+"""The method of the paper: estimator, confidence sets, radii, constants, backward induction."""
 
 from matrixrl.core.backup import (
     Frame,
